@@ -39,8 +39,8 @@ __all__ = [
     "retry_on",
 ]
 
-# Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers no
-# client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
+# Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers
+# no client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
 _MODULES: Final = {
     "CancelSignal": "worker_sdk.worker.context",
     "Context": "worker_sdk.worker.context",

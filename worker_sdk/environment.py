@@ -12,7 +12,8 @@ DEFAULT_MASTER: Final = "http://127.0.0.1:8080"
 
 
 def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]:
-    """Return `given`; else the addresses in JQMASTER_URL, separated by blanks; else that of a master on this machine."""
+    """Return `given`; else the addresses in JQMASTER_URL, separated by blanks; else that of a master on this
+    machine."""
     if given is not None:
         return given
     return os.environ.get("JQMASTER_URL", "").split() or DEFAULT_MASTER
@@ -42,8 +43,9 @@ def tls_of_calls() -> "LiveContext | None":
 def tls_of_server() -> "LiveContext | None":
     """Return the TLS context of a worker's own server, or None for plain HTTP.
 
-    `JQMASTER_WORKER_CERTFILE` and `…_KEYFILE` name its certificate. With `…_CLIENT_CAFILE` masters must show a certificate of
-    these authorities. Raises OSError for files that cannot be used, ValueError for variables that do not fit together.
+    `JQMASTER_WORKER_CERTFILE` and `…_KEYFILE` name its certificate. With `…_CLIENT_CAFILE` masters must show a
+    certificate of these authorities. Raises OSError for files that cannot be used, ValueError for variables that do not
+    fit together.
     """
     from worker_sdk.transport.tls import server_context
 

@@ -1,4 +1,4 @@
-"""What a handler may raise to say how its job goes on, and what a Pusher raises."""
+"""Exceptions that a handler may raise to say how its job goes on, and those that a Pusher raises."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -11,8 +11,8 @@ class Defer(Exception):  # noqa: N818 - an order, not an error
     """Raise it in a handler to run the job again later. This does not count as a retry.
 
     * `retry_after_s`: seconds until the job may start again, up to 7 days.
-    * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value of its
-      key. A constraint that does not exist holds nothing.
+    * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value
+      of its key. A constraint that does not exist holds nothing.
     """
 
     def __init__(self, retry_after_s: float, *, hold: str | tuple[str, Any] | None = None) -> None:
@@ -60,8 +60,8 @@ class RefusedError(WorkerSdkError):
     * `status`: the HTTP status.
     * `code`: the stable name of the reason, for programs.
     * `detail`: the reason, for people.
-    * `errors`: for each invalid field, a map of `loc` (its path) and `msg` (what is wrong). After `enqueue_many`, an index in `loc`
-      counts from the start of the iterable.
+    * `errors`: for each invalid field, a map of `loc` (its path) and `msg` (what is wrong). After `enqueue_many`, an
+      index in `loc` counts from the start of the iterable.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any], *, unknown_ids: Sequence[str] = ()) -> None:

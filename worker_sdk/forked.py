@@ -1,8 +1,8 @@
 """Keep a forked process apart from its parent: what must not be shared is renewed in the child.
 
-Python runs `_in_child` in each process that `os.fork` makes, before any other code of that process. A server that forks in C
-may not run such hooks (uWSGI, by default); `check`, called wherever something that was inherited may be used, notices the new
-PID and makes up for it.
+Python runs `_in_child` in each process that `os.fork` makes, before any other code of that process. A server that forks
+in C may not run such hooks (uWSGI, by default); `check`, called wherever something that was inherited may be used,
+notices the new PID and makes up for it.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ _held = threading.local()
 
 class Renewable(Protocol):
     def renew(self) -> None:
-        """Let go of what belongs to the parent. Runs in the child, where the parent's other threads do not exist: a lock
-        that one of them held stays locked."""
+        """Let go of what belongs to the parent. Runs in the child, where the parent's other threads do not exist: a
+        lock that one of them held stays locked."""
         ...
 
 
@@ -70,8 +70,8 @@ def let_go(fd: int) -> None:
 
 
 def release_signals() -> None:
-    """Let signals act on this process, which was forked inside an event loop: the loop's handlers do nothing but wake the
-    loop, which is the parent's. That one would drain when this one is terminated."""
+    """Let signals act on this process, which was forked inside an event loop: the loop's handlers do nothing but wake
+    the loop, which is the parent's. That one would drain when this one is terminated."""
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.set_wakeup_fd(-1)
         for number, default in _DEFAULTS.items():

@@ -1,4 +1,4 @@
-"""What travels between master, worker and pusher.
+"""The messages between master, worker and pusher.
 
 Generated from openapi/jqmaster.yaml and openapi/worker.yaml by `make spec`; changes are made there.
 """

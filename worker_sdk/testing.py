@@ -23,8 +23,8 @@ class Ending:
     """The end of an attempt.
 
     * `type`: `success`, `failure`, `deferred`, `canceled` or `handed_back`.
-    * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message` and `error`;
-      `retry_after` and `hold`.
+    * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message` and
+      `error`; `retry_after` and `hold`.
     """
 
     type: str
@@ -38,10 +38,12 @@ class Ending:
 
 @dataclass
 class WorkerHarness:
-    """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts and policies.
+    """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts and
+    policies.
 
     * `worker`: the worker.
-    * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real master.
+    * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
+      master.
     """
 
     worker: Worker

@@ -1,7 +1,7 @@
 """Traces: from the pusher through the master to the handler, as OpenTelemetry knows them (the extra `tracing`).
 
-Off, and free, until `instrument()`. The context travels as `traceparent` (W3C Trace Context) among the job's headers, made
-when the job is; names and attributes follow OpenTelemetry's conventions for messaging (`create`, `process`).
+Off, and free, until `instrument()`. The context travels as `traceparent` (W3C Trace Context) among the job's headers,
+made when the job is; names and attributes follow OpenTelemetry's conventions for messaging (`create`, `process`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -41,8 +41,8 @@ def is_on() -> bool:
 
 
 def note_creation(job: dict[str, Any]) -> None:
-    """Gives a new job (a map as the master takes it) the trace that is current, or one of its own. A `traceparent` that it
-    has stays."""
+    """Gives a new job (a map as the master takes it) the trace that is current, or one of its own. A `traceparent` that
+    it has stays."""
     headers = job.get("headers") or {}
     if _tracer is None or HEADER in headers:
         return

@@ -18,7 +18,8 @@ def packer() -> msgpack.Packer:
 
 
 def encode(value: Any) -> bytes:
-    """Aware datetimes become timestamps (ext −1). Raises TypeError, ValueError or OverflowError for what has no form."""
+    """Aware datetimes become timestamps (ext −1). Raises TypeError, ValueError or OverflowError for what has no
+    form."""
     return bytes(msgpack.packb(value, datetime=True))
 
 

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-HEADER: Final = '''"""What travels between master, worker and pusher.
+HEADER: Final = '''"""The messages between master, worker and pusher.
 
 Generated from openapi/jqmaster.yaml and openapi/worker.yaml by `make spec`; changes are made there.
 """

@@ -67,7 +67,8 @@ class BlockingClient:
             self._masters.failed(address)
             raise
         except BaseException:
-            # Interrupted, as by a signal's handler: an answer may be under way that the next call would take for its own.
+            # Interrupted, as by a signal's handler: an answer may be under way that the next call would take for its
+            # own.
             self.close()
             raise
         return self._masters.heard(address, answer)
@@ -79,8 +80,8 @@ class BlockingClient:
             self._connection = None
 
     def renew(self) -> None:
-        # Closes this process's copy only. Nothing is sent: not over TCP, for the parent holds it open, nor over TLS, for
-        # sockets of `ssl` say no goodbye here.
+        # Closes this process's copy only. Nothing is sent: not over TCP, for the parent holds it open, nor over TLS,
+        # for sockets of `ssl` say no goodbye here.
         self.close()
 
     def _exchange(self, address: str, method: str, path: str, body: bytes | None, end_s: float) -> Answer:

@@ -55,8 +55,8 @@ class MasterClient:
     async def call(
         self, method: str, path: str, body: bytes | None = None, *, timeout_s: float | None = None
     ) -> Answer:
-        """`timeout_s`: for calls that wait on purpose. Raises MasterUnreachableError; then it is another master's turn, as
-        it is after a 5xx."""
+        """`timeout_s`: for calls that wait on purpose. Raises MasterUnreachableError; then it is another master's turn,
+        as it is after a 5xx."""
         if self._tls:
             self._tls.refresh()
         address = self._masters.current

@@ -29,8 +29,8 @@ class MasterUnreachableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`body` is the decoded map of the answer, {} when it is none. `job_id`: the job that the head names; `store`: the
-    store that the master named, if any."""
+    """`body` is the decoded map of the answer, or {} if the answer is not a map. `job_id` is the job that the head
+    names, and `store` the store that the master named, if any."""
 
     status: int
     body: Mapping[str, Any]
@@ -94,12 +94,12 @@ class Masters:
         return self._addresses[self._turn]
 
     def store_headers(self) -> dict[str, str]:
-        """What each call says of the store that it is meant for."""
+        """Return the headers by which each call names the store that it is meant for."""
         return {HEADER: self.home.store} if self.home.store else {}
 
     def heard(self, address: str, answer: Answer) -> Answer:
-        """The answer, if it may be believed. Raises MasterUnreachableError for that of a master of another store; then it
-        is another master's turn, as it is after a 5xx."""
+        """Return the answer if it may be believed. Raise MasterUnreachableError if a master of another store gave it;
+        then it is another master's turn, as it is after a 5xx."""
         if not self.home.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
             self.failed(address, avoided_s=_AVOIDED_FOREIGN_S)
             raise MasterUnreachableError(f"{address}: a master of another store")
@@ -108,8 +108,8 @@ class Masters:
         return answer
 
     def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
-        """Somebody was not answered there (`was_silent`: not even refused), or with a 5xx. Several callers may find out at
-        once: the turn passes one step only. `avoided_s`: for so long the others are asked before it."""
+        """Somebody was not answered there (`was_silent`: not even refused), or with a 5xx. Several callers may find out
+        at once: the turn passes one step only. `avoided_s`: for so long the others are asked before it."""
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:
@@ -138,7 +138,7 @@ def read_answer(
     *,
     store: str = "",
 ) -> Answer:
-    """A body that is no MessagePack map counts as empty: proxies answer in HTML."""
+    """Return the answer. A body that is not a MessagePack map counts as empty, because proxies answer in HTML."""
     body: Any = None
     if content_type.partition(";")[0].strip().lower() == CONTENT_TYPE:
         try:
@@ -147,7 +147,7 @@ def read_answer(
             if 200 <= status < 300:
                 raise MasterUnreachableError(f"an answer that cannot be decoded: {exc}") from None
     elif 200 <= status < 300 and status != 204:
-        # What answers 200 with something else is no master.
+        # A server that answers 200 with something else is not a master.
         raise MasterUnreachableError("an answer that is no MessagePack")
     return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id, store)
 

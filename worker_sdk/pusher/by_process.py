@@ -1,4 +1,5 @@
-"""The pushers behind `ctx.enqueue`, made when first asked for: most workers need neither, and they are slow to import."""
+"""The pushers behind `ctx.enqueue`, made when first asked for: most workers need neither, and they are slow to
+import."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final

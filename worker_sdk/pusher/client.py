@@ -175,7 +175,7 @@ class _Attempts:
             self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, Answer) else None
         left_s = self._end_s - time.monotonic()
-        # The other masters first, at once: one that is down is no reason to wait.
+        # Ask the other masters first, at once: there is no need to wait for one that is down.
         if asked_s is None and self._tries < len(self._masters):
             self._outage.goes_on(failed, left_s)
             return 0.0
@@ -218,12 +218,12 @@ class Pusher:
     * `token`: bearer token with the scope `push`, and `read` for `status`. Default: `JQMASTER_TOKEN`.
     * `timeout_s`: maximum time of one try.
     * `max_wait_s`: time for which a call is repeated before it raises UnavailableError.
-    * `durability`: durability that a job must have before it is accepted: `besteffort`, `fsync` or `fsync+quorum`. Default:
-      the master's setting.
+    * `durability`: durability that a job must have before it is accepted: `besteffort`, `fsync` or `fsync+quorum`.
+      Default: the master's setting.
 
-    A call that gets no answer, 429 or 5xx is repeated after a random pause, and after the pause that the master asks for. The first
-    repeat is logged as a warning. Enqueueing is safe to repeat, because the pusher chooses the ID of a job. At most 100 calls
-    enqueue at a time; further calls wait.
+    A call that gets no answer, 429 or 5xx is repeated after a random pause, and after the pause that the master asks
+    for. The first repeat is logged as a warning. Enqueueing is safe to repeat, because the pusher chooses the ID of a
+    job. At most 100 calls enqueue at a time; further calls wait.
 
     All calls raise RefusedError if the master refuses, UnavailableError if the time is over, and AnswerMismatchError if
     the answer is about another job.
@@ -231,8 +231,9 @@ class Pusher:
     Keep a pusher as long as the application runs. You may use it from several event loops, one after the other or at
     once, and in forked processes; each has connections of its own.
 
-    A pusher belongs to the store of the first master that grants a call. If an address later leads to a master of another
-    store, the pusher logs this and sends it no jobs. A store that was begun anew is believed when all masters have belonged to it for 15 s.
+    A pusher belongs to the store of the first master that grants a call. If an address later leads to a master of
+    another store, the pusher logs this and sends it no jobs. A store that was begun anew is believed when all masters
+    have belonged to it for 15 s.
     """
 
     def __init__(
@@ -272,8 +273,9 @@ class Pusher:
         """Enqueue a job, and return its ID once the master has stored it.
 
         * `name`: name of the job, which selects the handler.
-        * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and datetime with
-          a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path of a value that it cannot encode.
+        * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and
+          datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path
+          of a value that it cannot encode.
         * `options`: see `JobOptions`.
         """
         job = make_job(name, argument, **options)
@@ -288,8 +290,8 @@ class Pusher:
         * `jobs`: an iterable, which may be an async one, of maps with the arguments of `make_job`, or of pairs
           `(name, argument)`.
 
-        The iterable is read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is. The error lists in
-        `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have been.
+        The iterable is read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is. The error
+        lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have been.
         """
         ids: list[str] = []
         async for chunk in _async_chunks(jobs):
@@ -307,9 +309,9 @@ class Pusher:
         * `job_id`: the job.
         * `wait`: seconds to wait for the job to end.
 
-        None means that there is nothing to return: the job was enqueued without `keep_result`, it was canceled or skipped,
-        its result is no longer kept, or no job has this ID. `status` distinguishes these cases. Raise NotFinishedError if the job
-        has not ended within `wait`.
+        None means that there is nothing to return: the job was enqueued without `keep_result`, it was canceled or
+        skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases. Raise
+        NotFinishedError if the job has not ended within `wait`.
         """
         end_s = time.monotonic() + wait
         while True:
@@ -322,7 +324,8 @@ class Pusher:
             await asyncio.sleep(_until_asked_again_s(answer, end_s))
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
-        """Return the job as the master shows it: a map with `state`, `attempts` and so on (JobView in the OpenAPI document)."""
+        """Return the job as the master shows it: a map with `state`, `attempts` and so on (JobView in the OpenAPI
+        document)."""
         return (await self._call("GET", _path_of(job_id), of=job_id)).body
 
     async def cancel(self, job_id: str) -> Mapping[str, Any]:

@@ -1,7 +1,7 @@
 """The server side of HTTP/1.1: uvicorn's httptools protocol with the limits that uvicorn does not have.
 
-A request must be well formed, small enough, and here in time; what is refused never reaches the application. This is the
-one place that uses private parts of uvicorn's protocol; tests/contract/test_private_parts.py lists them.
+A request must be well formed, small enough, and here in time; what is refused never reaches the application. This is
+the one place that uses private parts of uvicorn's protocol; tests/contract/test_private_parts.py lists them.
 """
 
 import math
@@ -21,8 +21,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_TARGET_BYTES: Final = 2048
-# Time for the client to read a refusal. Closing at once with unread input makes the kernel send a reset, which takes the
-# answer away.
+# Time for the client to read a refusal. Closing at once with unread input makes the kernel send a reset, which takes
+# the answer away.
 LINGER_S: Final = 1.0
 _BODY_BYTES_PER_S: Final = 64 * 1024
 _TLS_HANDSHAKE: Final = 0x16
@@ -82,7 +82,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._close_after = False
         self._is_deaf = False  # input is thrown away
         self._refusal: tuple[HTTPStatus, str] | None = None
-        # What begins with a request line, and where in it the last request line that was found ends.
+        # Input that begins with a request line, and the offset in it at which the last request line found ends.
         self._line = b""
         self._line_end = 0
 
@@ -177,7 +177,7 @@ class GuardedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # Ignored: the request itself is answered. What follows it is in a protocol that nobody agreed to.
+            # The request itself is answered. The input after it is ignored: nobody agreed to its protocol.
             self._is_deaf = True
             return
         except httptools.HttpParserInvalidMethodError:
@@ -193,7 +193,8 @@ class GuardedProtocol(HttpToolsProtocol):
             self._check_arriving(len(data))
 
     def _check_arriving(self, size: int) -> None:
-        """Refuse a request that is not complete yet and too large already. Give it time for the `size` bytes that came."""
+        """Refuse a request that is not complete yet and too large already. Give it time for the `size` bytes that
+        came."""
         if not self._began_s:
             self._began_s = self.loop.time()
         if not self._has_ended:

@@ -58,8 +58,8 @@ class Route(Protocol):
     async def connect(
         self, address: str, protocol: Callable[[], ProtocolT], *, timeout_s: float
     ) -> ProtocolT:
-        """Open a connection to `address`, such as http://host:port. Raises OSError, TimeoutError, or ValueError for what
-        is no address."""
+        """Open a connection to `address`, such as http://host:port. Raises OSError, TimeoutError, or ValueError if
+        it is not an address."""
         ...
 
 
@@ -88,12 +88,13 @@ class DirectRoute:
 class HttpClient:
     """The client of one event loop. It follows no redirects, reads no proxy settings, and keeps no cookies.
 
-    Any number of calls may be under way, each on a connection of its own: one that waited for another's connection would
-    look like a server that does not answer.
+    Any number of calls may be under way, each on a connection of its own: one that waited for another's connection
+    would look like a server that does not answer.
 
     * `route`: opens connections.
     * `kept_fields`: lower-case names of the fields that answers bring along.
-    * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been cut off.
+    * `is_end_an_answer`: accept answers without a length, which end with their connection. One of these may have been
+      cut off.
     """
 
     def __init__(
@@ -129,11 +130,11 @@ class HttpClient:
 
         * `address`: such as http://host:port, with the beginning of all paths if there is one.
         * `fields`: further fields of the head, as `field_lines` writes them.
-        * `is_repeatable`: send the request once more, over a new connection, if a kept one ends before anything of the answer
-          has come. Servers close idle connections without notice.
+        * `is_repeatable`: send the request once more, over a new connection, if a kept one ends before anything of the
+          answer has come. Servers close idle connections without notice.
 
-        Raises NotSentError or NoAnswerError, at the latest after `timeout_s` in all, ValueError for a path that cannot be
-        sent, and any other error of the route.
+        Raises NotSentError or NoAnswerError, at the latest after `timeout_s` in all, ValueError for a path that cannot
+        be sent, and any other error of the route.
         """
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_s

@@ -23,8 +23,8 @@ class Limits:
     """Limits of the server.
 
     * `receipt_s`: for a request to arrive, and a second more for each 64 KiB; also for the first byte of a connection.
-    * `keep_alive_s`: between requests. Longer than a master keeps an idle connection: the side that sends must be the one that
-      closes.
+    * `keep_alive_s`: between requests. Longer than a master keeps an idle connection: the side that sends must be the
+      one that closes.
     * `answer_s`: until an answer is made and taken.
     """
 
@@ -51,8 +51,8 @@ class WorkerServer:
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        # Named as TCP, or asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`): an answer in two writes would
-        # then wait 40 ms for the peer's delayed ACK.
+        # Named as TCP, or asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`): an answer in two writes
+        # would then wait 40 ms for the peer's delayed ACK.
         self._socket = socket.socket(
             socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
         )
@@ -66,8 +66,8 @@ class WorkerServer:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Otherwise a process that a handler forked would hold the port, and the masters' connections, when the worker dies:
-        # masters would wait for answers instead of being refused.
+        # Otherwise a process that a handler forked would hold the port, and the masters' connections, when the worker
+        # dies: masters would wait for answers instead of being refused.
         forked.let_go(self._socket.fileno())
         for connection in self._state.connections:
             if not connection.transport.is_closing() and (
@@ -157,7 +157,8 @@ class WorkerProtocol(GuardedProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle for the longest, or the one whose request is the longest on its way."""
+        """Close the connection that has been idle for the longest, or the one whose request is the longest on its
+        way."""
         others = [
             one
             for one in self.connections

@@ -16,7 +16,8 @@ class LoopClients:
         self._is_closed = False
 
     async def get(self) -> HttpClient:
-        """Return the client of the running loop. Raise RuntimeError after `close`, and in a loop of the parent process."""
+        """Return the client of the running loop. Raise RuntimeError after `close`, and in a loop of the parent
+        process."""
         if self._is_closed:
             raise RuntimeError("this client is closed")
         forked.check()

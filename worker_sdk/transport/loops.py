@@ -12,8 +12,8 @@ T = TypeVar("T")
 class PerLoop(Generic[T]):
     """`make` gives a running loop its state. State of a closed loop is dropped when the next loop asks.
 
-    `let_go` is called in a forked process with each state that was the parent's. It must not call the event loop: parent and
-    child share its selector.
+    `let_go` is called in a forked process with each state that was the parent's. It must not call the event loop:
+    parent and child share its selector.
     """
 
     def __init__(self, make: Callable[[], T], *, let_go: Callable[[T], object] = lambda state: None) -> None:

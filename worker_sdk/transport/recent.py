@@ -1,4 +1,4 @@
-"""What was seen lately: tokens, so that a repeated offer starts nothing, and nonces, so that a repeated call does nothing."""
+"""Tokens and nonces seen lately, so that a repeated offer starts nothing and a repeated call does nothing."""
 
 from collections import deque
 from collections.abc import Collection, Mapping

@@ -1,3 +1,4 @@
-"""The release that masters and workers tell each other. `jqmaster` and `jqmaster-sdk` both take their version from here."""
+"""The release that masters and workers tell each other. `jqmaster` and `jqmaster-sdk` both take their version from
+here."""
 
 VERSION = "0.2.0"

@@ -1,7 +1,7 @@
 """The signature of a master's call to a worker: made by the master, checked by the worker.
 
-It proves that the call comes from a master that knows the worker's secret, and for the first time. No credential that could be
-used elsewhere leaves the master.
+It proves that the call comes from a master that knows the worker's secret, and for the first time. No credential that
+could be used elsewhere leaves the master.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ def _utc(seconds: float) -> str:
 
 
 class SignatureCheck:
-    """`secrets`: the one that registers, then those that are still valid while it rotates."""
+    """`secrets` holds the one that registers, then those that are still valid while it rotates."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class SignatureCheck:
         return hmac.digest(self._keys[0], nonce.encode(), "sha256").hex()
 
     def may_be_valid(self, headers: Mapping[bytes, bytes], worker_id: str) -> bool:
-        """What can be told before the body is read: form, addressee and time."""
+        """Check all that can be told before the body is read: form, addressee and time."""
         timestamp = headers.get(b"x-jq-timestamp", b"")
         has_form = (
             headers.get(b"x-jq-worker") == worker_id.encode()
@@ -97,8 +97,8 @@ class SignatureCheck:
         if self._now_s() - self._warned_at_s >= _WARN_EVERY_S:
             self._warned_at_s = self._now_s()
             logger.warning(
-                "a master's call is refused because of its time: the master's clock says %s, this machine's %s. They must "
-                "agree within %.0f s; until they do, this worker gets no jobs",
+                "a master's call is refused because of its time: the master's clock says %s, this machine's %s. "
+                "They must agree within %.0f s; until they do, this worker gets no jobs",
                 _utc(signed_s), _utc(here_s), WINDOW_S,
             )  # fmt: skip
         return False

@@ -1,4 +1,5 @@
-"""TLS contexts of listeners and of calls. They follow their files, so that certificates are renewed without a restart."""
+"""TLS contexts of listeners and of calls. They follow their files, so that certificates are renewed without a
+restart."""
 
 import logging
 import ssl
@@ -14,7 +15,8 @@ LOOK_EVERY_S: Final = 2.0
 class LiveContext:
     """An SSL context that reads its files again when they change. Open connections keep the former certificates.
 
-    Raises OSError, such as ssl.SSLError, if the files cannot be used at the start. Later the former content stays in use.
+    Raises OSError, such as ssl.SSLError, if the files cannot be used at the start. Later the former content stays in
+    use.
     """
 
     def __init__(
@@ -77,7 +79,8 @@ def server_context(certfile: Path, keyfile: Path | None, client_cafile: Path | N
 def client_context(
     cafile: Path | None, certfile: Path | None, keyfile: Path | None, *, verifies: bool = True
 ) -> LiveContext:
-    """Return the context of calls. Without `cafile` the system's authorities are trusted; `certfile` is shown to servers that ask."""
+    """Return the context of calls. Without `cafile` the system's authorities are trusted; `certfile` is shown to
+    servers that ask."""
     context = ssl.create_default_context(cafile=cafile)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if not verifies:

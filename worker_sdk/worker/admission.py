@@ -57,7 +57,7 @@ class Admission:
         return 0 if self.is_draining else self._executor.free
 
     def offer(self, epoch: int, offers: Sequence[Any]) -> "PushAnswer":
-        """What is taken is started. Raises MalformedError before anything is."""
+        """Start the jobs that are accepted. Raise MalformedError before any is started."""
         _check(offers)
         with self._executor.taking_up:
             return self._take(epoch, offers)

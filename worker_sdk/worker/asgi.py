@@ -1,4 +1,4 @@
-"""What a worker serves, as a bare ASGI application. Whatever is not named here is answered 404 or 405, empty."""
+"""The bare ASGI application that a worker serves. It answers all else with an empty 404 or 405."""
 
 import logging
 from collections.abc import Callable, Iterable

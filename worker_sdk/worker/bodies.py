@@ -62,5 +62,5 @@ class _Arriving:
     def shed(self) -> None:
         self.data, self.is_shed = bytearray(), True
         if not self.deadline.expired():
-            # Whoever waits for its next piece wakes up at once.
+            # A reader that waits for the next piece wakes up at once.
             self.deadline.reschedule(asyncio.get_running_loop().time())

@@ -1,4 +1,4 @@
-"""What a handler knows of its job, and what it may ask for."""
+"""The context of a handler: its job, and the calls that it may make."""
 
 import logging
 import threading
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     from worker_sdk.pusher.client import JobOptions, Pusher, SyncPusher
 
     class JobId(str):
-        """What `ctx.enqueue` gives: in a sync handler the ID, in an async one what is awaited for it."""
+        """The result of `ctx.enqueue`: the ID in a sync handler, an awaitable of the ID in an async one."""
 
         def __await__(self) -> Generator[Any, None, str]: ...
 
@@ -26,12 +26,12 @@ logger = logging.getLogger("worker_sdk.job")
 class CancelSignal:
     """Tells a handler to stop: at its timeout, when its job was canceled, or when the worker ends.
 
-    The signal is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def` handler is
-    cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its own. In a process
-    that a handler forks it is never set.
+    The signal is set once. Use `if ctx.cancelled:` or `ctx.cancelled.wait(1.0)` in a `def` handler. An `async def`
+    handler is cancelled besides (`asyncio.CancelledError`); `await ctx.cancelled` waits for the signal in a task of its
+    own. In a process that a handler forks it is never set.
     """
 
-    # Of the class until one is needed: a signal is made for every job, and most are never looked at.
+    # These belong to the class until one is needed: every job gets a signal, and most are never looked at.
     _is_set = False
     _event: threading.Event | None = None
     _waiters: "list[asyncio.Future[None]] | None" = None
@@ -147,8 +147,8 @@ class Context:
     def enqueue(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> "JobId":
         """Enqueue a job from inside a job, as `Pusher.enqueue` does, and return its ID.
 
-        Await it in an `async def` handler; in a `def` handler it blocks. A repeated attempt enqueues again, unless the job
-        has an `id` that you chose.
+        Await it in an `async def` handler; in a `def` handler it blocks. A repeated attempt enqueues again, unless the
+        job has an `id` that you chose.
         """
         import asyncio
 

@@ -48,9 +48,9 @@ class Starts(Protocol):
 class Executor:
     """All from the event loop, but for `free` and `owed_runs`.
 
-    `occupying`, by job ID, holds a slot each, also after its end was reported: a thread cannot be killed.
-    `owed`, by token, is what a master has not answered for yet, also after the job has ended.
-    A run in `_followers`, by job ID, is a newer claim of a job whose earlier run has not ended: it takes over that slot.
+    `occupying`, by job ID, holds a slot each, also after its end was reported: a thread cannot be killed. `owed`, by
+    token, is what a master has not answered for yet, also after the job has ended. A run in `_followers`, by job ID, is
+    a newer claim of a job whose earlier run has not ended: it takes over that slot.
     """
 
     def __init__(
@@ -118,8 +118,8 @@ class Executor:
             self._watch_at(run.due_s)
 
     def may_follow(self, job_id: str, fence: int) -> bool:
-        """Whether a claim with this fence may wait for the run that occupies its job's slot: it is newer, and that run can
-        be expected to end."""
+        """Whether a claim with this fence may wait for the run that occupies its job's slot: it is newer, and that run
+        can be expected to end."""
         earlier = self._followers.get(job_id) or self.occupying[job_id]
         occupant = self.occupying[job_id]
         does_not_stop = occupant.is_settled and occupant.stopping is not Stop.LOST
@@ -179,7 +179,7 @@ class Executor:
             )
         match handler.kind:
             case Kind.ASYNC if self._loop.get_task_factory() is None:
-                # What create_task does, at three quarters of its cost.
+                # The same as create_task, at three quarters of its cost.
                 run.task = asyncio.Task(self._run_async(run), loop=self._loop, name=handler.name)
             case Kind.ASYNC:
                 run.task = self._loop.create_task(self._run_async(run), name=handler.name)
@@ -270,7 +270,7 @@ class Executor:
             return
         if exc is not None:
             fields = outcomes.failure(str(exc), should_retry=True)
-        # What ended there with an exception says how to log it; all else that failed is an error.
+        # An attempt that ended there with an exception says how to log it; every other failure is logged as an error.
         level = fields.pop("log_level", logging.ERROR)
         self._settle(run, fields)
         self._ended(run, None, None)
@@ -391,7 +391,7 @@ class Executor:
             # It would be started elsewhere beside this one.
             return _NEVER
         end_s = now_s() + self._stop_grace_s
-        # Who asked for a cancel can wait for a thread until its timeout.
+        # A caller that asked for a cancel can wait for a thread until its timeout.
         return max(end_s, run.deadline_s) if run.handler.kind is Kind.SYNC else end_s
 
     def stop_all(self, why: Stop) -> None:
@@ -407,7 +407,7 @@ class Executor:
         return True
 
     def lost(self, tokens: Iterable[str]) -> None:
-        """Masters say that these are not ours any more. What has ended already is left to the outbox."""
+        """Stop the jobs that masters say are not ours any more. The outbox handles those that have ended already."""
         for token in tokens:
             run = self.owed.get(token)
             if run is not None and not run.is_settled:
@@ -460,7 +460,7 @@ class Executor:
             self.occupying[run.job_id].is_given_up = True
             self.stop(run, Stop.HANDED_BACK)
         else:
-            # What never began has not failed.
+            # A job that never began has not failed.
             self.stop(run, Stop.TIMEOUT if run.has_begun else Stop.HANDED_BACK)
 
     # --- ending

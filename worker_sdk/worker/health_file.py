@@ -1,4 +1,5 @@
-"""The file by which a container's health check sees that a worker is in touch with a master, whether it serves or pulls."""
+"""The file by which a container's health check sees that a worker is in touch with a master, whether it serves or
+pulls."""
 
 import contextlib
 import os
@@ -9,8 +10,9 @@ VARIABLE: Final = "JQMASTER_HEALTH_FILE"
 
 
 def touch() -> None:
-    """Set the file's time to now, where `JQMASTER_HEALTH_FILE` names one. Called for each heartbeat that was answered."""
+    """Set the file's time to now, where `JQMASTER_HEALTH_FILE` names one. Called for each heartbeat that was
+    answered."""
     if path := os.environ.get(VARIABLE):
-        # Best effort: a full disk is no reason not to beat.
+        # Best effort: heartbeats go on even if the disk is full.
         with contextlib.suppress(OSError):
             Path(path).touch()

@@ -30,7 +30,7 @@ _QUESTION_PAUSE_S: Final = 0.3
 _JOIN_PAUSE_S: Final = 0.05
 
 
-# What it raises to read an answer that is none.
+# Raised when an answer is read that is not valid.
 _NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
 
 
@@ -64,13 +64,13 @@ class _Told:
 
 
 class Ledger(Protocol):
-    """What the worker holds; safe to ask from this thread."""
+    """The jobs that the worker holds. It may be asked from this thread."""
 
     def owed_runs(self) -> list[JobRun]: ...
 
 
 class Orders(Protocol):
-    """What masters want done. Called in this thread; the work is done in the event loop."""
+    """Requests of masters to the worker. They are called in this thread; the work is done in the event loop."""
 
     def cancel(self, claims: list[tuple[str, str]]) -> None: ...
 
@@ -80,8 +80,9 @@ class Orders(Protocol):
 
 
 class Heartbeat:
-    """`place()`: see Place; asked before each registration. `free`: the slots that a master may fill. `may_join`: whether nothing runs any more that another one may run once
-    this worker is registered anew: a registration at the same address ends the leases of the former one at once."""
+    """`place()`: see Place; asked before each registration. `free`: the slots that a master may fill. `may_join`:
+    whether nothing runs any more that another one may run once this worker is registered anew: a registration at the
+    same address ends the leases of the former one at once."""
 
     def __init__(
         self,
@@ -265,7 +266,7 @@ class Heartbeat:
         # From the instant of sending: at no later one did the store renew the lease.
         lease_s = (told.lease_until_ms - told.store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
-        # Who was cut off for good is renewed no more: its leases end when they were to end before.
+        # A worker that was cut off for good gets no renewal: its leases end when they were to end before.
         for run in runs if lease_s > 0 else ():
             if run.token not in told.lost:
                 run.lease_end_s = lease_end_s
@@ -290,7 +291,8 @@ class Heartbeat:
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 
     def _not_answered(self, member: Membership) -> float | None:
-        """A worker that merely hears nothing goes on until its leases end; one that knows that it was detached does not."""
+        """A worker that merely hears nothing goes on until its leases end; one that knows that it was detached does
+        not."""
         return None if self._asked is None else self._ask_again(member)
 
     def _ask_again(self, member: Membership) -> float:

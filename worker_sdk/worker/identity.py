@@ -1,4 +1,4 @@
-"""Who this worker is for the masters: settled by a registration, changed by the next one."""
+"""The identity of this worker for the masters. A registration sets it, and the next one changes it."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What a master answered to a registration."""
+    """A master's answer to a registration."""
 
     worker_id: str
     heartbeat_interval_s: float
@@ -39,7 +39,7 @@ class Identity:
         self.epoch = max(self.epoch, epoch)
 
     def joined(self, answer: "RegisterAnswer") -> Membership:
-        """From a registration's answer. Raises KeyError, TypeError or ValueError when it is none."""
+        """Take over the answer to a registration. Raise KeyError, TypeError or ValueError if it is not one."""
         member = Membership(
             str(answer["worker_id"]), float(answer["heartbeat_interval_s"]), float(answer["lease_s"])
         )
@@ -51,7 +51,7 @@ class Identity:
         return member
 
     def told(self, member: Membership, answer: "HeartbeatAnswer") -> Membership:
-        """What the answer to a heartbeat of `member` changes of its times. Raises as `joined`."""
+        """Take over the times that the answer to a heartbeat of `member` changes. Raise as `joined` does."""
         interval_s = float(answer.get("heartbeat_interval_s") or member.heartbeat_interval_s)
         lease_s = float(answer.get("lease_s") or member.lease_s)
         if (interval_s, lease_s) != (member.heartbeat_interval_s, member.lease_s):

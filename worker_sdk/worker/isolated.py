@@ -30,7 +30,10 @@ class IsolatedProcess:
     def __init__(self, origin: Origin, job: dict[str, Any]) -> None:
         ours, theirs = socket.socketpair()
         # -c and not -m: the package may be importable here only because sys.path was changed.
-        program = f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_child import main; main({theirs.fileno()})"
+        program = (
+            f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_child import main; "
+            f"main({theirs.fileno()})"
+        )
         with theirs:
             self._process = subprocess.Popen(  # noqa: S603 - our own program; the job comes by the socket
                 [sys.executable, "-c", program],
@@ -97,7 +100,8 @@ class IsolatedProcess:
         return outcome
 
     def kill(self) -> None:
-        """The process and its group. The group outlives its leader, and its number is not reused before that is reaped."""
+        """The process and its group. The group outlives its leader, and its number is not reused before that is
+        reaped."""
         with self._lock:
             self._kill_group()
 

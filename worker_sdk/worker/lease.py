@@ -20,8 +20,8 @@ now_s: Callable[[], float] = (
 class StoreClock:
     """Bounds of store time, learned from answers that carry it. Written by one thread, read by any.
 
-    `stale_fence`: what was offered with this fence or an older one was offered before the store's clock was set back. By
-    the new time it looks young, however long it was under way. 0: nothing was.
+    `stale_fence`: what was offered with this fence or an older one was offered before the store's clock was set back.
+    By the new time it looks young, however long it was under way. 0: nothing was.
     """
 
     def __init__(self) -> None:
@@ -30,8 +30,8 @@ class StoreClock:
         self._bounds: tuple[float, float, float] | None = None
 
     def observe(self, store_time_ms: int, sent_s: float, received_s: float, *, fence: int = 0) -> None:
-        """The store said `store_time_ms` at an instant between `sent_s` and `received_s`; `fence` was then the newest one
-        that a claim had got (0: unknown)."""
+        """The store said `store_time_ms` at an instant between `sent_s` and `received_s`; `fence` was then the newest
+        one that a claim had got (0: unknown)."""
         low = store_time_ms - received_s * 1000
         high = store_time_ms + 1 - sent_s * 1000  # the fraction of a millisecond was cut off
         is_set_back = False

@@ -41,7 +41,8 @@ _LEAVE_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """What a Worker was told. `url` None: that of the own server. `pull`: it serves nothing, and asks for jobs."""
+    """The arguments of a Worker. Without `url`, the worker registers its own server's. With `pull`, it serves nothing
+    and asks for jobs."""
 
     masters: Sequence[str]
     token: str | None
@@ -69,7 +70,7 @@ class Node:
         self._home = Home()
         self._place = Place()
         self._client = MasterClient(Masters(config.masters, home=self._home), config.token)
-        # What the heartbeat finds out about a master is news for a call that waits there.
+        # A call that waits at a master learns from it what the heartbeat found out about that master.
         self._heard_masters = Masters(config.masters, home=self._home)
         self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
         self._puller: Puller | None = None
@@ -180,7 +181,8 @@ class Node:
             self._heartbeat.beat_now()
 
     def _may_join(self) -> bool:
-        """From the heartbeat thread. What does not stop is waited for until its lease is over."""
+        """Return whether the worker may register. Called from the heartbeat thread. A job that does not stop holds the
+        registration up until its lease is over."""
         now = now_s()
         return all(now >= run.lease_end_s + MAX_MARGIN_S for run in list(self.executor.occupying.values()))
 

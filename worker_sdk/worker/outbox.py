@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 
 MAX_BATCH_ITEMS: Final = 500
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
-# Of results that wait: while there are more, the worker takes no jobs. Their number is bounded by what it may owe.
+# While more bytes of results than this wait, the worker takes no jobs. The jobs that it may owe bound their number.
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 
 _HEAD: Final = b"\x81" + encode("results") + b"\xdc"
@@ -108,7 +108,8 @@ class Outbox:
         return True
 
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None:
-        """From the event loop. What has no MessagePack form becomes a failure that says so."""
+        """Add a report; call it from the event loop. A value without a MessagePack form becomes a failure that says
+        so."""
         try:
             data = self._encode(job_id, token, fields)
         except Exception as exc:  # the value is the handler's, and may do anything when it is looked into
@@ -227,8 +228,8 @@ def _body(batch: list[Item]) -> bytes:
 
 
 def _substitute(refused: bytes, answer: Answer) -> outcomes.Fields:
-    """The plainest failure that says what happened. Of a failure its own words stay: a master that is older than the SDK
-    may have refused no more than a new word of it."""
+    """Return the plainest failure that says what happened. A failure keeps its own words: a master that is older than
+    the SDK may have refused only a new word in it."""
     try:
         fields = decode(refused)
     except DecodeError:  # a handler returned what can be encoded alone

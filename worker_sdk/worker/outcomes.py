@@ -55,7 +55,7 @@ def failure(
 
 
 def unsendable(exc: Exception, fields: Fields) -> Fields:
-    """What is reported instead of `fields`, whose encoding raised `exc`."""
+    """Return the report that replaces `fields`, whose encoding raised `exc`."""
     # best effort: looking into the value is what failed, and may fail again.
     with contextlib.suppress(Exception):
         if isinstance(exc, TypeError | ValueError | OverflowError):
@@ -74,7 +74,7 @@ def deferred(order: Defer) -> Fields:
 
 
 def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
-    """What `exc` means for the job by the handler's policies; without one that fits, a failure that is retried."""
+    """Return the outcome that the handler's policies give `exc`. If none fits, it is a failure that is retried."""
     if isinstance(exc, Defer):
         return deferred(exc)
     if isinstance(exc, Discard):

@@ -1,7 +1,8 @@
 """A lock that shows whether the process that served a URL before has ended.
 
-The lock is a socket in Linux's abstract namespace: the kernel frees it when the process ends, however it ends, and a copy
-of the machine or a container elsewhere does not have it. Whoever holds it knows that no other worker at this URL lives here.
+The lock is a socket in Linux's abstract namespace: the kernel frees it when the process ends, however it ends, and a
+copy of the machine or a container elsewhere does not have it. The process that holds it knows that no other worker at
+this URL lives here.
 """
 
 import contextlib
@@ -22,8 +23,8 @@ class Place:
         self._lock: socket.socket | None = None
 
     def take(self, url: str) -> str:
-        """A name for this machine since its start, for a registration at `url`. "" where another process holds the lock, or
-        where there are no such locks."""
+        """Return a name for this machine since its start, for a registration at `url`; "" if another process holds
+        the lock, or if there are no such locks."""
         try:
             name = f"{_BOOT_ID.read_text().strip()} {_NAMESPACE.stat().st_ino}"
             if self._lock is None:

@@ -1,4 +1,4 @@
-"""What an exception means for its job, as a handler declares it."""
+"""Policies by which a handler declares how its job goes on after an exception."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
     """Return a policy for `Worker.handler(retry_on=…)`.
 
     * `exceptions`: the classes that the policy applies to.
-    * `wait`: minimum seconds before the next attempt, or a function that returns them for the number of the failed attempt.
-      Default: the backoff of the job.
+    * `wait`: minimum seconds before the next attempt, or a function that returns them for the number of the failed
+      attempt. Default: the backoff of the job.
     * `attempts`: maximum number of attempts. The job's own `max_retry` still applies.
     """
     if attempts is not None and attempts < 1:
@@ -35,7 +35,8 @@ def retry_on(*exceptions: ExceptionType, wait: Wait = None, attempts: int | None
 
 
 def discard_on(*exceptions: ExceptionType) -> tuple[ExceptionType, ...]:
-    """Return exception classes for `Worker.handler(discard_on=…)`: they end the job at once, because retrying is pointless.
+    """Return exception classes for `Worker.handler(discard_on=…)`: they end the job at once, because retrying is
+    pointless.
 
     * `exceptions`: the classes.
     """

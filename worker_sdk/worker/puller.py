@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 WAIT_S: Final = 20.0
-# What an answer may take longer than it was asked to wait.
+# Time that an answer may take beyond the wait that was asked for.
 _SLACK_S: Final = 5.0
-# How often is looked whether the master that is waited for has stopped answering heartbeats.
+# How often to check whether the master that is waited for still answers heartbeats.
 _LOOK_S: Final = 0.5
 _WITHDRAW_S: Final = 2.0
 _OVERTAKEN_S: Final = 0.05
@@ -36,8 +36,8 @@ class Puller:
     """Whatever happens to a call, it is repeated under its `poll_id`, at another master if need be, until one is
     answered: what the lost answer gave is then given again at once, and the tokens tell what runs already.
 
-    `masters`: shared with the heartbeat, which finds out first when one answers no more. `on_unknown_worker(worker_id)`,
-    `beat_now()`: as the masters say.
+    `masters`: shared with the heartbeat, which finds out first when one answers no more.
+    `on_unknown_worker(worker_id)`, `beat_now()`: as the masters say.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class Puller:
     # --- asking
 
     async def _ask(self, worker_id: str, free: int) -> float:
-        """Seconds until the next call. Raises MasterUnreachableError and _GivenUpError."""
+        """Return the seconds until the next call. Raise MasterUnreachableError and _GivenUpError."""
         if self._member_id != worker_id:
-            # What was asked and given under another ID ended with it.
+            # Calls and jobs of another worker ID ended with it.
             self._member_id, self._refused = worker_id, []
         if self._asked_as != worker_id:
             self._asked_as, self._poll_id = worker_id, secrets.token_hex(8)
@@ -192,7 +192,8 @@ class Puller:
         except MalformedError:
             jobs, rejected = self._offer_each(epoch, jobs)
         tokens = {job["job_id"]: job["token"] for job in jobs}
-        # `duplicate`: an earlier run of the job does not end here. The lease is the pause before the job is offered again.
+        # `duplicate`: an earlier run of the job does not end here. The lease is the pause before the job is offered
+        # again.
         refused = [(job_id, reason) for job_id, reason in rejected if reason != "duplicate"]
         if not refused:
             return 0.0
@@ -202,7 +203,8 @@ class Puller:
         return pause_s(2, 0.1)
 
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
-        """Those that bear a claim, and which of them are refused, and why: one that makes no sense takes no other along."""
+        """Those that bear a claim, and which of them are refused, and why: one that makes no sense takes no other
+        along."""
         named = [job for job in jobs if isinstance(job, dict) and _bears_claim(job)]
         if len(named) < len(jobs):
             logger.error("a master gave %d jobs that are none", len(jobs) - len(named))
@@ -215,8 +217,8 @@ class Puller:
         return named, rejected
 
     async def _withdraw(self) -> None:
-        """The call that has not been answered, if there is one, and what is still to be refused: nobody claims for it any
-        more, and what it was given goes back. In `stop` it hangs meanwhile; its answer is not looked at."""
+        """The call that has not been answered, if there is one, and what is still to be refused: nobody claims for it
+        any more, and what it was given goes back. In `stop` it hangs meanwhile; its answer is not looked at."""
         worker_id, refused = self._member_id, self._refused[:_MAX_REFUSED]
         if not (self._asked_as or refused):
             return

@@ -23,8 +23,8 @@ class Stop(Enum):
 
 
 class JobRun:
-    """`lease_end_s` and `is_named` (a heartbeat that named it was answered) are set by the heartbeat thread, the rest by
-    the event loop. Instants are of `lease.now_s`."""
+    """`lease_end_s` and `is_named` (a heartbeat that named it was answered) are set by the heartbeat thread, the rest
+    by the event loop. Instants are of `lease.now_s`."""
 
     __slots__ = (
         "argument",
@@ -75,8 +75,8 @@ class JobRun:
 
     @property
     def due_s(self) -> float:
-        """When somebody must look at it: timeout, end of the lease, end of the patience with one that is stopping, or of the
-        wait for an earlier run."""
+        """When somebody must look at it: timeout, end of the lease, end of the patience with one that is stopping, or
+        of the wait for an earlier run."""
         if self.is_settled:
             return float("inf")
         if self.stopping is not None:

@@ -15,7 +15,9 @@ from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
 
-if TYPE_CHECKING:  # slow to import, and whoever only declares handlers serves nothing: an isolated attempt, a web application
+# They are slow to import, and a program that only declares handlers serves nothing: an isolated attempt, a web
+# application.
+if TYPE_CHECKING:
     import asyncio
 
     from worker_sdk.transport.guarded import App
@@ -35,8 +37,8 @@ class Worker:
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
     * `host`, `port`: address on which the worker's own server listens. Port 0 picks a free one.
     * `url`: URL at which masters reach the worker, if not `http://{host}:{port}`.
-    * `pull`: poll the masters for jobs instead of listening. Use it where they cannot reach the worker. `host`, `port` and `url` are
-      then ignored.
+    * `pull`: poll the masters for jobs instead of listening. Use it where they cannot reach the worker. `host`, `port`
+      and `url` are then ignored.
     * `node_id`: name of the machine, shown to people. Default: its host name.
     * `labels`: further facts to show to people.
     * `grace_s`: time that running jobs have to finish when the process is told to end.
@@ -92,10 +94,11 @@ class Worker:
         confirm_start: bool = False,
         isolated: bool = False,
     ) -> Callable[[FunctionT], FunctionT]:
-        """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it unchanged.
+        """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it
+        unchanged.
 
-        An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. Any exception
-        is a failed attempt, and the job is retried unless one of these says otherwise:
+        An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. Any
+        exception is a failed attempt, and the job is retried unless one of these says otherwise:
 
         * `name`: letters, digits and `_ . : / -`, up to 200 characters.
         * `retry_on`: an exception class, a policy of `retry_on(...)`, or several of either.
@@ -143,8 +146,9 @@ class Worker:
     def asgi(self) -> "App":
         """Return an ASGI application to mount the worker in an application that you already serve. It requires `url`.
 
-        Its lifespan starts and stops the worker. An application that does not pass the lifespan on to mounted applications
-        must enter `running(serve=False)` in its own. One process serves one URL, so several processes need one worker and URL each.
+        Its lifespan starts and stops the worker. An application that does not pass the lifespan on to mounted
+        applications must enter `running(serve=False)` in its own. One process serves one URL, so several processes need
+        one worker and URL each.
         """
         from worker_sdk.worker.asgi import AsgiApp
 
@@ -163,7 +167,8 @@ class Worker:
             await self.stop()
 
     def run(self) -> None:
-        """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at once."""
+        """Serve until SIGTERM, SIGINT or SIGHUP, drain, and return. A second signal hands the running jobs back at
+        once."""
         import asyncio
 
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -182,7 +187,8 @@ class Worker:
     # --- inside
 
     def renew(self) -> None:
-        """In a forked process: the parent is the worker. This one reports nothing, takes no leave and may start anew."""
+        """In a forked process: the parent is the worker. This one reports nothing, takes no leave and may start
+        anew."""
         node, self._node = self._node, None
         if node is not None:
             node.disown()
