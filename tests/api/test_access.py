@@ -1,4 +1,4 @@
-"""Who may call what: every scope against every operation, and this machine only where no token is configured."""
+"""Access of callers: every scope against every operation, and this machine only if no token is configured."""
 
 import re
 from typing import Any, cast
@@ -46,7 +46,7 @@ def secret_of(role: Role) -> str:
 
 
 class NoTokens:
-    """Credentials among which is no token."""
+    """Credentials without a token."""
 
     has_any = True
 

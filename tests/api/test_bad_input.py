@@ -105,7 +105,8 @@ async def refuses(api: Api, body: bytes, status: int, code: str | None = None) -
 @pytest.mark.row(27)
 @pytest.mark.parametrize(
     "content_type",
-    [None, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/octet-stream", "*/*", "msgpack"],
+    [None, "", "text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x",
+     "application/octet-stream", "*/*", "msgpack"],
 )  # fmt: skip
 async def test_a_body_of_another_type_is_not_read(api: Api, content_type: str | None) -> None:
     for path in ("/api/jobs", "/api/jobs/bulk", "/api/workers"):
@@ -116,7 +117,8 @@ async def test_a_body_of_another_type_is_not_read(api: Api, content_type: str | 
 @pytest.mark.row(28)
 @pytest.mark.parametrize(
     "content_type",
-    ["application/msgpack; charset=latin-1", "application/json; charset=utf-16", "application/msgpack; version=2", "application/msgpack, application/json"],
+    ["application/msgpack; charset=latin-1", "application/json; charset=utf-16", "application/msgpack; version=2",
+     "application/msgpack, application/json"],
 )  # fmt: skip
 async def test_a_body_in_another_charset_or_of_two_types_is_not_read(api: Api, content_type: str) -> None:
     assert (await send(api, envelope(NAME), content_type))[0] == 415
@@ -147,8 +149,10 @@ async def test_an_answer_of_no_type_of_ours_is_not_acceptable(api: Api) -> None:
 @pytest.mark.parametrize(
     ("content_type", "accept", "expected"),
     [
-        (TYPE, "*/*", TYPE), (TYPE, "application/json", "application/json"), ("application/json", "*/*", "application/json"),
-        ("application/json", TYPE, TYPE), ("application/x-msgpack", "application/*", TYPE), ("application/vnd.msgpack", "*/*", TYPE),
+        (TYPE, "*/*", TYPE), (TYPE, "application/json", "application/json"),
+        ("application/json", "*/*", "application/json"),
+        ("application/json", TYPE, TYPE), ("application/x-msgpack", "application/*", TYPE),
+        ("application/vnd.msgpack", "*/*", TYPE),
         ("application/json; charset=utf-8", "text/html, application/json;q=0.9, */*;q=0.1", "application/json"),
     ],
 )  # fmt: skip
@@ -223,7 +227,8 @@ async def test_bytes_after_the_message_are_refused(api: Api, more: bytes) -> Non
 @pytest.mark.parametrize(
     "body",
     [
-        b"\xc1", b"\x81\xc1\xc0", envelope(msgpack.packb("name") + b"\xc1"), with_argument(b"\xc1"), with_argument(b"\x92\x01\xc1"),
+        b"\xc1", b"\x81\xc1\xc0", envelope(msgpack.packb("name") + b"\xc1"), with_argument(b"\xc1"),
+        with_argument(b"\x92\x01\xc1"),
         with_argument(b"\x81\xc1\x01"), with_argument(b"\x81\xa1a\xc1"),
     ],
 )  # fmt: skip
@@ -239,7 +244,8 @@ HUGE = [tag + b"\xff\xff\xff\xff" for tag in (b"\xdd", b"\xdf", b"\xc6", b"\xdb"
 async def test_a_length_of_four_billion_costs_nothing(api: Api, claim: bytes) -> None:
     bodies = [
         claim, claim + b"\x01" * 100, envelope(claim), envelope(msgpack.packb("name") + claim), with_argument(claim),
-        with_argument(b"\x91" + claim + b"\x01" * 1000), with_argument(b"\x81\xa1a" + claim), envelope(NAME, msgpack.packb("tags") + claim),
+        with_argument(b"\x91" + claim + b"\x01" * 1000), with_argument(b"\x81\xa1a" + claim),
+        envelope(NAME, msgpack.packb("tags") + claim),
     ]  # fmt: skip
     for body in bodies:
         await refuses_within(api, body, 400, MIB)
@@ -309,8 +315,10 @@ async def test_a_bulk_of_bombs_is_refused_at_the_first(api: Api) -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        envelope(NAME, NAME), envelope(NAME, ARGUMENT + b"\x01", ARGUMENT + b"\x01"), with_argument(b"\x82\xa1a\x01\xa1a\x01"),
-        with_argument(b"\x82\xa1a\x01\xd9\x01a\x01"), envelope(NAME, msgpack.packb("headers") + b"\x82\xa1a\xa1b\xa1a\xa1c"),
+        envelope(NAME, NAME), envelope(NAME, ARGUMENT + b"\x01", ARGUMENT + b"\x01"),
+        with_argument(b"\x82\xa1a\x01\xa1a\x01"),
+        with_argument(b"\x82\xa1a\x01\xd9\x01a\x01"),
+        envelope(NAME, msgpack.packb("headers") + b"\x82\xa1a\xa1b\xa1a\xa1c"),
     ],
 )  # fmt: skip
 async def test_a_key_twice_is_refused(api: Api, body: bytes) -> None:
@@ -349,7 +357,8 @@ async def test_a_key_of_the_argument_that_is_no_string_is_refused(api: Api) -> N
 async def test_a_string_that_is_not_utf8_is_refused(api: Api, text: bytes) -> None:
     string = bytes([0xA0 + len(text)]) + text
     for body in (
-        envelope(msgpack.packb("name") + string), envelope(NAME, string + b"\x01"), with_argument(string), with_argument(b"\x81" + string + b"\x01"),
+        envelope(msgpack.packb("name") + string), envelope(NAME, string + b"\x01"), with_argument(string),
+        with_argument(b"\x81" + string + b"\x01"),
         with_argument(b"\xd9" + bytes([len(text)]) + text), envelope(NAME, msgpack.packb("tags") + b"\x91" + string),
     ):  # fmt: skip
         await refuses(api, body, 400)
@@ -430,7 +439,8 @@ async def test_an_extension_in_the_envelope_is_refused(api: Api, field: str) -> 
     "timestamp",
     [
         b"\xd7\xff" + struct.pack(">Q", (10**9) << 34), b"\xc7\x0c\xff" + struct.pack(">Iq", 10**9, 0),
-        b"\xc7\x0c\xff" + struct.pack(">Iq", 0, 300_000 * 31_556_952), b"\xc7\x0c\xff" + struct.pack(">Iq", 0, -(2**62)),
+        b"\xc7\x0c\xff" + struct.pack(">Iq", 0, 300_000 * 31_556_952),
+        b"\xc7\x0c\xff" + struct.pack(">Iq", 0, -(2**62)),
         b"\xc7\x0c\xff" + struct.pack(">Iq", 0, -1), b"\xd4\xff\x00", b"\xc7\x00\xff",
     ],
 )  # fmt: skip
@@ -447,7 +457,8 @@ async def test_other_formats_cannot_be_parsed(api: Api) -> None:
         writer.writestr("name", "work")
     job = {"name": "work"}
     for body in (
-        json.dumps(job).encode(), pickle.dumps(job), pickle.dumps(job, 0), b"name: work\n", b"---\nname: work\n", archive.getvalue(),
+        json.dumps(job).encode(), pickle.dumps(job), pickle.dumps(job, 0), b"name: work\n", b"---\nname: work\n",
+        archive.getvalue(),
         b"<job/>", b"name=work", b"\x1f\x8b\x08\x00", b"\x00" * 64,
     ):  # fmt: skip
         assert (await send(api, body))[0] == 400, body[:20]
@@ -480,7 +491,8 @@ async def test_a_message_that_is_no_map_is_refused(api: Api, value: Any) -> None
 BAD_JOBS: list[tuple[int, str, dict[str, Any]]] = [
     *((46, field, {field: value}) for field in ("priority", "max_retry") for value in (1.0, True, "1", None, [1])),
     *((46, field, {field: value}) for field in ("timeout", "delay") for value in (True, "1", [1])),
-    *((46, field, {field: value}) for field, value in {"keep_result": 1, "rerun_lost": "yes", "tags": "a", "headers": ["a"], "retry": 3}.items()),
+    *((46, field, {field: value})
+      for field, value in {"keep_result": 1, "rerun_lost": "yes", "tags": "a", "headers": ["a"], "retry": 3}.items()),
     (46, "timeout", {"timeout": None}),
     (46, "tags", {"tags": [1]}),
     (46, "headers", {"headers": {"a": 1}}),
@@ -491,21 +503,30 @@ BAD_JOBS: list[tuple[int, str, dict[str, Any]]] = [
     (46, "retry", {"retry": {"max_s": 1e9}}),
     (46, "retry", {"retry": {"tries": 3}}),
     *((47, field, {field: 1}) for field in ("Name", "queue_name", "argument ", "__class__", "callback")),
-    *((51, "name", {"name": name}) for name in ("", "x" * 201, "x" * 1000, "two words", "tab\t", "nul\x00", "line\n", "<script>", "\u202eevil", "🙂", "ä", "a;b", "a%2e", "é" * 200, None, 1, ["a"])),
+    *((51, "name", {"name": name}) for name in (
+        "", "x" * 201, "x" * 1000, "two words", "tab\t", "nul\x00", "line\n", "<script>", "\u202eevil", "🙂", "ä",
+        "a;b", "a%2e", "é" * 200, None, 1, ["a"],
+    )),
     *((52, "priority", {"priority": value}) for value in (2**31, -(2**31) - 1, 1.5, "1", True, 2**63)),
     *((53, "max_retry", {"max_retry": value}) for value in (-1, 2**31, 1001)),
     *((54, "timeout", {"timeout": value}) for value in (0, -1, 1e-9, 7 * 86_400 + 1, 1e308)),
     *((56, "run_at", {"run_at": value}) for value in (
-        "9999-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-11-21T04:30:00", "2026-11-21", "tomorrow", "", 0, 1795238640,
-        "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-11-21T24:00:01Z", "2026-11-21T04:30:00+25:00", "2026-11-21T04:30:00Z\n",
+        "9999-01-01T00:00:00Z", "1969-12-31T23:59:59Z", "2026-11-21T04:30:00", "2026-11-21", "tomorrow", "", 0,
+        1795238640,
+        "2026-13-01T00:00:00Z", "2026-02-30T00:00:00Z", "2026-11-21T24:00:01Z", "2026-11-21T04:30:00+25:00",
+        "2026-11-21T04:30:00Z\n",
         "２０２６-11-21T04:30:00Z", "x" * 10_000,
     )),
     *((56, "expires_at", {"expires_at": value}) for value in ("9999-01-01T00:00:00Z", "soon", 5)),
     (57, "", {"run_at": "2026-11-21T04:30:00Z", "delay": 1}),
     (57, "delay", {"delay": -1}),
     (57, "delay", {"delay": 1e12}),
-    *((61, "id", {"id": value}) for value in ("", "x", "0" * 36, "0198C3F4-5E6A-7B8C-9D0E-1F2A3B4C5D6E", "0198c3f4-5e6a-4b8c-9d0e-1f2a3b4c5d6e", "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e\n", "../../etc", 7)),
-    *((63, field, {field: "none"}) for field in ("queue", "constraint", "batch", "unique", "notify_url", "state", "worker_id")),
+    *((61, "id", {"id": value}) for value in (
+        "", "x", "0" * 36, "0198C3F4-5E6A-7B8C-9D0E-1F2A3B4C5D6E", "0198c3f4-5e6a-4b8c-9d0e-1f2a3b4c5d6e",
+        "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e\n", "../../etc", 7,
+    )),
+    *((63, field, {field: "none"})
+      for field in ("queue", "constraint", "batch", "unique", "notify_url", "state", "worker_id")),
 ]  # fmt: skip
 
 
@@ -633,7 +654,8 @@ async def raw(master: Master, request: bytes) -> bytes:
 @pytest.mark.parametrize(
     "path",
     [
-        "/api/jobs/../workers", "//api/jobs", "/api//jobs", "/api/jobs/%2e%2e/workers", "/api/jobs%00", "/api/jobs/%c0%af", "/api/jobs/%2f",
+        "/api/jobs/../workers", "//api/jobs", "/api//jobs", "/api/jobs/%2e%2e/workers", "/api/jobs%00",
+        "/api/jobs/%c0%af", "/api/jobs/%2f",
         "/./api/jobs", "/API/jobs", "/api/jobs;x=1", "/api/jobs/..%2f..%2fetc%2fpasswd", "/api\\jobs", "/api/jobs/%",
     ],
 )  # fmt: skip
@@ -674,7 +696,7 @@ async def test_ranges_are_ignored(open_api: Api) -> None:
 async def refuses_within(
     api: Api, body: bytes, status: int, peak_bytes: int, *, path: str = "/api/jobs"
 ) -> None:
-    """Refused with this status, and never more than `peak_bytes` of new memory at once, in client and master together."""
+    """Expect a refusal with this status, and at most `peak_bytes` of new memory at once in client and master."""
     await send(api, b"\x80", path=path)
     gc.collect()
     tracemalloc.start()

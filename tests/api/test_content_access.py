@@ -139,7 +139,8 @@ class Held:
 
     async def views(self, api: Api) -> dict[str, Any]:
         paths = (
-            f"/api/jobs/{self.waiting}/why", f"/api/jobs/{self.running}/why", "/api/constraints", "/api/constraints/by-tenant",
+            f"/api/jobs/{self.waiting}/why", f"/api/jobs/{self.running}/why", "/api/constraints",
+            "/api/constraints/by-tenant",
         )  # fmt: skip
         return {path: (await api.call("GET", path))[1] for path in paths}
 
@@ -185,7 +186,7 @@ async def test_redacted_values_of_keys_are_shown_to_nobody(store_server: StoreSe
         for api in (callers.viewer, callers.operator, callers.admin):
             assert "MARK" not in str(await jobs.views(api))
         for api in (callers.operator, callers.admin):
-            # What was written down before is covered when it is read.
+            # Entries that were logged before are redacted when they are read.
             assert "MARK" not in str(await api.call("GET", "/api/audit"))
             asked = api.call("GET", f"/api/constraints/by-tenant?value={MARK}")
             assert await code(asked) == (403, "content_redacted")

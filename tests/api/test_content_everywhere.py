@@ -1,5 +1,6 @@
-"""Markers in everything that a job carries are looked for in every answer of every route, as every kind of caller. A new
-route has to be told to this test before it passes."""
+"""Markers in everything that a job carries are looked for in every answer of every route, as every kind of caller. A
+new route has to be added to this test before it passes.
+"""
 
 import asyncio
 import contextlib
@@ -70,20 +71,24 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
 }
 # Without a body. These are called for what they refuse, or would end what other calls look at.
 PLAIN: Final = {
-    ("POST", "/api/jobs/{job_id}/retry"), ("POST", "/api/jobs/{job_id}/run"), ("POST", "/api/jobs/actions/{action_id}/cancel"),
+    ("POST", "/api/jobs/{job_id}/retry"), ("POST", "/api/jobs/{job_id}/run"),
+    ("POST", "/api/jobs/actions/{action_id}/cancel"),
     ("POST", "/api/masters/{master_id}/demote"), ("POST", "/api/workers/{worker_id}/resume"),
 }  # fmt: skip
 UNTOUCHED: Final = {
     ("DELETE", "/api/jobs/{job_id}"), ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
-    ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"), ("DELETE", "/api/workers/{worker_id}"),
-    ("DELETE", "/api/session"), ("DELETE", "/api/sessions"), ("DELETE", "/api/sessions/{session_id}"), ("DELETE", "/api/users/{user}/sessions"), ("DELETE", "/api/tokens/{token_id}"), ("DELETE", "/api/users/{user}"),
+    ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),
+    ("DELETE", "/api/workers/{worker_id}"),
+    ("DELETE", "/api/session"), ("DELETE", "/api/sessions"), ("DELETE", "/api/sessions/{session_id}"),
+    ("DELETE", "/api/users/{user}/sessions"), ("DELETE", "/api/tokens/{token_id}"), ("DELETE", "/api/users/{user}"),
 }  # fmt: skip
 
 
 def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
     """The route with everything in place of its parameters that was planted."""
     values: dict[str, tuple[str, ...]] = {
-        "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,), "job_name": (NAME,),
+        "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
+        "job_name": (NAME,),
         "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)
@@ -107,7 +112,7 @@ def requests_of(operation: Operation, ids: Marked) -> Iterator[tuple[str, Any]]:
 
 
 async def answers(http: httpx.AsyncClient, ids: Marked) -> AsyncIterator[tuple[Operation, str, str]]:
-    """What every route says to one caller, with where."""
+    """Yield the answers of all routes to one caller, with their places."""
     for operation in OPERATIONS:
         if operation.is_stream:
             continue
@@ -118,7 +123,7 @@ async def answers(http: httpx.AsyncClient, ids: Marked) -> AsyncIterator[tuple[O
 
 
 async def stream_of(http: httpx.AsyncClient) -> str:
-    """What the stream says in its first moments; empty for those who may not listen."""
+    """Return the first events of the stream; empty for callers who may not listen."""
     heard = ""
     with contextlib.suppress(TimeoutError):
         async with (

@@ -1,4 +1,6 @@
-"""What a 201 is worth: chosen for the installation, and for a push; never more is said than was kept."""
+"""The durability behind a 201: chosen for the installation, and for a push; the answer never promises more than was
+kept.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -124,7 +126,7 @@ async def test_a_claim_that_no_replica_has_reaches_no_worker(pair: Pair) -> None
             with paused(replica):
                 # Accepted, as it asks for no replica, and ready at once.
                 assert (await push(api, one, "fsync"))[0] == 201
-                # Nor are its signs of life confirmed. Until then it has tried to claim.
+                # The leader's renewals are not confirmed either. Until it stops leading it tries to claim.
                 await wait_until(lambda: master.shard.leader.leadership is None, timeout_s=20)
                 assert begun == []
             found = await api.until_state(one["id"], "succeeded", timeout_s=30)

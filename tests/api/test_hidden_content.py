@@ -1,4 +1,4 @@
-"""What jobs carry, before the eyes of those who may only look."""
+"""Content of jobs, as shown to callers who may only read."""
 
 import asyncio
 import hashlib

@@ -42,7 +42,11 @@ TOKEN: Final = "ab" * 16
 _REDACTORS: Final = [
     Redactor([]),
     Redactor(["argument.a", "result.card.*", "error.**.a"]),
-    Redactor([f"{root}.{path}" for root in ("argument", "result", "error") for path in ("**.a", "*.card", "0", "$bin", "*")]),
+    Redactor([
+        f"{root}.{path}"
+        for root in ("argument", "result", "error")
+        for path in ("**.a", "*.card", "0", "$bin", "*")
+    ]),
 ]  # fmt: skip
 
 ACCESSES: Final = [ContentAccess(is_granted, one) for is_granted in (True, False) for one in _REDACTORS]
@@ -69,12 +73,12 @@ def ending(kind: str, field: str) -> bytes:
 
 
 def accepted(read: Callable[[], object], loc: tuple[str | int, ...]) -> bool:
-    """Whether the edge takes it; if it does not, it names the field and does not answer with an error of its own."""
+    """Return whether the API accepts it; if not, the API must name the field and not fail with an internal error."""
     try:
         read()
     except (InvalidError, TooLargeError, UnparsableError) as exc:
         named = [error.loc for error in exc.errors]
-        # Where the message itself is broken there may be no field.
+        # If the message itself is broken, there may be no field.
         is_broken = isinstance(exc, UnparsableError) and named == []
         if named != [loc] and not is_broken:
             pytest.fail(f"{exc!r} names {named}")
@@ -171,7 +175,7 @@ def assert_constraints_read(argument: bytes) -> None:
 
 
 def read_json(text: bytes) -> Any:
-    """As browsers read it: NaN is no number there."""
+    """Decode JSON as browsers do, which refuse NaN."""
     return json.loads(text, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
@@ -185,7 +189,8 @@ def detail(value: bytes, result: bytes | None) -> JobDetail:
     job = Job(
         id=new_id(), name="work", state=JobState.FAILED, cause=Cause.ERROR, priority=0, max_retry=0, timeout_ms=1000,
         keep_result=True, rerun_lost=False, is_confirmed=False, attempt=1, failures=1, losses=0, returned_offers=0,
-        created_at_ms=1, due_at_ms=0, expires_at_ms=0, started_at_ms=2, finished_at_ms=3, not_after_ms=0, fence=1, token="",
+        created_at_ms=1, due_at_ms=0, expires_at_ms=0, started_at_ms=2, finished_at_ms=3, not_after_ms=0, fence=1,
+        token="",
         worker_id="", retry=DEFAULT_RETRY, tags=(), headers={}, argument=value, lane_id=bytes(8),
     )  # fmt: skip
     return JobDetail(job, [Attempt(1, "", 2, 3, "failure", "it failed", value)], [], result)

@@ -56,12 +56,17 @@ async def every_call_is_refused(api: Api, known: str) -> None:
     worker = {"url": None, "names": ["work"], "max_jobs": 1, "secret": "s" * 32}
     claim = {"job_id": new_id(), "token": "0" * 32}
     for method, path, value in (
-        ("POST", "/api/jobs", job), ("POST", "/api/jobs/bulk", {"jobs": [job]}), ("GET", "/api/jobs", None), ("GET", f"/api/jobs/{known}", None),
-        ("GET", f"/api/jobs/{known}/result", None), ("POST", f"/api/jobs/{known}/cancel", None), ("POST", f"/api/jobs/{known}/retry", None),
-        ("POST", f"/api/jobs/{known}/run", None), ("PATCH", f"/api/jobs/{known}", {"priority": 1}), ("DELETE", f"/api/jobs/{known}", None),
+        ("POST", "/api/jobs", job), ("POST", "/api/jobs/bulk", {"jobs": [job]}), ("GET", "/api/jobs", None),
+        ("GET", f"/api/jobs/{known}", None),
+        ("GET", f"/api/jobs/{known}/result", None), ("POST", f"/api/jobs/{known}/cancel", None),
+        ("POST", f"/api/jobs/{known}/retry", None),
+        ("POST", f"/api/jobs/{known}/run", None), ("PATCH", f"/api/jobs/{known}", {"priority": 1}),
+        ("DELETE", f"/api/jobs/{known}", None),
         ("POST", "/api/workers", worker), ("GET", "/api/workers", None), ("GET", f"/api/workers/{known}", None),
-        ("POST", f"/api/workers/{known}/heartbeat", {"running": [], "free": 1}), ("POST", f"/api/workers/{known}/start", {"starts": [claim]}),
-        ("POST", f"/api/workers/{known}/results", {"results": [ending(claim)]}), ("DELETE", f"/api/workers/{known}", None),
+        ("POST", f"/api/workers/{known}/heartbeat", {"running": [], "free": 1}),
+        ("POST", f"/api/workers/{known}/start", {"starts": [claim]}),
+        ("POST", f"/api/workers/{known}/results", {"results": [ending(claim)]}),
+        ("DELETE", f"/api/workers/{known}", None),
     ):  # fmt: skip
         assert await refused(api, method, path, value) in UNAVAILABLE, (method, path)
 
@@ -280,7 +285,7 @@ async def test_gates_that_were_closed_are_closed_when_the_store_is_back(store: S
 
 
 async def wait_for_answer(call: Callable[[], Awaitable[tuple[int, Any]]]) -> tuple[int, Any]:
-    """The first answer that is no 503."""
+    """Return the first answer other than 503."""
 
     async def answered() -> tuple[int, Any] | None:
         answer = await call()

@@ -18,7 +18,7 @@ from worker_sdk import Pusher
 
 pytestmark = real_time.MASTER
 
-# Of the same length: what is accepted, and what an earlier release accepted.
+# Two values of the same length: one is accepted, the other was accepted by an earlier release.
 ACCEPTED = b"\xc4\x03abc"
 BROKEN = b"\xc7\x02\x80ab"
 JSON = {"Accept": "application/json"}
@@ -74,7 +74,7 @@ async def test_the_view_of_a_job_shows_it_as_binary_or_not_at_all(ended: tuple[A
 
 @pytest.mark.req("J9")
 async def test_its_pusher_gets_it_as_binary(ended: tuple[Api, dict[str, Any]]) -> None:
-    """Who pushed the job may have the result: redaction is about views."""
+    """The pusher of a job may have its result: redaction is about views."""
     api, about = ended
     async with Pusher(str(api.http.base_url).rstrip("/")) as pusher:
         failed, succeeded = await pusher.result(about["failed"]), await pusher.result(about["succeeded"])

@@ -1,4 +1,4 @@
-"""Constraints over HTTP: made, changed by several at once, limited, previewed, and obeyed by real masters and workers."""
+"""Constraints over HTTP: made, changed by several callers, limited, previewed, obeyed by real masters and workers."""
 
 import asyncio
 import base64
@@ -72,7 +72,10 @@ async def test_a_constraint_is_made_read_changed_and_removed(api: Api) -> None:
     assert response.headers["etag"] == f'"{view["etag"]}"'
     assert view["matcher"] == {"all": [WORK, {"field": "argument.n", "op": "exists", "value": True}]}
     assert view["overrides"] == [{"value": "a", "concurrency": 1, "rate": None, "paused": True}]
-    assert {f: view[f] for f in ("name", "enabled", "mode", "key", "concurrency", "rate", "paused", "max_backlog", "fair")} == {
+    assert {
+        f: view[f]
+        for f in ("name", "enabled", "mode", "key", "concurrency", "rate", "paused", "max_backlog", "fair")
+    } == {
         "name": "c1", "enabled": True, "mode": "enforce", "key": "argument.host", "concurrency": 3,
         "rate": {"limit": 10, "period_s": 0.5}, "paused": False, "max_backlog": 100, "fair": True,
     }  # fmt: skip
@@ -96,7 +99,11 @@ async def test_a_constraint_is_made_read_changed_and_removed(api: Api) -> None:
 
 
 async def test_what_a_get_shows_can_be_put_again_and_changes_nothing(api: Api) -> None:
-    fields = {"key": "argument.host", "rate": {"limit": 1, "period_s": 60}, "overrides": [{"value": 1, "paused": True}]}  # fmt: skip
+    fields = {
+        "key": "argument.host",
+        "rate": {"limit": 1, "period_s": 60},
+        "overrides": [{"value": 1, "paused": True}],
+    }
     view = await made(api, "c1", **fields)
     document = {
         field: view[field] for field in documents.describe(documents.draft_of("c1", {**view, "paused": None}))
@@ -162,7 +169,9 @@ async def test_a_name_that_exists_is_not_made_again(api: Api) -> None:
 @pytest.mark.parametrize("tag", ["etag", '"open', '"a" "b"', "", '"a",', '"*"'])
 async def test_a_precondition_that_is_none_lets_nothing_happen(api: Api, tag: str) -> None:
     await made(api, "c1", concurrency=1)
-    status, _ = await api.call("PUT", "/api/constraints/c1", {**ONE_AT_ONCE, "concurrency": 9}, **{"If-Match": tag})  # fmt: skip
+    status, _ = await api.call(
+        "PUT", "/api/constraints/c1", {**ONE_AT_ONCE, "concurrency": 9}, **{"If-Match": tag}
+    )
     assert status == (412 if tag == '"*"' else 400)
     assert (await shown(api, "c1"))["concurrency"] == 1
 
@@ -375,10 +384,14 @@ async def test_use_and_holders_are_seen(api: Api) -> None:
         assert started > {ids["a"][0], ids["b"][0]}
         found = await shown(api, "c1")
         assert found["usage"] == {
-            "waiting": 2, "running": 2, "starts_in_window": 2, "shadow_delayed": 0, "next_opening": None, "in_force": True,
+            "waiting": 2, "running": 2, "starts_in_window": 2, "shadow_delayed": 0, "next_opening": None,
+            "in_force": True,
             "keys": 2, "is_exact": True,
         }  # fmt: skip
-        assert [(k["value"], k["waiting"], k["running"], k["starts_in_window"], k["is_open"]) for k in found["top_keys"]] == [
+        assert [
+            (k["value"], k["waiting"], k["running"], k["starts_in_window"], k["is_open"])
+            for k in found["top_keys"]
+        ] == [
             ("a", 2, 1, 1, False), ("b", 0, 1, 1, False),
         ]  # fmt: skip
         assert sorted((h["job_id"], h["worker_id"], h["value"]) for h in found["holders"]) == sorted(
@@ -531,7 +544,8 @@ async def test_a_preview_is_bounded_and_says_so(api: Api, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     ("fields", "loc"),
-    [({"matcher": {}}, "matcher"), ({"key": "nothing"}, "key"), ({"limit": 21}, "limit"), ({"limit": -1}, "limit"), ({"x": 1}, "x"),
+    [({"matcher": {}}, "matcher"), ({"key": "nothing"}, "key"), ({"limit": 21}, "limit"), ({"limit": -1}, "limit"),
+     ({"x": 1}, "x"),
      ({"matcher": {"any": [{"field": "tags", "op": "lt", "value": 1}]}}, "matcher.any.0.op"), ({"key": "tags"}, "key")],
 )  # fmt: skip
 async def test_a_preview_refuses_what_a_constraint_would(api: Api, fields: dict[str, Any], loc: str) -> None:
@@ -627,7 +641,8 @@ async def test_a_hold_ends_by_itself(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "hold",
-    [{"constraint": "unknown"}, {"constraint": "off", "key": "a"}, {"constraint": "hosts"}, {"constraint": "all", "key": "a"},
+    [{"constraint": "unknown"}, {"constraint": "off", "key": "a"}, {"constraint": "hosts"},
+     {"constraint": "all", "key": "a"},
      {"constraint": ""}, {"constraint": "x" * 1000, "key": {"a": [b"\xff"]}}],
     ids=str,
 )  # fmt: skip
@@ -649,7 +664,9 @@ async def test_a_hold_that_fits_nothing_holds_nothing_and_the_deferral_counts(
 
 
 @pytest.mark.parametrize(
-    "hold", [{}, {"key": 1}, {"constraint": 5}, {"constraint": "x" * 1025}, {"constraint": "a", "more": 1}, "name"], ids=str
+    "hold",
+    [{}, {"key": 1}, {"constraint": 5}, {"constraint": "x" * 1025}, {"constraint": "a", "more": 1}, "name"],
+    ids=str,
 )  # fmt: skip
 async def test_a_hold_of_another_form_is_refused(api: Api, hold: Any) -> None:
     await api.enqueue("work")
@@ -672,7 +689,7 @@ async def test_a_full_backlog_refuses_single_and_whole_pushes(api: Api) -> None:
     assert int(response.headers["retry-after"]) >= 1
     problem = msgpack.unpackb(response.content)
     assert (problem["code"], "backlog" in problem["detail"]) == ("backlog_full", True)
-    # What is in already may be repeated, other values have room, and a bulk goes in whole or not at all.
+    # A job that was accepted may be repeated, other values have room, and a bulk is accepted whole or not at all.
     assert (await api.call("POST", "/api/jobs", {**job, "id": job_id}))[0] == 200
     other = {"name": "work", "argument": {"host": "b"}}
     status, problem = await api.call("POST", "/api/jobs/bulk", {"jobs": [other, job]})

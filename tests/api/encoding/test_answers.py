@@ -20,7 +20,8 @@ MSGPACK = {b"content-type": b"application/msgpack"}
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text() | st.binary(),
-        lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text().filter(lambda k: k[:1] != "$"), inner, max_size=5),
+        lambda inner: st.lists(inner, max_size=5)
+        | st.dictionaries(st.text().filter(lambda k: k[:1] != "$"), inner, max_size=5),
         max_leaves=20,
     )
 )  # fmt: skip

@@ -42,13 +42,22 @@ NUMBERS = st.sampled_from(
 JOBS = st.fixed_dictionaries(
     {"name": st.sampled_from(["mail.send", "a\n", "é", "x" * 200, "x" * 201, ""]) | ANY},
     optional={
-        "argument": ANY, "id": IDS | ANY, "priority": NUMBERS | ANY, "max_retry": NUMBERS | ANY, "timeout": NUMBERS | ANY,
+        "argument": ANY, "id": IDS | ANY, "priority": NUMBERS | ANY, "max_retry": NUMBERS | ANY,
+        "timeout": NUMBERS | ANY,
         "keep_result": st.booleans() | ANY, "delay": NUMBERS, "tags": st.just(["a"]), "other": ANY,
     },
 )  # fmt: skip
 RESULTS = st.fixed_dictionaries(
-    {"job_id": IDS, "token": st.sampled_from([TOKEN, TOKEN + "\n", TOKEN.upper()]), "type": st.sampled_from(["success", "failure"])},
-    optional={"result": ANY, "finished_at": st.sampled_from([FINISHED_AT, "2026-11-21", "2026-02-30T00:00:00Z", "2101-01-01T00:00:00Z"]) | ANY},
+    {
+        "job_id": IDS, "token": st.sampled_from([TOKEN, TOKEN + "\n", TOKEN.upper()]),
+        "type": st.sampled_from(["success", "failure"]),
+    },
+    optional={
+        "result": ANY,
+        "finished_at": st.sampled_from(
+            [FINISHED_AT, "2026-11-21", "2026-02-30T00:00:00Z", "2101-01-01T00:00:00Z"]
+        ) | ANY,
+    },
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Which encodings are read and written."""
+"""Negotiation of the encodings of requests and answers."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
-"""Values on their whole way, through real masters and workers of the SDK: what is accepted comes back, and what an earlier
-release accepted fails alone."""
+"""Values on their whole way, through real masters and workers of the SDK: accepted values come back, and a value that
+only an earlier release accepted fails alone.
+"""
 
 import struct
 from collections.abc import AsyncIterator
@@ -28,7 +29,13 @@ NUMBERS = [
     *(bytes([tag]) for tag in (0x00, 0x7F, 0xE0, 0xFF, 0xC0, 0xC2, 0xC3)),
     *(struct.pack(">Bf", 0xCA, x) for x in (0.0, -0.0, float("inf"), float("nan"))),
     *(struct.pack(">Bd", 0xCB, x) for x in (1e308, 5e-324, -float("inf"), float("nan"))),
-    *(bytes([tag]) + fill * size for tag, size in ((0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8), (0xD0, 1), (0xD1, 2), (0xD2, 4), (0xD3, 8)) for fill in (b"\x00", b"\x7f", b"\x80", b"\xff")),
+    *(
+        bytes([tag]) + fill * size
+        for tag, size in (
+            (0xCC, 1), (0xCD, 2), (0xCE, 4), (0xCF, 8), (0xD0, 1), (0xD1, 2), (0xD2, 4), (0xD3, 8),
+        )
+        for fill in (b"\x00", b"\x7f", b"\x80", b"\xff")
+    ),
 ]  # fmt: skip
 EXTENSIONS = [
     *(b"\xc7\x02" + bytes([code]) + b"ab" for code in range(128)),
@@ -38,11 +45,14 @@ EXTENSIONS = [
 INSTANTS = [
     b"\xd6\xff" + bytes(4), b"\xd6\xff" + b"\xff" * 4,
     *(b"\xd7\xff" + struct.pack(">Q", ns << 34 | s) for ns, s in ((0, 0), (999_999_999, 2**34 - 1))),
-    *(b"\xc7\x0c\xff" + struct.pack(">Iq", ns, s) for ns, s in ((0, -1), (999_999_999, 253_402_300_799), (0, -62_135_596_800))),
+    *(b"\xc7\x0c\xff" + struct.pack(">Iq", ns, s)
+      for ns, s in ((0, -1), (999_999_999, 253_402_300_799), (0, -62_135_596_800))),
 ]  # fmt: skip
 OTHERS = [
-    b"\xa0", b"\xd9\x03\xe2\x80\xa8", b"\xda\x00\x01\x00", b"\xdb\x00\x00\x00\x04\xf0\x9f\x98\x80", b"\xc4\x00", b"\xc5\x00\x01\xff", b"\xc6\x00\x00\x00\x01\x00",
-    b"\x90", b"\x80", b"\xdc\x00\x00", b"\xdd\x00\x00\x00\x00", b"\xde\x00\x00", b"\xdf\x00\x00\x00\x00", b"\x91" * 31 + b"\xc0", b"\x81\xa4$bin\x05",
+    b"\xa0", b"\xd9\x03\xe2\x80\xa8", b"\xda\x00\x01\x00", b"\xdb\x00\x00\x00\x04\xf0\x9f\x98\x80", b"\xc4\x00",
+    b"\xc5\x00\x01\xff", b"\xc6\x00\x00\x00\x01\x00",
+    b"\x90", b"\x80", b"\xdc\x00\x00", b"\xdd\x00\x00\x00\x00", b"\xde\x00\x00", b"\xdf\x00\x00\x00\x00",
+    b"\x91" * 31 + b"\xc0", b"\x81\xa4$bin\x05",
     b"\x81\xa4$bin\xa1x", b"\x81\xa4$ext\x92\x01\xa0", b"\x81\xa9__proto__\x80", b"\x81\xa0\xc4\x01\xff",
 ]  # fmt: skip
 VALUES = NUMBERS + EXTENSIONS + INSTANTS + OTHERS

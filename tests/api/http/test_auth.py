@@ -1,4 +1,4 @@
-"""Who may call."""
+"""Authentication of callers."""
 
 import hashlib
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which connections make room for which."""
+"""Priorities of connections when there is no room for more."""
 
 from dataclasses import dataclass, field
 

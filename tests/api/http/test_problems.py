@@ -250,7 +250,7 @@ async def test_text_that_is_sent_as_binary_is_called_so(api: Api) -> None:
         assert problem["detail"] == f"{'.'.join(map(str, error['loc']))}: {BINARY_RULE}"
     status, problem = await api.call("POST", "/api/jobs", {"name": "work", "run_at": b"2026-11-21T04:30:00Z"})
     assert (status, problem["detail"]) == (422, f"run_at: {BINARY_RULE}")
-    # What is to be a number is not called a text.
+    # The message about a number does not call it a text.
     status, problem = await api.call("POST", "/api/workers", {**registration, "max_jobs": b"1"})
     assert (status, problem["detail"]) == (422, "max_jobs: Input should be a valid integer")
     status, problem = await api.call("POST", "/api/workers", {**registration, b"node_id": "host"})

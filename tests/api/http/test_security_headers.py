@@ -1,4 +1,4 @@
-"""What every answer says to browsers, and that looking changes nothing."""
+"""The security headers of every answer, and proof that GET changes nothing."""
 
 import asyncio
 import re
@@ -59,7 +59,7 @@ async def test_every_get_answers_strictly_and_changes_nothing(store_server: Stor
         for path in [*paths, "/", "/app.js", "/nothing"]:
             filled = path.replace("{job_id}", job_id)
             check_headers(await admin.http.get(re.sub(r"{\w+}", "unknown", filled), headers=fields))
-        # Nor does any other route by a GET.
+        # A GET of any other route changes nothing either.
         for path in {op.path for op in OPERATIONS} - set(paths) - STREAMS:
             filled = path.replace("{job_id}", job_id)
             answer = await admin.http.get(re.sub(r"{\w+}", "unknown", filled), headers=fields)

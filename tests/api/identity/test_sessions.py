@@ -70,7 +70,7 @@ async def browsers(master: Master, count: int = 1) -> AsyncIterator[list[Browser
 
 
 def follower(store_url: str, shard: str) -> Settings:
-    """Of a second master on the same shard."""
+    """Return the settings of a second master on the same shard."""
     return Settings(**{**QUICK, "redis_url": store_url, "shard": shard, "tokens": [f"admin:{ADMIN_TOKEN}"]})
 
 
@@ -124,7 +124,7 @@ async def test_cookies_of_neighbours_on_the_site_log_nobody_out(store_server: St
         for others in (f"{COOKIE}=x", f"{COOKIE}={'A' * 43}", "big=" + "x" * 8000):
             assert await who(others, f"{COOKIE}={mine}") == "user:ada"
             assert await who(f"{COOKIE}={mine}", others) == "user:ada"
-        # Whoever had the browser keep a session of their own does not have ada act under it.
+        # An attacker who planted a session of their own in ada's browser does not make her act under it.
         assert await who(f"{COOKIE}={hers}", f"{COOKIE}={mine}") is None
         cookies = f"{COOKIE}={'A' * 43}; {COOKIE}={mine}"
         assert await ada.status_of("DELETE", "/api/session", Cookie=cookies) == 204
@@ -152,7 +152,7 @@ async def test_a_user_logs_in_acts_and_logs_out(store_server: StoreServer) -> No
         status, made = await ada.call("POST", "/api/jobs", {"name": "work"})
         assert status == 201
         assert await ada.status_of("GET", "/api/tokens") == 403
-        # What another site makes a browser send, or could.
+        # Requests that another site makes a browser send, or could.
         path = f"/api/jobs/{made['id']}/cancel"
         for headers, code in (
             ({"X-CSRF-Token": ""}, "csrf"),

@@ -21,8 +21,8 @@ NOW = dt.datetime(2026, 11, 21, 4, 30, 0, 123000, dt.UTC)
 ISO_MS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 VALUES = [
-    None, True, 0, -1, 2**63 - 1, 2**64 - 1, -(2**63), 1.5, -0.0, "", "mañana 🙂", b"", b"\x00\xff", [], [1, [2, [3]]], {},
-    {"a": {"b": [None, False]}}, NOW, msgpack.ExtType(5, b"abc"), {"deep": {"mixed": [b"x", "x", 1.0, NOW]}},
+    None, True, 0, -1, 2**63 - 1, 2**64 - 1, -(2**63), 1.5, -0.0, "", "mañana 🙂", b"", b"\x00\xff", [], [1, [2, [3]]],
+    {}, {"a": {"b": [None, False]}}, NOW, msgpack.ExtType(5, b"abc"), {"deep": {"mixed": [b"x", "x", 1.0, NOW]}},
 ]  # fmt: skip
 
 
@@ -108,9 +108,12 @@ async def test_a_new_job_has_the_documented_defaults(api: Api) -> None:
     assert ISO_MS.fullmatch(job.pop("created_at"))
     job.pop("run_at")
     assert job == {
-        "id": job_id, "name": "work", "state": "ready", "priority": 0, "attempt": 0, "failures": 0, "losses": 0, "max_retry": 5,
-        "timeout": 30.0, "keep_result": False, "started_at": None, "finished_at": None, "expires_at": None, "cause": None,
-        "worker_id": None, "tags": [], "attempts": [], "events": [], "headers": {}, "argument": {"a": 1}, "argument_bytes": 4, "argument_hidden": False, "argument_redacted": False, "headers_redacted": False, "has_result": False, "result": None, "result_hidden": False, "constraints": [],
+        "id": job_id, "name": "work", "state": "ready", "priority": 0, "attempt": 0, "failures": 0, "losses": 0,
+        "max_retry": 5, "timeout": 30.0, "keep_result": False, "started_at": None, "finished_at": None,
+        "expires_at": None, "cause": None, "worker_id": None, "tags": [],
+        "attempts": [], "events": [], "headers": {}, "argument": {"a": 1},
+        "argument_bytes": 4, "argument_hidden": False, "argument_redacted": False, "headers_redacted": False,
+        "has_result": False, "result": None, "result_hidden": False, "constraints": [],
     }  # fmt: skip
 
 
@@ -429,7 +432,8 @@ async def test_steering_that_does_not_apply_says_what_the_job_is(api: Api) -> No
         }
         finished = ("succeeded", "failed", "canceled")
         refused = {
-            "/cancel": ("succeeded", "failed"), "/run": (*finished, "running"), "/retry": ("running", "ready", "scheduled"),
+            "/cancel": ("succeeded", "failed"), "/run": (*finished, "running"),
+            "/retry": ("running", "ready", "scheduled"),
             "PATCH": (*finished, "running"), "DELETE": ("running",),
         }  # fmt: skip
         for action, states in refused.items():

@@ -72,7 +72,8 @@ async def test_every_filter_selects_and_counts_cover_all(api: Api) -> None:
         for query, expected in {
             "state=ready": {ready}, "state=scheduled": {later}, "state=succeeded": {done}, "state=failed": {failed},
             "state=running": {running}, "state=canceled": set(), "name=mail.send": {ready, later}, "name=mail": set(),
-            "tag=x": {done, failed}, "tag=y": {failed, ready}, "tag=z": set(), f"worker={worker.id}": {done, failed, running},
+            "tag=x": {done, failed}, "tag=y": {failed, ready}, "tag=z": set(),
+            f"worker={worker.id}": {done, failed, running},
             f"worker={new_id()}": set(), "q=send": {ready, later}, f"q={ready[10:]}": {ready}, "q=%00": set(),
             f"state=failed&name=done&tag=y&worker={worker.id}&q=on": {failed}, "state=succeeded&tag=y": set(),
         }.items():  # fmt: skip
@@ -170,8 +171,10 @@ async def test_a_rare_match_behind_many_others_is_found_by_following_the_cursor(
 @pytest.mark.parametrize(
     "query",
     [
-        "limit=0", "limit=-1", "limit=1000000000", "limit=501", "limit=x", "limit=", "limit=1.0", "limit=%D9%A1", "limit=1&limit=2",
-        "state=", "state=Ready", "state=awaiting", "state=ready&state=failed", "order=asc", "%00=1", f"name={'x' * 5000}",
+        "limit=0", "limit=-1", "limit=1000000000", "limit=501", "limit=x", "limit=", "limit=1.0", "limit=%D9%A1",
+        "limit=1&limit=2",
+        "state=", "state=Ready", "state=awaiting", "state=ready&state=failed", "order=asc", "%00=1",
+        f"name={'x' * 5000}",
         f"cursor={'A' * 10_240}", "cursor=x", "cursor=%F0%9F%98%80", "cursor=AAAA", f"cursor={'A' * 64}", "cursor=%00",
         "&".join(f"q={n}" for n in range(40)), "name=%FF",
     ],

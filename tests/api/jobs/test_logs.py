@@ -1,4 +1,4 @@
-"""What a master logs: events as data, nothing secret, nothing that acts on a terminal or begins a line."""
+"""Logs of a master: events as data, nothing secret, nothing that acts on a terminal or begins a line."""
 
 import io
 import json

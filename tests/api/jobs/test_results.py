@@ -161,7 +161,7 @@ async def _is_null(api: Api, job_id: str) -> bool:
 
 
 async def test_polls_leave_connections_to_pushes(store_server: StoreServer) -> None:
-    """Those who find no place to wait in are answered at once, and their connections are closed."""
+    """Polls for which there is no room are answered at once, and their connections are closed."""
     async with master_on(store_server.url, max_connections=16) as (master, api):
         job_id = await api.enqueue("work", keep_result=True)
         waiting = master.services.waiting

@@ -49,7 +49,7 @@ async def test_what_happened_is_counted(api: Api) -> None:
         assert (await api.http.get("/api/jobs/nonsense/why")).status_code == 404
 
         async def complete() -> Samples | None:
-            # What the store holds is looked at once a second.
+            # The contents of the store are sampled once a second.
             samples = await scraped(api)
             is_there = value(samples, "jqmaster_ready_jobs", name="elsewhere") == 2
             is_there = (

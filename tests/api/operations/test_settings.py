@@ -19,7 +19,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.req("D15"), real_time.MASTER]
 
 
-# Of one master by itself.
+# Settings that each master has for itself.
 OWN = {"node_id"}
 
 
@@ -71,7 +71,7 @@ async def test_a_change_is_in_force_on_all_masters_within_a_second_and_audited(
         await wait_until(lambda: second.live.version == answer["version"], what="the other master heard")
         assert (await other.call("POST", "/api/jobs", spec))[0] == 413
         assert (await settings_of(other))["lease_ms"]["value"] == 3000
-        # What was changed already is no change.
+        # A repeated change changes nothing.
         assert (await api.call("PATCH", "/api/settings", {"lease_ms": 3000}))[1]["version"] == answer[
             "version"
         ]
@@ -120,7 +120,8 @@ async def test_every_setting_of_run_time_reaches_another_master_also_without_a_m
         ({"lease_ms": 600, "heartbeat_interval_s": 10}, {"lease_ms", "heartbeat_interval_s"}),
         ({"worker_stale_s": 0.15}, {"worker_stale_s"}),
         ({"lease_ms": 1, "offer_ms": 10**400}, {"lease_ms", "offer_ms"}),
-        ({"lease_ms": True, "max_losses": "3", "crowd_share": None, "log_level": "loud"}, {"lease_ms", "max_losses", "log_level"}),
+        ({"lease_ms": True, "max_losses": "3", "crowd_share": None, "log_level": "loud"},
+         {"lease_ms", "max_losses", "log_level"}),
         ({"max_push_jobs": 2.0, "ping_timeout_s": 0}, {"max_push_jobs", "ping_timeout_s"}),
         ({"lease_ms": 2000, "port": 1, "redis_url": "redis://x", "nonsense": 1}, {"port", "redis_url", "nonsense"}),
     ],
@@ -158,7 +159,10 @@ async def test_a_worker_hears_of_its_times_by_its_heartbeats(api: Api) -> None:
     status, worker = await api.call(
         "POST",
         "/api/workers",
-        {"url": None, "names": ["work"], "max_jobs": 1, "node_id": "n", "pid": 1, "labels": {}, "version": "1", "secret": "s" * 32},
+        {
+            "url": None, "names": ["work"], "max_jobs": 1, "node_id": "n", "pid": 1, "labels": {}, "version": "1",
+            "secret": "s" * 32,
+        },
     )  # fmt: skip
     assert status == 201
     assert (worker["heartbeat_interval_s"], worker["lease_s"]) == (0.2, 1.5)

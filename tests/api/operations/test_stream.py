@@ -27,7 +27,7 @@ def url_of(api: Api) -> str:
 
 
 class Dashboard:
-    """What one client has heard: the newest of each event, and all names in order."""
+    """The events that one client has heard: the newest of each, and all names in order."""
 
     def __init__(self) -> None:
         self.newest: dict[str, Any] = {}

@@ -142,7 +142,7 @@ async def test_an_idempotency_key_is_of_its_token_alone(store_server: StoreServe
             assert status == 201
             assert own != theirs
             assert await admin.call("POST", "/api/jobs", {"name": "bank.pay"}, **once) == (200, theirs)
-            # Of another's job under a chosen ID it is told that the ID is taken, which it must know, and no more.
+            # A caller that chooses the ID of another's job learns only that the ID is taken.
             status, problem = await api.call("POST", "/api/jobs", {"name": "mine.a", "id": theirs["id"]})
             assert (status, problem["code"]) == (409, "id_taken")
             assert problem["detail"] == f"the ID {theirs['id']} is taken"
@@ -224,7 +224,7 @@ async def test_a_token_that_is_bound_to_names_makes_workers_of_those_alone(store
             assert (await pusher.call("POST", "/api/jobs", {"name": "bank.pay"}))[1][
                 "code"
             ] == "name_forbidden"
-            # Nor does a bound token take a worker of other names over.
+            # A bound token does not take over a worker of other names either.
             async with worker_at(any_, "bank.pay") as worker:
                 worker.api = bound
                 status, problem = await worker.beat(proof=proof_of(worker, made["token"]))

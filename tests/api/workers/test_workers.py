@@ -48,8 +48,10 @@ async def test_a_worker_registers_and_is_seen(api: Api, worker: ScriptedWorker) 
     for field in ("registered_at", "last_seen_at"):
         assert view.pop(field)
     assert view == {
-        "id": worker.id, "url": worker.url, "names": ["work"], "max_jobs": 10, "busy": 0, "load": 0.0, "role": "push", "node_id": "node-1",
-        "pid": 1, "labels": {"zone": "b"}, "version": "1.0", "state": "fresh", "detached_by": None, "breaker": view["breaker"],
+        "id": worker.id, "url": worker.url, "names": ["work"], "max_jobs": 10, "busy": 0, "load": 0.0, "role": "push",
+        "node_id": "node-1",
+        "pid": 1, "labels": {"zone": "b"}, "version": "1.0", "state": "fresh", "detached_by": None,
+        "breaker": view["breaker"],
         "jobs": [],
     }  # fmt: skip
     assert view["breaker"] in ("closed", None)
@@ -96,8 +98,10 @@ async def test_registrations_that_fail_are_limited(store_server: StoreServer) ->
 @pytest.mark.parametrize(
     "fields",
     [
-        {"names": []}, {"names": [f"n{n}" for n in range(10_000)]}, {"names": ["two words"]}, {"names": "work"}, {"names": [1]},
-        {"max_jobs": 0}, {"max_jobs": -1}, {"max_jobs": 10**6}, {"max_jobs": 1.0}, {"max_jobs": True}, {"max_jobs": "1"},
+        {"names": []}, {"names": [f"n{n}" for n in range(10_000)]}, {"names": ["two words"]}, {"names": "work"},
+        {"names": [1]},
+        {"max_jobs": 0}, {"max_jobs": -1}, {"max_jobs": 10**6}, {"max_jobs": 1.0}, {"max_jobs": True},
+        {"max_jobs": "1"},
         {"url": ""}, {"url": 7}, {"url": "x" * 5000}, {"url": "not a url"}, {"url": "file:///etc/passwd"},
         {"url": "http://169.254.169.254/"}, {"url": "http://8.8.8.8/"}, {"url": "http://user:pw@127.0.0.1:9/"},
         {"secret": "short"}, {"secret": "x" * 129}, {"secret": None}, {"labels": {"a": 1}}, {"pid": -1}, {"bogus": 1},
@@ -226,9 +230,11 @@ async def test_too_many_tokens_in_a_heartbeat_are_refused(api: Api, worker: Scri
 @pytest.mark.parametrize(
     "body",
     [
-        {"running": [], "free": float("nan")}, {"running": [], "free": -1}, {"running": [], "free": 1.0}, {"running": []},
+        {"running": [], "free": float("nan")}, {"running": [], "free": -1}, {"running": [], "free": 1.0},
+        {"running": []},
         {"free": 1}, {"running": None, "free": 1}, {"running": [], "free": 1, "clock": 0},
-        {"running": [{"job_id": "x", "token": TOKEN}], "free": 1}, {"running": [{"job_id": NOBODY, "token": "x"}], "free": 1},
+        {"running": [{"job_id": "x", "token": TOKEN}], "free": 1},
+        {"running": [{"job_id": NOBODY, "token": "x"}], "free": 1},
         {"running": [{"job_id": NOBODY}], "free": 1}, {"running": [7], "free": 1},
     ],
 )  # fmt: skip
@@ -346,10 +352,13 @@ async def test_another_worker_cannot_end_the_attempt(api: Api, worker: ScriptedW
 @pytest.mark.parametrize(
     "change",
     [
-        {"type": "maybe"}, {"type": None}, {"type": 1}, {"type": ["success"]}, {"type": "failure"}, {"type": "deferred"},
+        {"type": "maybe"}, {"type": None}, {"type": 1}, {"type": ["success"]}, {"type": "failure"},
+        {"type": "deferred"},
         {"result": ...}, {"type": ...}, {"finished_at": ...}, {"job_id": ...}, {"token": ...}, {"job_id": "x"},
-        {"token": TOKEN.upper()}, {"finished_at": "yesterday"}, {"finished_at": "2026-11-21T04:30:00"}, {"finished_at": 0},
-        {"finished_at": "9999-01-01T00:00:00Z"}, {"finished_at": "1969-12-31T23:59:59Z"}, {"reason": "other"}, {"bogus": 1},
+        {"token": TOKEN.upper()}, {"finished_at": "yesterday"}, {"finished_at": "2026-11-21T04:30:00"},
+        {"finished_at": 0},
+        {"finished_at": "9999-01-01T00:00:00Z"}, {"finished_at": "1969-12-31T23:59:59Z"}, {"reason": "other"},
+        {"bogus": 1},
         {"result": {1: 2}},
     ],
 )  # fmt: skip
