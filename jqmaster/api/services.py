@@ -82,5 +82,5 @@ class Services:
 
     @property
     def settings(self) -> Settings:
-        """In force at this moment: not to be kept."""
+        """Return the settings in force now. Do not keep them."""
         return self.live.current

@@ -36,12 +36,12 @@ class Home:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        """In a forked process: a thread of the parent may have held the lock."""
+        """Make a new lock in a forked process: a thread of the parent may have held the old one."""
         self._lock = threading.Lock()
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:
-        """Whether an answer from `address`, whose master named `store`, may be believed. Masters older than the header
-        name none, and are believed. `addresses`: all that may be asked.
+        """Return whether an answer from `address`, whose master named `store`, may be believed. Masters older than the
+        header name none, and are believed. `addresses` holds all that may be asked.
         """
         if not store or (store == self.store and not self._foreign):
             return True

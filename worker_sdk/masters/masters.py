@@ -48,7 +48,7 @@ class Answer:
 
     @property
     def is_transient(self) -> bool:
-        """Whether another try, or another master, may be answered differently."""
+        """Return whether another try, or another master, may bring another answer."""
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
     def ids(self, field: str) -> set[str]:
@@ -108,8 +108,8 @@ class Masters:
         return answer
 
     def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
-        """Somebody was not answered there (`was_silent`: not even refused), or with a 5xx. Several callers may find out
-        at once: the turn passes one step only. `avoided_s`: for so long the others are asked before it."""
+        """Note that the master at an address gave no answer (if `was_silent`, not even a refusal) or a 5xx. Several
+        callers may find out at once: the turn passes one step only. For `avoided_s` the others are asked before it."""
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:
@@ -159,7 +159,8 @@ def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:
 
 
 def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> float:
-    """Until the next try: never before what the master asked for, and not everybody at that same instant."""
+    """Return the seconds until the next try: at least as many as the master asked for, plus a random part, so that
+    callers do not return all at once."""
     return (retry_after_s or 0.0) + backoff_s(tries, max_s=max_s)
 
 

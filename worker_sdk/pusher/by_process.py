@@ -25,7 +25,7 @@ class LazyPushers:
         self._sync_pusher: SyncPusher | None = None
 
     def pusher(self) -> "Pusher":
-        """For the event loop."""
+        """Return the pusher for the event loop."""
         if self._pusher is None:
             from worker_sdk.pusher.client import Pusher
 
@@ -34,7 +34,7 @@ class LazyPushers:
         return self._pusher
 
     def sync_pusher(self) -> "SyncPusher":
-        """For threads."""
+        """Return the pusher for threads."""
         if self._sync_pusher is None:
             from worker_sdk.pusher.client import SyncPusher
 

@@ -105,7 +105,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a whole request is here whose answer is not complete."""
+        """Return whether a whole request is here whose answer is not complete."""
         cycle = self.cycle
         return bool(self.pipeline) or (
             cycle is not None and not cycle.response_complete and not cycle.more_body

@@ -297,7 +297,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def has_heard(self) -> bool:
-        """Whether anything came in answer to the last request."""
+        """Return whether anything came in answer to the last request."""
         return self._received > 0
 
     async def exchange(self, head: bytes, body: bytes, timeout_s: float) -> HttpAnswer:

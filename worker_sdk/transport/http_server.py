@@ -209,7 +209,7 @@ class WorkerProtocol(GuardedProtocol):
             self.flow.resume_reading()
 
     def check_deadline(self, now_s: float) -> None:
-        """Called by the sweep: end what takes too long to arrive or to be taken."""
+        """End what takes too long to arrive or to be taken. The sweep calls it."""
         has_unsent = self.transport.get_write_buffer_size() > 0
         if has_unsent and now_s > self._since_s + self._limits.answer_s:
             self.transport.abort()  # nobody takes them

@@ -22,7 +22,7 @@ class RecentMap(Generic[Value]):
         self._slice_s = max(self._slice_s, ttl_s / self._SLICES)
 
     def known(self, keys: Collection[str], now_s: float) -> dict[str, Value]:
-        """Those of `keys` that are remembered."""
+        """Return those of `keys` that are remembered."""
         self._turn(now_s)
         found: dict[str, Value] = {}
         for one in self._slices:
@@ -56,7 +56,7 @@ class NonceCache:
         self._buckets: dict[int, set[str]] = {}
 
     def is_fresh(self, nonce: str, timestamp_ms: int, now_ms: int) -> bool:
-        """Whether the call of this instant (within the window) is seen for the first time; it is remembered then."""
+        """Return whether the call of this instant (within the window) is seen for the first time; then remember it."""
         index = timestamp_ms // self._bucket_ms
         bucket = self._buckets.get(index)
         if timestamp_ms < self._floor_ms or (bucket is not None and nonce in bucket):

@@ -57,7 +57,7 @@ class CancelSignal:
         self.__dict__.pop("_event", None)
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Until it is set: for async handlers."""
+        """Wait until it is set. For async handlers."""
         if not self._is_set:
             import asyncio
 
@@ -68,7 +68,7 @@ class CancelSignal:
             yield from waiter.__await__()
 
     def set(self) -> None:
-        """From the event loop only."""
+        """Set the signal; call it from the event loop only."""
         self._is_set = True
         if self._event is not None:
             self._event.set()
@@ -78,7 +78,7 @@ class CancelSignal:
 
 
 class Pushers(Protocol):
-    """Where `ctx.enqueue` finds its pushers; they are made when first asked for."""
+    """The pushers of `ctx.enqueue`; they are made when first asked for."""
 
     def pusher(self) -> "Pusher": ...
 

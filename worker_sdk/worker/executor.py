@@ -31,11 +31,11 @@ _NEVER: Final = float("inf")
 
 
 class Settlements(Protocol):
-    """Where endings go."""
+    """The receiver of reports on jobs that ended."""
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing more should be started until some of them are delivered."""
+        """Return whether no more jobs should be started until some reports are delivered."""
         ...
 
     def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None: ...
@@ -118,8 +118,8 @@ class Executor:
             self._watch_at(run.due_s)
 
     def may_follow(self, job_id: str, fence: int) -> bool:
-        """Whether a claim with this fence may wait for the run that occupies its job's slot: it is newer, and that run
-        can be expected to end."""
+        """Return whether a claim with this fence may wait for the run that occupies its job's slot: it is newer, and
+        that run can be expected to end."""
         earlier = self._followers.get(job_id) or self.occupying[job_id]
         occupant = self.occupying[job_id]
         does_not_stop = occupant.is_settled and occupant.stopping is not Stop.LOST
@@ -236,7 +236,7 @@ class Executor:
             return self._attend_isolated(run, headers)
 
     def _attend_isolated(self, run: JobRun, headers: Mapping[str, str]) -> outcomes.Fields:
-        """In a thread: waits for the process and kills it when it is time, whatever the event loop does."""
+        """Wait in a thread for the process, and kill it when it is time, whatever the event loop does."""
         assert run.handler.origin is not None
         masters, token = self._child_access
         job = {
@@ -344,8 +344,8 @@ class Executor:
                 self._forget(run)
 
     def _forget(self, run: JobRun) -> None:
-        """Nothing is reported: the job is another's now. But what has begun is named to the masters once, or they
-        would take it for an offer that nobody took up, and start it again as if it had never begun."""
+        """Report nothing: the job is another worker's now. But name a run that has begun to the masters once. Otherwise
+        they would take it for an offer that was never accepted, and start it again as if it had never begun."""
         run.is_settled = True
         if run.is_named or not run.has_begun:
             self.owed.pop(run.token, None)
@@ -386,7 +386,7 @@ class Executor:
             self._watch_at(run.stop_due_s)
 
     def _patience_end_s(self, run: JobRun, why: Stop) -> float:
-        """When the end is reported although the handler still runs."""
+        """Return when the end is reported although the handler still runs."""
         if why in (Stop.HANDED_BACK, Stop.LOST):
             # It would be started elsewhere beside this one.
             return _NEVER
@@ -399,7 +399,7 @@ class Executor:
             self.stop(run, why)
 
     def cancel(self, job_id: str, token: str) -> bool:
-        """False when no job runs here under this token."""
+        """Cancel the job; return False if no job runs here under this token."""
         run = self.owed.get(token)
         if run is None or run.job_id != job_id or run.is_settled:
             return False
@@ -466,7 +466,7 @@ class Executor:
     # --- ending
 
     async def idle(self, timeout_s: float) -> bool:
-        """Until nothing runs; False when the time was over first."""
+        """Wait until nothing runs; return False if the time was over first."""
         if not self.occupying:
             return True
         self._idle = self._loop.create_future()

@@ -148,7 +148,7 @@ class Heartbeat:
         self._client.close()
 
     def _pause_s(self, member: Membership | None, tries: int) -> float:
-        """Until the next try."""
+        """Return the seconds until the next try."""
         if member is None:
             return backoff_s(tries)
         if not self._was_answered and tries < len(self._client.masters):

@@ -164,7 +164,7 @@ class Node:
         self._heartbeat.start()
 
     def disown(self) -> None:
-        """In a forked process: whatever goes on here reaches no master."""
+        """Cut this forked process off: nothing that goes on here reaches a master."""
         self.endpoint = None
         self._admission.is_leaving = True
         for client in (self._client, self._pull_client):

@@ -99,7 +99,7 @@ class Outbox:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Until everything is answered for; False when the time was over first."""
+        """Wait until every report is answered; return False if the time was over first."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._emptied.wait()

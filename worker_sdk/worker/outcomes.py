@@ -96,7 +96,8 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
 
 
 def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
-    """At which the worker's own log tells of `exc`, `fields` being what it meant; NOTSET: not at all."""
+    """Return the level at which the worker's own log tells of `exc`, whose outcome is `fields`; NOTSET if it does
+    not."""
     if isinstance(exc, Defer | Discard | Retry):
         return logging.NOTSET
     is_foreseen = isinstance(exc, handler.discard_on) or (
@@ -106,7 +107,7 @@ def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
 
 
 def clip(text: str, limit_bytes: int) -> str:
-    """At most `limit_bytes` of UTF-8: the beginning and, more telling in a traceback, the end."""
+    """Return at most `limit_bytes` of UTF-8: the beginning and, more telling in a traceback, the end."""
     data = text.encode("utf-8", "backslashreplace")
     if len(data) <= limit_bytes:
         return data.decode()

@@ -44,7 +44,7 @@ def discard_on(*exceptions: ExceptionType) -> tuple[ExceptionType, ...]:
 
 
 def as_retry_policies(given: Any) -> tuple[RetryOn, ...]:
-    """From `retry_on(...)`, an exception class, or an iterable of either."""
+    """Return policies from `retry_on(...)`, an exception class, or an iterable of either."""
     if given is None:
         return ()
     items = [given] if isinstance(given, RetryOn | type) else list(given)
@@ -52,7 +52,7 @@ def as_retry_policies(given: Any) -> tuple[RetryOn, ...]:
 
 
 def as_discarded(given: Any) -> tuple[ExceptionType, ...]:
-    """From an exception class, or an iterable of classes and of `discard_on(...)`."""
+    """Return exception classes from an exception class, or an iterable of classes and of `discard_on(...)`."""
     if given is None:
         return ()
     found: list[ExceptionType] = []

@@ -33,10 +33,10 @@ class _GivenUpError(Exception):
 
 
 class Puller:
-    """Whatever happens to a call, it is repeated under its `poll_id`, at another master if need be, until one is
-    answered: what the lost answer gave is then given again at once, and the tokens tell what runs already.
+    """Polls masters for jobs. A call is repeated under its `poll_id`, at another master if need be, until one is
+    answered. The jobs of a lost answer are then given again at once, and the tokens tell which of them run already.
 
-    `masters`: shared with the heartbeat, which finds out first when one answers no more.
+    `masters` is shared with the heartbeat, which finds out first when one answers no more.
     `on_unknown_worker(worker_id)`, `beat_now()`: as the masters say.
     """
 
@@ -74,7 +74,7 @@ class Puller:
         self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-puller")
 
     async def stop(self) -> None:
-        """Nothing is taken any more, and what was given meanwhile goes back."""
+        """Take no more jobs, and give back those that came meanwhile."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -203,8 +203,8 @@ class Puller:
         return pause_s(2, 0.1)
 
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
-        """Those that bear a claim, and which of them are refused, and why: one that makes no sense takes no other
-        along."""
+        """Offer each job by itself, so that a malformed one spoils no other. Return the jobs that bear a claim, and
+        which of them are refused, and why."""
         named = [job for job in jobs if isinstance(job, dict) and _bears_claim(job)]
         if len(named) < len(jobs):
             logger.error("a master gave %d jobs that are none", len(jobs) - len(named))

@@ -18,7 +18,7 @@ ATTRIBUTE: Final = "__worker_sdk_handlers__"
 
 
 class Kind(Enum):
-    """Where a handler runs."""
+    """The place where a handler runs."""
 
     ASYNC = "async"
     SYNC = "sync"

@@ -75,8 +75,8 @@ class JobRun:
 
     @property
     def due_s(self) -> float:
-        """When somebody must look at it: timeout, end of the lease, end of the patience with one that is stopping, or
-        of the wait for an earlier run."""
+        """Return when somebody must look at it: timeout, end of the lease, end of the patience with one that is
+        stopping, or of the wait for an earlier run."""
         if self.is_settled:
             return float("inf")
         if self.stopping is not None:

@@ -14,10 +14,10 @@ logger = logging.getLogger(__name__)
 
 
 class HandlerThreads:
-    """At most `size` threads, made when needed. They are daemons: a handler that never returns must not keep the
-    process from ending, as the threads of `concurrent.futures` would.
+    """A pool of at most `size` threads, made when needed. They are daemons: a handler that never returns must not keep
+    the process from ending, as the threads of `concurrent.futures` would.
 
-    `submit` from the event loop only; `done(value, error)` is called there, too.
+    Call `submit` from the event loop only; `done(value, error)` is called there, too.
     """
 
     def __init__(self, size: int, loop: asyncio.AbstractEventLoop) -> None:

@@ -187,8 +187,8 @@ class Worker:
     # --- inside
 
     def renew(self) -> None:
-        """In a forked process: the parent is the worker. This one reports nothing, takes no leave and may start
-        anew."""
+        """Start afresh in a forked process: the parent is the worker. This process reports nothing, does not unregister
+        and may start a worker of its own."""
         node, self._node = self._node, None
         if node is not None:
             node.disown()

@@ -91,7 +91,7 @@ async def preview(call: Call) -> Reply:
 
 
 def precondition(call: Call) -> Precondition:
-    """If-Match and If-None-Match. Raises UnparsableError."""
+    """Return the conditions in If-Match and If-None-Match. Raises UnparsableError."""
     return Precondition(_tags(call, b"if-match", is_weak=False), _tags(call, b"if-none-match", is_weak=True))
 
 

@@ -46,7 +46,7 @@ class EdgeCycle(RequestResponseCycle):
         await super().send(message)
 
     def _send_whole(self, message: HTTPResponseBodyEvent) -> bool:
-        """False, and nothing was done, where uvicorn has to look at it."""
+        """Send the whole answer; return False, with nothing sent, if uvicorn has to send it."""
         head, body = self._head, message.get("body", b"")
         if (
             head is None
@@ -77,7 +77,7 @@ class _Head(NamedTuple):
 
 @functools.lru_cache(maxsize=256)
 def _usual_head(status: int, headers: tuple[tuple[bytes, bytes], ...]) -> _Head | None:
-    """None where uvicorn has to look at it."""
+    """Return the head, or None if uvicorn has to write it."""
     fields = {name.lower(): value for name, value in headers}
     length = fields.get(b"content-length", b"")
     if len(fields) < len(headers) or not length.isdigit() or not fields.keys().isdisjoint(_UNUSUAL_FIELDS):

@@ -99,8 +99,8 @@ class AccessPolicy:
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
     def address(self, fields: Fields, client_host: str | None) -> str:
-        """Where a call came from: the peer's address (`client_host`, None for a unix socket), or what trusted proxies
-        say."""
+        """Return where a call came from: the peer's address (`client_host`, None for a unix socket), or what trusted
+        proxies say."""
         return self._proxies.origin(client_host or "", fields.get(b"x-forwarded-for"))
 
     async def session(self, fields: Fields) -> Session | None:

@@ -169,7 +169,7 @@ class EdgeProtocol(GuardedProtocol):
             self.flow.resume_reading()
 
     def check_deadlines(self, now_s: float) -> None:
-        """Called by the sweep: end what takes too long to arrive, to be read or to come."""
+        """End what takes too long to arrive, to be read or to come. The sweep calls it."""
         untaken = self._untaken_bytes()
         if not self._untaken or untaken < self._untaken:
             self._stalled_since_s = now_s

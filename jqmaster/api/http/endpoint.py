@@ -99,7 +99,7 @@ class Call:
 
     @property
     def address(self) -> str:
-        """Where the call came from; see `AccessPolicy.address`."""
+        """Return where the call came from; see `AccessPolicy.address`."""
         return self.policy.address(self.fields, self.client_host)
 
     def may_push(self, name: str) -> bool:

@@ -28,7 +28,7 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """They apply to all connections at once, also to those that are open."""
+    """Limits of a server. A change applies at once to all connections, also to those that are open."""
 
     room: LiveValue[RoomLimits]
     request: LiveValue[RequestLimits]

@@ -226,7 +226,7 @@ def _name_forbidden() -> ForbiddenError:
 
 
 async def _may_touch(call: Call, job_id: str) -> bool:
-    """For a token that is restricted to names, jobs of other names do not exist."""
+    """Return whether the caller may use the job. For a token restricted to names, jobs of other names do not exist."""
     if call.principal is None or call.principal.allows_name is None:
         return True
     name = await call.services.jobs.name_of(job_id)

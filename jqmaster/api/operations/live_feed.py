@@ -174,7 +174,7 @@ class LiveFeed:
                     self._told.pop(f"action:{action_id}", None)
 
     def _tell(self, slot: str, data: Mapping[str, Any], *, compared: Any = None) -> None:
-        """To everybody, if it has changed."""
+        """Send the data to all listeners if it has changed."""
         compared = data if compared is None else compared
         if self._told.get(slot) == compared:
             return
@@ -231,7 +231,7 @@ class _Listener:
         self._news.set()
 
     async def wait(self, seconds: float) -> None:
-        """Until there is something, or the time is over."""
+        """Wait until there is an event, or the time is over."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()

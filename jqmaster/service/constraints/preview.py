@@ -52,7 +52,8 @@ class Previews:
     async def run(
         self, matcher: Matcher, key: Path | None, limit: int, *, who: str, most_per_minute: int
     ) -> Preview:
-        """With up to `limit` examples. Raise OverloadedError, and RateLimitedError when `who` asks too often."""
+        """Return a preview with up to `limit` examples. Raise OverloadedError, and RateLimitedError when `who` asks too
+        often."""
         now_s = self._clock.monotonic_s()
         if self._asked.count(who, now_s) >= most_per_minute:
             raise RateLimitedError(

@@ -99,8 +99,8 @@ class TokenService:
         return text, token
 
     async def revoke(self, token_id: str, who: str) -> None:
-        """In force here at once, on other masters as soon as they hear of it, at the latest after `TRUSTED_S`. Raises
-        NotFoundError, ConflictError (`last_admin`)."""
+        """Revoke a token: here at once, on other masters as soon as they hear of it, at the latest after `TRUSTED_S`.
+        Raise NotFoundError, ConflictError (`last_admin`)."""
         await self._directory.reload()
         old = self._get(token_id)
         await self._admins.check_last(without_token=token_id)

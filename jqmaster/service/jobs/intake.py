@@ -41,7 +41,8 @@ class Intake:
         return self._single + self._bulks
 
     def enter(self, *, is_bulk: bool) -> "Visit":
-        """To be used as a context until the answer is known. Raise OverloadedError; nothing was read then."""
+        """Return a visit, a context to stay in until the answer is known. Raise OverloadedError before anything is
+        read."""
         if self.held_bytes >= self._max_bytes.current or (
             self._bulks >= MOST_BULKS if is_bulk else self._single >= MOST_SINGLE
         ):
@@ -104,7 +105,7 @@ class Visit:
             self._intake.give_turn(asyncio.get_running_loop().time() - self._turn_since_s)
 
     def hold(self, size: int) -> None:
-        """So many more bytes of its body are here. Raise OverloadedError when there is no room for them."""
+        """Count so many more bytes of its body. Raise OverloadedError if there is no room for them."""
         self._intake.hold(size)
         self._held_bytes += size
 

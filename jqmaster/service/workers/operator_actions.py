@@ -31,7 +31,8 @@ class WorkerActions:
         self._tell = tell
 
     async def drain(self, worker_id: str, who: str) -> Worker:
-        """It takes no more jobs and finishes those that it runs. Raise NotFoundError, ConflictError (detached)."""
+        """Drain the worker: it takes no more jobs and finishes those that it runs. Raise NotFoundError, ConflictError
+        (detached)."""
         return await self._command("drain", self._workers.drain, worker_id, who)
 
     async def resume(self, worker_id: str, who: str) -> Worker:

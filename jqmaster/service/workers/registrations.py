@@ -78,7 +78,7 @@ class Registrations:
             raise AddressRefusedError(told, code="address_unverified")
 
     def note(self, address: str) -> None:
-        """Somebody has registered at `address`."""
+        """Count a registration at `address`."""
         if self._at_address.add(address, self._clock.monotonic_s()) == OFTEN + 1:
             logger.warning(
                 "workers register at %s more than %d times a minute: each one ends what the one before it ran; does "

@@ -90,7 +90,7 @@ class WorkerService:
     async def _let_continue(
         self, worker_id: str, claims: Sequence[tuple[str, str]], answer: Heartbeat
     ) -> Heartbeat:
-        """It was silent, and is not: its leases have just been renewed, so what it runs is nobody else's."""
+        """Let a worker that was silent go on: its leases have just been renewed, so nobody else has its jobs."""
         held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
         worker = await self._workers.get(worker_id)
         jobs = await self._records.get_without_argument([job_id for job_id, _ in held])
