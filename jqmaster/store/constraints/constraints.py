@@ -74,8 +74,8 @@ class RuleStore:
         return int(version or 0), int(edition or 0), int(settled or 0)
 
     async def load(self) -> Rules:
-        """Return the constraints as they are. A constraint whose document cannot be read is omitted, and reported by fsck: what was
-        matched before stays behind its gates."""
+        """Return the present constraints. A constraint whose document cannot be read is omitted and reported by fsck;
+        the jobs that it matched before stay behind its gates."""
         _, (version, edition, settled, flat) = await self._client.run(
             "load_rules", (self._keys.rules, self._keys.constraints), ()
         )
@@ -89,7 +89,8 @@ class RuleStore:
         return Rules(version, settled, tuple(stored), Ruleset(edition, [s.constraint for s in stored]))
 
     async def change(self, change: Change) -> bool:
-        """False when somebody else changed it since it was read. Raise ConflictError when there are as many as may be."""
+        """Make the change. Return False if somebody else changed the constraint since it was read. Raise ConflictError
+        if there are as many constraints as there may be."""
         k, new = self._keys, change.new
         cid = new.constraint.cid if new else ""
         old_cid = (
@@ -103,10 +104,10 @@ class RuleStore:
             limits, overrides = limit_fields(new.constraint), override_fields(new.constraint)
         word, _ = await self._client.run(
             "put_constraint",
-            (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid), k.reopened,
-             k.counted, k.audit),
-            (self._shard.now_arg, change.name, change.expected_etag, encode_constraint(new) if new else b"", cid, old_cid,
-             int(change.is_rematched), change.audit_entry, MAX_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
+            (k.rules, k.constraints, k.limits(cid), k.limits(old_cid), k.overrides(cid), k.overrides(old_cid),
+             k.reopened, k.counted, k.audit),
+            (self._shard.now_arg, change.name, change.expected_etag, encode_constraint(new) if new else b"", cid,
+             old_cid, int(change.is_rematched), change.audit_entry, MAX_ENTRIES, MAX_CONSTRAINTS, k.wake_channel,
              codec.pack(limits), codec.pack(overrides)),
         )  # fmt: skip
         if word == "full":

@@ -52,7 +52,7 @@ local homes = (function()
     end
   end
 
-  -- Of definition `n` of these: lane and own gates, as `lanes.home_of`.
+  -- Returns the lane and the own gates of definition `n`, as `lanes.home_of` does.
   local function of(definitions, n, edition)
     local definition = definitions[n]
     if definition.home then return definition.home, definition.own end
@@ -61,7 +61,7 @@ local homes = (function()
     for i, gate_id in ipairs(keyed) do
       local limits = constraints.limits_of(gate_id)
       waiting.list(gate_id, definition.texts[i])
-      -- Whose turn it is shows only between lanes.
+      -- A fair constraint serves lanes in turn, so each key value needs a lane.
       waits_in_lane = waits_in_lane or (limits and limits.is_fair)
     end
     if #keyed > 0 then
