@@ -177,7 +177,8 @@ class WorkerProcess(Process):
     def events(self) -> Iterator[tuple[str, str, int, float]]:
         """(start or end, job ID, attempt, monotonic seconds), as its handlers wrote them."""
         if self.journal.exists():
-            for line in self.journal.read_text().splitlines():
+            # A handler may be in the middle of the last line.
+            for line in self.journal.read_text().split("\n")[:-1]:
                 what, job_id, attempt, at_s = line.split()
                 yield what, job_id, int(attempt), float(at_s)
 

@@ -70,6 +70,8 @@ class JobResult:
 
 
 def new_job_id() -> str:
+    """Return a UUIDv7 that no other process makes, also not one that was forked at the same moment."""
+    forked.check()
     return str(uuid_utils.uuid7())
 
 

@@ -67,6 +67,14 @@ def test_a_fork_after_a_call_mixes_no_answers_up(telling: FakeMaster, fork: Call
     assert len(telling.jobs) == 1 + 3 * CALLS
 
 
+def test_children_of_one_moment_make_other_ids(fork: Callable[[], int]) -> None:
+    """The first thing that they do is to make an ID. Its last 48 bits are random, whatever the clock says."""
+    new_job_id()
+    children = [Child(new_job_id, fork) for _ in range(3)]
+    made = [new_job_id(), *(child.result() for child in children)]
+    assert len({job_id[-12:] for job_id in made}) == 4, made
+
+
 def test_threads_of_parent_and_child_mix_no_answers_up(telling: FakeMaster) -> None:
     def from_threads() -> list[Any]:
         with ThreadPoolExecutor(4) as threads:
