@@ -44,8 +44,10 @@ class _Found:
     record: bytes | None = None
 
 
-# A page that is read, one that is matched, and two in the store: it goes from one to the next without a wait.
+# Two pages are read and matched while the store moves two others: it goes from one to the next without a wait.
+# Arguments may be large, so no more pages than those are held as whole records.
 PAGES_AT_ONCE: Final = 4
+PAGES_READ_AT_ONCE: Final = 2
 NO_LANES: Final[Mapping[str, OldLane]] = {}
 
 
@@ -74,17 +76,21 @@ class LaneStore:
         self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, OldLane] = NO_LANES
     ) -> Moved:
         """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
-        ready. While the store moves one page, another is matched and a third is read."""
+        ready. While the store moves some pages, others are read and matched."""
         reads_argument = "argument" in rules.ruleset.reads
         parts = pages(job_ids, RECORDS_PER_READ if reads_argument else MAX_PER_CALL)
+        reading = asyncio.Semaphore(PAGES_READ_AT_ONCE)
 
         async def move_pages() -> int:
             count = 0
             # The first to end leaves no page to the others: there is none, or no reason to move it.
             with contextlib.closing(parts):
                 for part in parts:
-                    found = await self._find(rules.ruleset, part, lanes, reads_argument)
-                    moved = await self._relane(epoch, rules, *_placed(rules.ruleset, found))
+                    async with reading:
+                        placed = _placed(
+                            rules.ruleset, await self._find(rules.ruleset, part, lanes, reads_argument)
+                        )
+                    moved = await self._relane(epoch, rules, *placed)
                     if not moved:
                         return -1
                     count += moved.jobs

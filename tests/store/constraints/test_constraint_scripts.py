@@ -1,11 +1,15 @@
 """relane.lua, settle_rules.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they
 refuse."""
 
+from typing import Any
+
 import pytest
 
 from jqmaster.errors import StaleEpochError
+from jqmaster.store.constraints import lanes as lane_store
 from jqmaster.store.constraints.constraints import RuleStore
-from jqmaster.store.constraints.lanes import Moved
+from jqmaster.store.constraints.lanes import PAGES_READ_AT_ONCE, LaneStore, Moved
+from jqmaster.store.link.pages import RECORDS_PER_READ
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import StoreWorld
 
@@ -32,6 +36,35 @@ async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
         with pytest.raises(StaleEpochError):
             await gates.reopen(old, cid, version)
         assert await gates.reopened() == [(cid, version)]
+    await limited.follow_up()
+
+
+async def test_a_move_holds_few_whole_records_at_once(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may have an argument of megabytes."""
+    limited = ConstrainedWorld(world)
+    job_ids = await limited.enqueue_many({"k": n} for n in range(5 * RECORDS_PER_READ))
+    assert await limited.change("limit", constraint(key="argument.k", concurrency=1))
+    rules = await limited.rules.reload()
+    held, most = 0, 0
+    find, place = LaneStore._find, lane_store._placed
+
+    async def found(store: LaneStore, ruleset: Any, part: Any, *rest: Any) -> Any:
+        nonlocal held, most
+        held += len(part)
+        most = max(most, held)
+        return await find(store, ruleset, part, *rest)
+
+    def placed(ruleset: Any, part: Any) -> Any:
+        nonlocal held
+        held -= len(part)
+        return place(ruleset, part)
+
+    monkeypatch.setattr(LaneStore, "_find", found)
+    monkeypatch.setattr(lane_store, "_placed", placed)
+    assert await world.lanes.move(world.epoch, rules, job_ids) == Moved(len(job_ids))
+    assert (held, most) == (0, PAGES_READ_AT_ONCE * RECORDS_PER_READ)
     await limited.follow_up()
 
 
