@@ -7,7 +7,7 @@ import { visible } from "./text.js";
 import { Bar, Button, ErrorBox } from "./ui/controls.js";
 import { ConfirmCount, Dialog, attempt, toast } from "./ui/dialogs.js";
 import { Badge, State, Text, Time } from "./ui/formats.js";
-import { Field } from "./ui/forms.js";
+import { FormField, useForm } from "./ui/forms.js";
 
 /** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
 /** @typedef {{ids: string[]} | {filter: Record<string, string>}} Target */
@@ -15,6 +15,7 @@ import { Field } from "./ui/forms.js";
 /** @type {ActionName[]} */
 export const ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
 const DANGEROUS = ["cancel", "delete"];
+const TYPING_MS = 300;
 const WATCHED_MS = 60_000;
 const POLL_MS = 2000;
 
@@ -25,40 +26,49 @@ const POLL_MS = 2000;
 export function ActionDialog({ action, target, onClose, onBegun }) {
   const [dry, setDry] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [priority, setPriority] = useState("0");
-  const [rate, setRate] = useState("");
-  const [share, setShare] = useState("");
+  const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
+  const { priority = "", rate, share } = form.values;
   const title = t(`action.${action}.title`);
+  const hasPriority = action === "set_priority";
+  const isPriority = /^-?\d+$/.test(priority.trim());
+  // Jobs that have the priority already are not concerned, so the count depends on it.
+  const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
   const body = () => ({
     action,
     ...target,
-    ...(action === "set_priority" && { priority: Number(priority) }),
+    ...(hasPriority && { priority: Number(priority) }),
     ...(rate && { rate_per_s: Number(rate) }),
     ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
   });
   useEffect(() => {
+    if (hasPriority && !isPriority) return undefined;
     let isOver = false;
-    post("api/jobs/actions", {
-      action,
-      ...target,
-      ...(action === "set_priority" && { priority: 0 }),
-      dry_run: true,
-    }).then(
-      (answer) => {
-        if (!isOver) setDry(answer);
-      },
-      (error) => {
-        if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
-      },
-    );
+    const count = () =>
+      post("api/jobs/actions", {
+        action,
+        ...target,
+        ...(hasPriority && { priority: Number(priority) }),
+        dry_run: true,
+      }).then(
+        (answer) => {
+          if (isOver) return;
+          setDry({ ...answer, of: counted });
+          setProblem(null);
+        },
+        (error) => {
+          if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
+        },
+      );
+    const timer = setTimeout(count, dry ? TYPING_MS : 0);
     return () => {
       isOver = true;
+      clearTimeout(timer);
     };
-  }, []);
+  }, [counted]);
   if (!dry) {
     return html`<${Dialog} title=${title} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
   }
-  return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} onClose=${onClose}
+  return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted} onClose=${onClose}
       onConfirm=${async () => {
         await post("api/jobs/actions", body());
         toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
@@ -68,9 +78,9 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
     ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${value} max=${80} /></span> `)}</p>`}
     ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
     <div class="form-grid">
-      ${action === "set_priority" && html`<${Field} label=${t("job.priority")} hint=${t("job.priority.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="number" step="1" value=${priority} onInput=${(/** @type {any} */ e) => setPriority(e.target.value)} />`}<//>`}
-      ${dry.count > 100 && html`<${Field} label=${t("action.rate")} hint=${t("action.rate.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="number" min="0.1" step="any" value=${rate} onInput=${(/** @type {any} */ e) => setRate(e.target.value)} />`}<//>`}
-      ${action === "retry" && dry.count > 1 && html`<${Field} label=${t("action.stop_share")} hint=${t("action.stop_share.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="number" min="1" max="100" step="1" value=${share} onInput=${(/** @type {any} */ e) => setShare(e.target.value)} />`}<//>`}
+      ${hasPriority && html`<${FormField} form=${form} name="priority" problem=${problem} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />`}
+      ${dry.count > 100 && html`<${FormField} form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
+      ${action === "retry" && dry.count > 1 && html`<${FormField} form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")} hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
     </div><//>`;
 }
 

@@ -1,9 +1,11 @@
 /** Every text of the interface, in the reader's language; English where a translation is missing. */
 import { pref } from "./prefs.js";
 import en from "./lang/en.js";
+import enForms from "./lang/en_forms.js";
 import enOperations from "./lang/en_operations.js";
 import enStatistics from "./lang/en_statistics.js";
 import ja from "./lang/ja.js";
+import jaForms from "./lang/ja_forms.js";
 import jaOperations from "./lang/ja_operations.js";
 import jaStatistics from "./lang/ja_statistics.js";
 
@@ -11,8 +13,8 @@ import jaStatistics from "./lang/ja_statistics.js";
 
 /** @type {Record<string, Texts>} */
 export const LANGUAGES = {
-  en: { ...en, ...enOperations, ...enStatistics },
-  ja: { ...ja, ...jaOperations, ...jaStatistics },
+  en: { ...en, ...enForms, ...enOperations, ...enStatistics },
+  ja: { ...ja, ...jaForms, ...jaOperations, ...jaStatistics },
 };
 
 /** @returns {string} "en" or "ja". */

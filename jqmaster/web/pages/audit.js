@@ -1,5 +1,5 @@
 /** Who changed what, and when: the newest first, each with what was and what is. */
-import { html, useEffect, useState } from "../lib.js";
+import { html } from "../lib.js";
 import { get, may, toJson } from "../api.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
@@ -7,10 +7,9 @@ import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Text, Time } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
+import { FilterInput } from "../ui/filters.js";
 
 const PAGE = 50;
-const TYPING_MS = 400;
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -23,13 +22,6 @@ export function Page({ query, go, session }) {
 function Entries({ query, go }) {
   const target = query["target"] ?? "";
   const cursor = query["cursor"] ?? "";
-  const [typed, setTyped] = useState(target);
-  useEffect(() => setTyped(target), [target]);
-  useEffect(() => {
-    if (typed.trim() === target) return undefined;
-    const timer = setTimeout(() => go("audit", { target: typed.trim() }, { replace: true }), TYPING_MS);
-    return () => clearTimeout(timer);
-  }, [typed]);
   const { data, problem, reload } = useResource(
     (signal) => get("api/audit", { target, cursor, limit: PAGE }, signal),
     [target, cursor],
@@ -38,7 +30,7 @@ function Entries({ query, go }) {
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${Field} label=${t("audit.target")} hint=${t("audit.target.hint")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" maxlength="300" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} autocomplete="off" spellcheck=${false} />`}<//></form>
+      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${(/** @type {string} */ text) => go("audit", { target: text }, { replace: true })} /></form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null

@@ -1,30 +1,22 @@
 /** Limits on sets of jobs: what each admits now, who holds its slots, what waits; made, changed, paused and tried out here. */
-import { html, useEffect, useState } from "../lib.js";
+import { html, useState } from "../lib.js";
 import { Problem, call, del, get, may, parseExact, post, toJson } from "../api.js";
+import { ConstraintEditor, ValueLimits } from "../constraint_editor.js";
 import { curl } from "../curl.js";
 import { number, t } from "../i18n.js";
 import { LIMIT_KINDS } from "../limit_kinds.js";
-import { PER_VALUE, SWITCHES, formOf, limitTexts, limitsIn, limitsOf } from "../limits.js";
+import { PER_VALUE, limitTexts, limitsOf } from "../limits.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
-import { Dialog, attempt, toast } from "../ui/dialogs.js";
-import { Badge, Id, Num, State, Text, Time } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
+import { Dialog, attempt } from "../ui/dialogs.js";
+import { FilterInput } from "../ui/filters.js";
+import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { Difference } from "./audit.js";
 
-const PREVIEW_MS = 500;
 const CHANGES_SHOWN = 5;
-const BLANK = {
-  name: "",
-  matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
-  key: "",
-  ...formOf(null),
-  mode: "enforce",
-  enabled: "yes",
-};
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -115,7 +107,7 @@ function List({ go, session }) {
             },
           ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`
     }
-    ${isMaking && html`<${Editor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`}`;
+    ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`}`;
 }
 
 /** @param {any} one */
@@ -179,7 +171,7 @@ function One({ name, go, session }) {
       <div class="stack">${
         one.key &&
         html`<section class="card"><h2>${t("constraints.top_keys")} ${usage.keys !== null && html`<span class="muted num">${number(usage.keys)}</span>`}</h2>
-        ${one.values_hidden ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>` : html`<${Field} label=${t("constraints.ask_value")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${asked} maxlength="200" spellcheck=${false} onChange=${(/** @type {any} */ e) => setAsked(e.target.value)} />`}<//>`}
+        ${one.values_hidden ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>` : html`<${FilterInput} label=${t("constraints.ask_value")} value=${asked} onChange=${setAsked} />`}
         ${
           keys.length === 0
             ? html`<p class="muted">${t("constraints.no_keys")}</p>`
@@ -202,8 +194,8 @@ function One({ name, go, session }) {
       }
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
-    ${limiting && html`<${ValueLimits} shown=${limiting} override=${override(limiting)} path=${path} onClose=${() => setLimiting(null)} onDone=${found.reload} />`}
-    ${dialog === "edit" && html`<${Editor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
+    ${limiting && html`<${ValueLimits} shown=${limiting} constraint=${one} override=${override(limiting)} path=${path} valueOf=${valueOf} onClose=${() => setLimiting(null)} onDone=${found.reload} />`}
+    ${dialog === "edit" && html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`}`;
 }
 
@@ -235,31 +227,6 @@ function Changes({ name, etag }) {
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
-/** @param {{shown: any, override: any, path: string, onClose: () => void, onDone: () => unknown}} props `override`: what the value has of its own so far. */
-function ValueLimits({ shown, override, path, onClose, onDone }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const own = formOf(override);
-  const save = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    const form = new FormData(/** @type {HTMLFormElement} */ (event.target));
-    const given = Object.fromEntries([...form].map(([name, value]) => [name, String(value).trim()]));
-    const limits = limitsIn({ ...given, paused: shown.limits.paused ? "yes" : "" }, PER_VALUE);
-    try {
-      await post(`${path}/values`, { value: override ? override.value : valueOf(shown.value), ...limits });
-      toast(t("constraints.saved"));
-      await onDone();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  return html`<${Dialog} title=${t("constraints.limit_value.title")} onClose=${onClose}><form class="stack" novalidate onSubmit=${save}>
-    <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
-    <div class="form-grid">${PER_VALUE.flatMap((kind) => kind.figures).map((figure, at) => html`<${Field} key=${figure.name} label=${t(`constraints.form.${figure.name}`)} problem=${problem} path=${figure.path.join(".")}>${(/** @type {any} */ a) => html`<input ...${a} name=${figure.name} type="number" min=${figure.min} step=${figure.step} autofocus=${at === 0} value=${own[figure.name]} />`}<//>`)}</div>
-    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
-}
-
 /** @param {string} text A value as it is shown: text as it is unless it could be read as another value, else JSON. */
 function valueOf(text) {
   try {
@@ -273,125 +240,4 @@ function valueOf(text) {
 function documentOf(one) {
   const { matcher, key, overrides, enabled, mode } = one;
   return { enabled, mode, matcher, ...(key && { key }), ...limitsOf(one, LIMIT_KINDS), overrides };
-}
-
-/** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
-function Editor({ constraint, onClose, onDone }) {
-  const [form, setForm] = useState(
-    /** @type {Record<string, string>} */ (
-      constraint
-        ? {
-            name: constraint.name,
-            matcher: toJson(constraint.matcher, 2),
-            key: constraint.key ?? "",
-            ...formOf(constraint),
-            mode: constraint.mode,
-            enabled: constraint.enabled ? "yes" : "",
-          }
-        : BLANK
-    ),
-  );
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const set = (/** @type {Record<string, string>} */ changes) =>
-    setForm((/** @type {any} */ old) => ({ ...old, ...changes }));
-  const matcher = parsed(form["matcher"] ?? "");
-  const save = async (/** @type {Event} */ event) => {
-    event.preventDefault();
-    if (matcher.problem) return setProblem(matcher.problem);
-    const body = {
-      matcher: matcher.value,
-      mode: form["mode"],
-      enabled: form["enabled"] === "yes",
-      overrides: constraint?.overrides ?? [],
-      ...(form["key"]?.trim() && { key: form["key"].trim() }),
-      ...limitsIn(form, LIMIT_KINDS),
-    };
-    const name = form["name"]?.trim() ?? "";
-    try {
-      await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
-        body,
-        headers: constraint ? { "If-Match": `"${constraint.etag}"` } : { "If-None-Match": "*" },
-      });
-      onClose();
-      await onDone(name);
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  /** @param {string} name @param {any} more */
-  const input =
-    (name, more = {}) =>
-    (/** @type {any} */ a) =>
-      html`<input ...${a} value=${form[name]} autocomplete="off" spellcheck=${false} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} ...${more} />`;
-  /** @param {string} name */
-  const check = (name) =>
-    html`<label class="check"><input type="checkbox" checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`constraints.form.${name}`)}</label>`;
-  return html`<${Dialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} onClose=${onClose} isWide><form class="stack" novalidate onSubmit=${save}>
-    ${!constraint && html`<${Field} label=${t("job.name")} problem=${problem} path="name">${input("name", { maxlength: 100, required: true })}<//>`}
-    <div class="form-grid"><${Field} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${problem ?? matcher.problem} path="matcher">${(/** @type {any} */ a) => html`<textarea ...${a} rows="6" spellcheck=${false} value=${form["matcher"]} onInput=${(/** @type {any} */ e) => set({ matcher: e.target.value })}></textarea>`}<//>
-      <${Preview} text=${matcher.problem ? "" : (form["matcher"] ?? "")} matchKey=${form["key"]?.trim() ?? ""} /></div>
-    <div class="form-grid"><${Field} label=${t("constraints.key")} hint=${t("constraints.key.hint")} problem=${problem} path="key">${input("key", { placeholder: "argument.host" })}<//>
-      ${LIMIT_KINDS.flatMap((kind) => kind.figures).map((figure) => html`<${Field} key=${figure.name} label=${t(`constraints.form.${figure.name}`)} problem=${problem} path=${figure.path.join(".")}>${input(figure.name, { type: "number", min: figure.min, step: figure.step })}<//>`)}
-      <${Field} label=${t("constraints.form.mode")}>${(/** @type {any} */ a) => html`<select ...${a} value=${form["mode"]} onChange=${(/** @type {any} */ e) => set({ mode: e.target.value })}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option></select>`}<//></div>
-    <div class="row">${check("enabled")} ${SWITCHES.map((kind) => check(kind.name))}</div>
-    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
-}
-
-/**
- * @param {string} text
- * @returns {{value?: any, problem: Problem | null}}
- */
-function parsed(text) {
-  try {
-    return { value: parseExact(text), problem: null };
-  } catch (error) {
-    return {
-      problem: new Problem(422, {
-        title: t("constraints.not_json"),
-        errors: [
-          {
-            loc: ["matcher"],
-            msg: `${t("constraints.not_json")}: ${error instanceof Error ? error.message : ""}`,
-          },
-        ],
-      }),
-    };
-  }
-}
-
-/** @param {{text: string, matchKey: string}} props Which of the waiting jobs it would apply to. */
-function Preview({ text, matchKey }) {
-  const [answer, setAnswer] = useState(/** @type {any} */ (null));
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  useEffect(() => {
-    if (!text) return undefined;
-    const aborter = new AbortController();
-    const timer = setTimeout(() => {
-      call("POST", "api/constraints/preview", {
-        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`,
-        signal: aborter.signal,
-      }).then(
-        (found) => {
-          setAnswer(found);
-          setProblem(null);
-        },
-        (error) => {
-          if (error instanceof Problem) setProblem(error);
-        },
-      );
-    }, PREVIEW_MS);
-    return () => {
-      clearTimeout(timer);
-      aborter.abort();
-    };
-  }, [text, matchKey]);
-  return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
-    ${
-      !problem &&
-      answer &&
-      html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
-      <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
-      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`
-    }</div>`;
 }

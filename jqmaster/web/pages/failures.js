@@ -8,7 +8,7 @@ import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
+import { FilterInput } from "../ui/filters.js";
 import { NewRows, useHold, useSteadyRows } from "../ui/tables.js";
 
 const PAGE = 50;
@@ -38,14 +38,14 @@ export function Page({ query, go, session }) {
     shownOf,
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
-    go("failures", { ...query, cursor: "", ...changes });
+    go("failures", { ...query, cursor: "", ...changes }, { replace: true });
   const mayOperate = may(session, "operate");
   const act = (/** @type {any} */ action, /** @type {any} */ group) =>
     setDialog({ action, target: { filter: { state: "failed", failure_group: group.id } } });
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${Field} label=${t("failures.contains")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${query["q"] ?? ""} maxlength="200" spellcheck=${false} onChange=${(/** @type {any} */ e) => change({ q: e.target.value.trim() })} />`}<//>
-      <${Field} label=${t("filter.name")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${query["name"] ?? ""} maxlength="200" autocapitalize="none" spellcheck=${false} onChange=${(/** @type {any} */ e) => change({ name: e.target.value.trim() })} />`}<//></form>
+      <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q })} />
+      <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ name) => change({ name })} /></form>
     <${ActionsUnderWay} mayOperate=${mayOperate} generation=${generation} onChange=${() => void found.reload()} />
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />

@@ -8,7 +8,7 @@ import { href } from "../router.js";
 import { admits, isIn } from "../states.js";
 import { visible } from "../text.js";
 import { Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
-import { ConfirmCount, Dialog, attempt } from "../ui/dialogs.js";
+import { ConfirmCount, attempt } from "../ui/dialogs.js";
 import {
   Badge,
   Bytes,
@@ -24,7 +24,8 @@ import {
   tellTime,
   useTick,
 } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { FormField, useForm } from "../ui/forms.js";
 import { Value } from "../ui/values.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -313,36 +314,50 @@ function Facts({ job }) {
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
 }
 
+/** The names of the values that a person may change, as the API has them. */
+const CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
+/** @param {string} name */
+const changeLabel = (name) =>
+  t(
+    /** @type {Record<string, string>} */ ({ run_at: "job.due_utc", timeout: "job.timeout_s" })[name] ??
+      `job.${name}`,
+  );
+
+/** @param {any} job */
+const changeable = (job) => ({
+  priority: String(job.priority),
+  run_at: utcInput(job.run_at),
+  max_retry: String(job.max_retry),
+  timeout: String(job.timeout),
+});
+
 /** @param {{job: any, path: string, onClose: () => void, onDone: () => Promise<void>}} props */
 function Change({ job, path, onClose, onDone }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const save = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    const data = new FormData(/** @type {HTMLFormElement} */ (event.target));
-    const text = (/** @type {string} */ name) => String(data.get(name) ?? "").trim();
-    /** @type {Record<string, unknown>} */
-    const changes = {};
-    if (text("priority") !== String(job.priority)) changes["priority"] = Number(text("priority"));
-    if (text("max_retry") !== String(job.max_retry)) changes["max_retry"] = Number(text("max_retry"));
-    if (text("timeout") !== String(job.timeout)) changes["timeout"] = Number(text("timeout"));
-    if (text("run_at") && `${text("run_at")}` !== utcInput(job.run_at))
-      changes["run_at"] = instantOf(text("run_at"));
-    if (Object.keys(changes).length === 0) return onClose();
-    try {
-      await patch(path, changes);
-      await onDone();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
+  const form = useForm(job, changeable);
+  const save = async (/** @type {import("../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
+    const opened = /** @type {import("../ui/forms.js").Values} */ (changeable(base));
+    const changed = CHANGEABLE.filter((name) => values[name] !== opened[name]);
+    // A job has no version of its own: what others changed is found by reading it again.
+    const present = /** @type {import("../ui/forms.js").Values} */ (changeable(await get(path)));
+    if (changed.some((name) => present[name] !== opened[name] && present[name] !== values[name]))
+      throw new Problem(412, { title: t("form.conflict") });
+    const sent = changed.map((name) => [
+      name,
+      name === "run_at" ? instantOf(values[name] ?? "") : Number(values[name]),
+    ]);
+    await patch(path, Object.fromEntries(sent));
+    await onDone();
+    return t("form.saved", {
+      what: changed
+        .map((name) => `${changeLabel(name)} ${opened[name]} → ${(values[name] ?? "").replace("T", " ")}`)
+        .join(", "),
+    });
   };
-  return html`<${Dialog} title=${t("job.change.title")} onClose=${onClose}><form onSubmit=${save} class="stack"><div class="form-grid">
-    <${Field} label=${t("job.priority")} hint=${t("job.priority.hint")} problem=${problem} path="priority">${(/** @type {any} */ a) => html`<input ...${a} name="priority" type="number" step="1" required value=${job.priority} />`}<//>
-    <${Field} label=${t("job.due_utc")} problem=${problem} path="run_at">${(/** @type {any} */ a) => html`<input ...${a} name="run_at" type="datetime-local" step="1" value=${utcInput(job.run_at)} />`}<//>
-    <${Field} label=${t("job.max_retry")} problem=${problem} path="max_retry">${(/** @type {any} */ a) => html`<input ...${a} name="max_retry" type="number" min="0" max="1000" step="1" required value=${job.max_retry} />`}<//>
-    <${Field} label=${t("job.timeout_s")} problem=${problem} path="timeout">${(/** @type {any} */ a) => html`<input ...${a} name="timeout" type="number" min="0.001" step="any" required value=${job.timeout} />`}<//></div>
-    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("save")}</button></footer></form><//>`;
+  return html`<${FormDialog} title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)} labelOf=${changeLabel}><div class="form-grid">
+    <${FormField} form=${form} name="priority" label=${changeLabel("priority")} hint=${t("job.priority.hint")} type="number" step="1" required />
+    <${FormField} form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+    <${FormField} form=${form} name="max_retry" label=${changeLabel("max_retry")} type="number" min="0" max="1000" step="1" required />
+    <${FormField} form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any" required /></div><//>`;
 }
 
 /** @param {string | null} at */

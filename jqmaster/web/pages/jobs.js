@@ -12,6 +12,7 @@ import { visible } from "../text.js";
 import { Button, Copy, Empty, ErrorBox, Loading, Pager, Tabs } from "../ui/controls.js";
 import { Dialog } from "../ui/dialogs.js";
 import { Duration, Id, Num, State, Text, Time, nowMs, useTick } from "../ui/formats.js";
+import { FilterInput, FilterInstant } from "../ui/filters.js";
 import { Field } from "../ui/forms.js";
 import { useKeys } from "../ui/keys.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
@@ -22,7 +23,6 @@ const TIME_FILTERS = ["created_after", "created_before", "finished_after", "fini
 /** What selects jobs, as the API names it. */
 const FILTERS = ["state", ...TEXT_FILTERS, "cause", "failure_group", ...TIME_FILTERS];
 const PAGE = 50;
-const TYPING_MS = 350;
 const DEFAULT_COLUMNS = [
   "state",
   "name",
@@ -336,28 +336,12 @@ function useNames(typed) {
 
 /** @param {{name: string, query: Record<string, string>, change: any, list?: string}} props A filter that takes effect while it is typed. */
 function Typed({ name, query, change, list }) {
-  const [value, setValue] = useState(query[name] ?? "");
-  const timer = useRef(/** @type {any} */ (undefined));
-  useEffect(() => setValue(query[name] ?? ""), [query[name]]);
-  useEffect(() => () => clearTimeout(timer.current), []);
-  const changing = useRef(change);
-  changing.current = change;
-  const input = (/** @type {any} */ e) => {
-    const text = e.target.value;
-    setValue(text);
-    clearTimeout(timer.current);
-    timer.current = setTimeout(() => changing.current({ [name]: text.trim() }, true), TYPING_MS);
-  };
-  return html`<${Field} label=${t(`filter.${name}`)}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${value} onInput=${input} list=${list} maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} />`}<//>`;
+  return html`<${FilterInput} label=${t(`filter.${name}`)} value=${query[name] ?? ""} onChange=${(/** @type {string} */ text) => change({ [name]: text }, true)} list=${list} />`;
 }
 
 /** @param {{name: string, query: Record<string, string>, change: any}} props In UTC, as the times of the API. */
 function Instant({ name, query, change }) {
-  const at = Date.parse(query[name] ?? "");
-  return html`<${Field} label=${t(`filter.${name}`)}>${(
-    /** @type {any} */ a,
-  ) => html`<input ...${a} type="datetime-local" step="1" value=${Number.isNaN(at) ? "" : new Date(at).toISOString().slice(0, 19)}
-    onChange=${(/** @type {any} */ e) => change({ [name]: e.target.value ? `${e.target.value.length === 16 ? e.target.value + ":00" : e.target.value}Z` : "" })} />`}<//>`;
+  return html`<${FilterInstant} label=${t(`filter.${name}`)} value=${query[name] ?? ""} onChange=${(/** @type {string} */ at) => change({ [name]: at }, true)} />`;
 }
 
 /** @param {{count: number, isAllPossible: boolean, state: string, onClear: () => void, onAct: (action: string, isAll: boolean) => void}} props */

@@ -8,6 +8,7 @@ import { OUTCOMES } from "../states.js";
 import { Chart } from "../ui/charts.js";
 import { Bar, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Badge, Duration, Num, Text, Time, durationText } from "../ui/formats.js";
+import { FilterInput } from "../ui/filters.js";
 import { Field } from "../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 
@@ -50,7 +51,7 @@ function List({ query, go }) {
     go("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${Field} label=${t("names.contains")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" value=${query["q"] ?? ""} maxlength="200" autocapitalize="none" spellcheck=${false} onChange=${(/** @type {any} */ e) => change({ q: e.target.value.trim() })} />`}<//>
+      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
       <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${sort} onChange=${(/** @type {any} */ e) => change({ sort: e.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${

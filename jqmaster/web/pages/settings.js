@@ -1,13 +1,16 @@
 /** Every setting with what it does. Those that can change while masters run are changed here; secrets are never shown. */
-import { html, useEffect, useRef, useState } from "../lib.js";
-import { Problem, get, may, patch } from "../api.js";
+import { html, useState } from "../lib.js";
+import { Problem, get, may, patch, toJson } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { toast } from "../ui/dialogs.js";
 import { Badge, Text, bytesText, durationText } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
+import { FilterInput } from "../ui/filters.js";
+import { FormDialog } from "../ui/form_dialog.js";
+import { Field, FormField, useForm } from "../ui/forms.js";
+import { Table } from "../ui/tables.js";
 
 const SOURCES = /** @type {const} */ ({ default: "off", configured: "info", runtime: "warn" });
 
@@ -18,7 +21,7 @@ export function Page({ query, go, session }) {
     leastMs: 1000,
     everyMs: 15_000,
   });
-  const [editing, setEditing] = useState(/** @type {string | null} */ (null));
+  const [editing, setEditing] = useState(/** @type {any} */ (null));
   const q = (query["q"] ?? "").toLowerCase();
   const isOnlyRuntime = query["runtime"] === "1";
   const all = /** @type {any[]} */ (data?.settings ?? []);
@@ -32,7 +35,7 @@ export function Page({ query, go, session }) {
     go("settings", { ...query, ...more }, { replace: true });
   return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${Field} label=${t("settings.find")}>${(/** @type {any} */ a) => html`<input ...${a} type="search" maxlength="100" value=${query["q"] ?? ""} onInput=${(/** @type {any} */ e) => filter({ q: e.target.value })} autocomplete="off" />`}<//>
+      <${FilterInput} label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => filter({ q })} />
       <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(/** @type {any} */ e) => filter({ runtime: e.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
@@ -42,23 +45,56 @@ export function Page({ query, go, session }) {
           ? html`<${Empty} title=${t("settings.none_such")} />`
           : groups.map(
               (group) =>
-                html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><ul class="settings">${shown
-                  .filter((one) => one.group === group)
-                  .map(
-                    (one) => html`<li key=${one.key} class="card setting">
-        ${
-          editing === one.key
-            ? html`<${Edit} setting=${one} onClose=${() => setEditing(null)} onDone=${reload} />`
-            : html`<div class="setting-head"><h3>${visible(one.label)}</h3><span class="setting-value"><${Setting} setting=${one} /></span></div>
-            <p class="muted"><${Text} value=${one.effect} max=${600} /></p>
-            <p class="row small"><code>${visible(one.key)}</code> <${Badge} kind=${SOURCES[/** @type {keyof typeof SOURCES} */ (one.source)] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>
-              <span class="muted">${t("settings.default")} ${one.is_secret ? "–" : valueText(one, one.default)}${rangeText(one) && ` · ${rangeText(one)}`}${!one.is_runtime ? ` · ${t("settings.at_start")}` : ""}</span>
-              ${one.change_scope === "admin" && !may(session, "admin") && html`<span class="muted">${t("settings.admin_only")}</span>`}
-              ${one.change_scope && may(session, one.change_scope) && html`<${Button} class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => setEditing(one.key)}>${t("settings.change")}<//>`}</p>`
-        }</li>`,
-                  )}</ul></section>`,
+                html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf} rowClass=${() => "setting"}
+        rows=${shown.filter((one) => one.group === group)} columns=${columns(session, setEditing)} /></section>`,
             )
-    }`;
+    }
+    ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
+}
+
+/** @param {any} setting */
+const keyOf = (setting) => setting.key;
+
+/**
+ * @param {import("../api.js").Session} session
+ * @param {(setting: any) => void} onEdit
+ * @returns {import("../ui/tables.js").Column[]}
+ */
+function columns(session, onEdit) {
+  return [
+    {
+      key: "setting",
+      label: t("settings.setting"),
+      render: (one) =>
+        html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Text} value=${one.effect} max=${600} /></p>`,
+    },
+    {
+      key: "value",
+      label: t("settings.value"),
+      render: (one) =>
+        html`<span class="setting-value"><${Setting} setting=${one} /></span><br /><${Badge} kind=${SOURCES[/** @type {keyof typeof SOURCES} */ (one.source)] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>`,
+    },
+    {
+      key: "default",
+      label: t("settings.default.column"),
+      priority: 2,
+      render: (one) =>
+        html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`,
+    },
+    {
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (one) => {
+        if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
+        if (one.change_scope && may(session, one.change_scope))
+          return html`<${Button} class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => onEdit(one)}>${t("settings.change")}…<//>`;
+        return one.change_scope === "admin"
+          ? html`<span class="muted small">${t("settings.admin_only")}</span>`
+          : null;
+      },
+    },
+  ];
 }
 
 /**
@@ -94,58 +130,70 @@ function Setting({ setting }) {
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
 
+/** @param {any} setting @returns {import("../ui/forms.js").Values} */
+const valuesOf = ({ type, value }) => ({
+  value:
+    type === "boolean"
+      ? value
+        ? "yes"
+        : ""
+      : type === "list"
+        ? (value ?? []).join("\n")
+        : String(value ?? ""),
+});
+
+/** @param {any} setting @param {string} text @returns {any} What the API takes; null: the configured value. */
+function sentValue(setting, text) {
+  if (setting.type === "boolean") return text === "yes";
+  if (setting.type === "integer" || setting.type === "number") return text === "" ? null : Number(text);
+  return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
+}
+
 /** @param {{setting: any, onClose: () => void, onDone: () => Promise<void>}} props */
 function Edit({ setting, onClose, onDone }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [isBusy, setBusy] = useState(false);
-  const form = useRef(/** @type {HTMLFormElement | null} */ (null));
-  useEffect(() => {
-    /** @type {HTMLElement | null | undefined} */ (
-      form.current?.querySelector("input, select, textarea")
-    )?.focus();
-  }, []);
+  const form = useForm(setting, valuesOf);
+  const reread = async () =>
+    (await get("api/settings")).settings.find((/** @type {any} */ one) => one.key === setting.key);
   const send = async (/** @type {any} */ value) => {
-    setBusy(true);
-    setProblem(null);
-    try {
-      await patch("api/settings", { [setting.key]: value });
-      toast(t("settings.done", { name: visible(setting.label) }));
-      await onDone();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-      setBusy(false);
-    }
+    await patch("api/settings", { [setting.key]: value });
+    await onDone();
+    return t("settings.done", { name: visible(setting.label) });
   };
-  const save = (/** @type {Event} */ event) => {
-    event.preventDefault();
-    const field = /** @type {any} */ (form.current?.elements.namedItem("value"));
-    const text = String(field.value ?? "");
-    if (setting.type === "boolean") return send(field.checked);
-    if (setting.type === "integer" || setting.type === "number")
-      return send(text === "" ? null : Number(text));
-    if (setting.type === "list") return send(text.split(/\s+/).filter(Boolean));
-    return send(text);
+  const save = async (/** @type {import("../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
+    // The settings have one version together, so others' changes of this one are found by reading it again.
+    if (toJson((await reread())?.value) !== toJson(base.value))
+      throw new Problem(412, { title: t("form.conflict") });
+    return send(sentValue(setting, values["value"] ?? ""));
+  };
+  const reset = async () => {
+    const done = await form.run(() => send(null));
+    if (typeof done !== "string") return;
+    toast(done);
+    onClose();
   };
   const unit = setting.unit ? ` (${tOr(`unit.${setting.unit}`, visible(setting.unit))})` : "";
-  const input = (/** @type {any} */ a) => {
-    if (setting.type === "boolean")
-      return html`<input ...${a} name="value" type="checkbox" checked=${setting.value} />`;
-    if (setting.type === "choice")
-      return html`<select ...${a} name="value">${setting.choices.map((/** @type {string} */ choice) => html`<option value=${choice} selected=${choice === setting.value}>${visible(choice)}</option>`)}</select>`;
-    if (setting.type === "list")
-      return html`<textarea ...${a} class="short" name="value">${(setting.value ?? []).join("\n")}</textarea>`;
-    if (setting.type === "text")
-      return html`<input ...${a} name="value" type="text" value=${setting.value ?? ""} maxlength="2000" />`;
-    return html`<input ...${a} name="value" type="number" step=${setting.type === "integer" ? "1" : "any"} value=${String(setting.value ?? "")} />`;
+  const common = {
+    form,
+    name: "value",
+    path: setting.key,
+    label: `${visible(setting.key)}${unit}`,
+    hint: setting.type === "list" ? t("settings.list.hint") : rangeText(setting),
   };
-  return html`<form ref=${form} onSubmit=${save} onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
-    if (e.key === "Escape") onClose();
-  }} class="stack">
-    <h3>${visible(setting.label)}</h3><p class="muted"><${Text} value=${setting.effect} max=${600} /></p>
-    <${Field} label=${`${visible(setting.key)}${unit}`} problem=${problem} path=${setting.key} hint=${setting.type === "list" ? t("settings.list.hint") : rangeText(setting)}>${input}<//>
-    ${problem && html`<${ErrorBox} problem=${problem} />`}
-    <div class="row"><button class="button primary" disabled=${isBusy}>${t("save")}</button><${Button} onClick=${onClose}>${t("cancel")}<//>
-      ${setting.source === "runtime" && html`<${Button} disabled=${isBusy} onClick=${() => send(null)}>${t("settings.reset")}<//>`}</div></form>`;
+  const control = () => {
+    switch (setting.type) {
+      case "boolean":
+        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(/** @type {any} */ a) => html`<input ...${a} ...${form.check("value")} />`}<//>`;
+      case "choice":
+        return html`<${FormField} ...${common} as="select">${setting.choices.map((/** @type {string} */ choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
+      case "list":
+        return html`<${FormField} ...${common} as="textarea" class="short" spellcheck=${false} />`;
+      case "text":
+        return html`<${FormField} ...${common} type="text" maxlength="2000" spellcheck=${false} />`;
+      default:
+        return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
+    }
+  };
+  return html`<${FormDialog} title=${visible(setting.label)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => visible(setting.label)}
+      more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
+    <p class="muted"><${Text} value=${setting.effect} max=${600} /></p>${control()}<//>`;
 }

@@ -33,16 +33,20 @@ export function Dialog({ title, onClose, children, isWide = false }) {
     ${children}</div></dialog>`;
 }
 
+/** From this many jobs on the count has to be typed. */
+const TYPED_FROM = 1000;
+
 /**
  * Asks before something that cannot be taken back, and names how many it concerns.
- * @param {{title: string, count: number, isAtLeast?: boolean, isAlways?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
- *   `verb`: what the button says, such as "Delete"; it is followed by the count. `isAlways`: also where it concerns none.
+ * @param {{title: string, count: number, isAtLeast?: boolean, isAlways?: boolean, isReady?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
+ *   `verb`: what the button says, such as "Delete". `isAlways`: also where it concerns none. `isReady` false: something is missing yet.
  */
 export function ConfirmCount({
   title,
   count,
   isAtLeast = false,
   isAlways = false,
+  isReady = true,
   verb,
   kind = "danger",
   onConfirm,
@@ -51,6 +55,9 @@ export function ConfirmCount({
 }) {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
+  const [typed, setTyped] = useState("");
+  const isTyped = count <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count);
+  const isPossible = isReady && isTyped && !isBusy && (count > 0 || isAlways);
   const confirm = async () => {
     setBusy(true);
     setProblem(null);
@@ -63,11 +70,13 @@ export function ConfirmCount({
       setBusy(false);
     }
   };
+  const isSafe = kind !== "danger";
   return html`<${Dialog} title=${title} onClose=${onClose}>
     <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${t("confirm.count", { count })}</p>
     ${children}
+    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} /></label>`}
     <${ErrorBox} problem=${problem} />
-    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind=${kind} disabled=${isBusy || (count === 0 && !isAlways)} autofocus onClick=${confirm}>${verb} (${isAtLeast ? "≥ " : ""}${number(count)})<//></footer>
+    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}<//></footer>
   <//>`;
 }
 

@@ -1,9 +1,121 @@
-/** Fields of a form, with what the master says about each. */
+/** Forms own what is typed into them, from opening to closing: nothing that arrives meanwhile changes it. */
 import { Problem } from "../api.js";
-import { html, useId } from "../lib.js";
+import { html, useId, useRef, useState } from "../lib.js";
 import { visible } from "../text.js";
 
 /** @typedef {any} Node */
+/** @typedef {Record<string, string>} Values What is in a form, as text; a checkbox has "yes" or "". */
+
+/**
+ * One part of a form that somebody else changed while it was open.
+ * @typedef {{name: string, opened: string, mine: string, theirs: string, choice: "mine" | "theirs"}} Difference
+ */
+
+/**
+ * @typedef {object} Form
+ * @property {Values} values
+ * @property {string[]} changed The names whose values are not those of the opening.
+ * @property {any} base The document that the form was opened with, or that was compared with it since.
+ * @property {Problem | null} problem
+ * @property {(problem: Problem | null) => void} setProblem
+ * @property {boolean} isBusy
+ * @property {Difference[]} differences
+ * @property {(changes: Values) => void} set
+ * @property {(name: string) => Record<string, any>} input Attributes of a control that holds text.
+ * @property {(name: string) => Record<string, any>} check Attributes of a checkbox.
+ * @property {(act: (values: Values) => Promise<any>) => Promise<any>} run Runs `act` once at a time; gives what it gave, undefined after a problem.
+ * @property {(document: any) => Difference[]} compare Takes the newest document; gives what others changed in it.
+ * @property {(name: string, choice: "mine" | "theirs") => void} choose
+ * @property {(document: any) => void} reopen Begins anew with `document`.
+ */
+
+/**
+ * The state of one form. It is read from `document` once, when the form opens.
+ * @param {any} document
+ * @param {(document: any) => Values} valuesOf
+ * @returns {Form}
+ */
+export function useForm(document, valuesOf) {
+  const [state, setState] = useState(() => {
+    const opened = valuesOf(document);
+    return { base: document, opened, values: opened, differences: /** @type {Difference[]} */ ([]) };
+  });
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  // Two events of one frame must not work on the same old state.
+  const newest = useRef(state);
+  const put = (/** @type {Partial<typeof state>} */ part) => {
+    newest.current = { ...newest.current, ...part };
+    setState(newest.current);
+  };
+  const set = (/** @type {Values} */ changes) => put({ values: { ...newest.current.values, ...changes } });
+  const names = Object.keys(state.values);
+  return {
+    values: state.values,
+    changed: names.filter((name) => state.values[name] !== state.opened[name]),
+    base: state.base,
+    problem,
+    setProblem,
+    isBusy,
+    differences: state.differences,
+    set,
+    input: (name) => ({
+      name,
+      value: state.values[name] ?? "",
+      onInput: (/** @type {any} */ event) => set({ [name]: event.target.value }),
+    }),
+    check: (name) => ({
+      name,
+      type: "checkbox",
+      checked: state.values[name] === "yes",
+      onChange: (/** @type {any} */ event) => set({ [name]: event.target.checked ? "yes" : "" }),
+    }),
+    run: async (act) => {
+      setBusy(true);
+      setProblem(null);
+      try {
+        return await act(newest.current.values);
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        setProblem(error);
+        return undefined;
+      } finally {
+        setBusy(false);
+      }
+    },
+    compare: (theirDocument) => {
+      const theirs = valuesOf(theirDocument);
+      const { opened, values } = newest.current;
+      const differences = Object.keys(theirs)
+        .filter((name) => theirs[name] !== opened[name] && theirs[name] !== values[name])
+        .map((name) => {
+          const mine = values[name] ?? "";
+          const choice = /** @type {"mine" | "theirs"} */ (mine === opened[name] ? "theirs" : "mine");
+          return { name, opened: opened[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
+        });
+      const taken = differences.filter((one) => one.choice === "theirs").map((one) => [one.name, one.theirs]);
+      put({
+        base: theirDocument,
+        opened: theirs,
+        values: { ...values, ...Object.fromEntries(taken) },
+        differences,
+      });
+      return differences;
+    },
+    choose: (name, choice) => {
+      const differences = newest.current.differences.map((one) =>
+        one.name === name ? { ...one, choice } : one,
+      );
+      const one = differences.find((other) => other.name === name);
+      if (one) put({ differences, values: { ...newest.current.values, [name]: one[choice] } });
+    },
+    reopen: (next) => {
+      const opened = valuesOf(next);
+      put({ base: next, opened, values: opened, differences: [] });
+      setProblem(null);
+    },
+  };
+}
 
 /**
  * A labelled control with its hint and the problem of its field.
@@ -32,4 +144,30 @@ export function fieldErrors(problem, path) {
       return loc === path || loc.startsWith(path + ".");
     })
     .map((error) => error.msg);
+}
+
+/**
+ * A field of a form that holds text, a number or an instant.
+ * @param {{form: Form, name: string, label: string, hint?: Node, path?: string, problem?: Problem | null, children?: Node} & Record<string, any>} props
+ *   `path`: of the field in problems; the name if none is given. `as`: "textarea" or "select", whose options are the children.
+ */
+export function FormField({
+  form,
+  name,
+  label,
+  hint,
+  path,
+  problem,
+  as: tag = "input",
+  children,
+  ...attributes
+}) {
+  return html`<${Field} label=${label} hint=${hint} problem=${problem ?? form.problem} path=${path ?? name}>${(
+    /** @type {any} */ a,
+  ) => html`<${tag} autocomplete="off" ...${a} ...${attributes} ...${form.input(name)}>${children}<//>`}<//>`;
+}
+
+/** @param {{form: Form, name: string, children?: Node} & Record<string, any>} props A checkbox with its label. */
+export function FormCheck({ form, name, children, ...attributes }) {
+  return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
 }

@@ -1,0 +1,161 @@
+/** The dialogs that make and change constraints, with what a matcher would apply to. */
+import { Problem, call, get, parseExact, post, toJson } from "./api.js";
+import { number, t } from "./i18n.js";
+import { html, useEffect, useState } from "./lib.js";
+import { LIMIT_KINDS } from "./limit_kinds.js";
+import { PER_VALUE, SWITCHES, formOf, limitsIn } from "./limits.js";
+import { visible } from "./text.js";
+import { ErrorBox } from "./ui/controls.js";
+import { FormDialog } from "./ui/form_dialog.js";
+import { State, Text, Time } from "./ui/formats.js";
+import { FormCheck, FormField, useForm } from "./ui/forms.js";
+
+/** @typedef {import("./ui/forms.js").Values} Values */
+
+const PREVIEW_MS = 500;
+// As the API has it: a name is a part of an address.
+const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
+const BLANK = {
+  name: "",
+  matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
+  key: "",
+  ...formOf(null),
+  mode: "enforce",
+  enabled: "yes",
+};
+
+/** @param {any} constraint null: a new one. @returns {Values} */
+const valuesOf = (constraint) =>
+  constraint
+    ? {
+        name: constraint.name,
+        matcher: toJson(constraint.matcher, 2),
+        key: constraint.key ?? "",
+        ...formOf(constraint),
+        mode: constraint.mode,
+        enabled: constraint.enabled ? "yes" : "",
+      }
+    : BLANK;
+
+/** @param {string} name Of a part of the form. */
+const labelOf = (name) =>
+  name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
+
+/** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
+export function ConstraintEditor({ constraint, onClose, onDone }) {
+  const form = useForm(constraint, valuesOf);
+  const { values } = form;
+  const matcher = parsed(values["matcher"] ?? "");
+  const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
+    const name = given["name"]?.trim() ?? "";
+    const read = parsed(given["matcher"] ?? "");
+    if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
+    if (read.problem) throw read.problem;
+    const body = {
+      matcher: read.value,
+      mode: given["mode"],
+      enabled: given["enabled"] === "yes",
+      overrides: base?.overrides ?? [],
+      ...(given["key"]?.trim() && { key: given["key"].trim() }),
+      ...limitsIn(given, LIMIT_KINDS),
+    };
+    await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
+      body,
+      headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" },
+    });
+    await onDone(name);
+    return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
+  };
+  const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
+  const figures = LIMIT_KINDS.flatMap((kind) => kind.figures);
+  return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
+      reread=${constraint ? reread : undefined} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
+    ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
+    <div class="form-grid"><${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />
+      <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} /></div>
+    <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
+      ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
+      <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
+    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div><//>`;
+}
+
+/**
+ * The limits of one value of the key.
+ * @param {{shown: any, constraint: any, override: any, path: string, valueOf: (text: string) => any, onClose: () => void, onDone: () => unknown}} props
+ *   `override`: what the value has of its own so far.
+ */
+export function ValueLimits({ shown, constraint, override, path, valueOf, onClose, onDone }) {
+  const own = (/** @type {any} */ document) => {
+    const { paused: _, ...figures } = formOf(document === constraint ? override : null);
+    return Object.fromEntries(
+      PER_VALUE.flatMap((kind) => kind.figures).map(({ name }) => [name, figures[name] ?? ""]),
+    );
+  };
+  const form = useForm(constraint, own);
+  const save = async (/** @type {Values} */ values) => {
+    const limits = limitsIn({ ...values, paused: shown.limits.paused ? "yes" : "" }, PER_VALUE);
+    await post(`${path}/values`, { value: override ? override.value : valueOf(shown.value), ...limits });
+    await onDone();
+    return t("constraints.done.value", { value: visible(shown.value) });
+  };
+  return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}>
+    <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
+    <div class="form-grid">${PER_VALUE.flatMap((kind) => kind.figures).map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
+}
+
+/** @param {string} field @param {string} msg */
+const refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
+
+/**
+ * @param {string} text
+ * @returns {{value?: any, problem: Problem | null}}
+ */
+function parsed(text) {
+  try {
+    return { value: parseExact(text), problem: null };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "";
+    return { problem: refusal("matcher", `${t("constraints.not_json")}: ${reason}`) };
+  }
+}
+
+/** @param {{text: string, matchKey: string}} props Which of the waiting jobs it would apply to; `text` "": there is no matcher to ask about. */
+function Preview({ text, matchKey }) {
+  const [state, setState] = useState(
+    /** @type {{of: string, answer: any, problem: Problem | null}} */ ({
+      of: "",
+      answer: null,
+      problem: null,
+    }),
+  );
+  const asked = JSON.stringify([text, matchKey]);
+  useEffect(() => {
+    if (!text) return undefined;
+    const aborter = new AbortController();
+    const timer = setTimeout(() => {
+      call("POST", "api/constraints/preview", {
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`,
+        signal: aborter.signal,
+      }).then(
+        (answer) => setState({ of: asked, answer, problem: null }),
+        (error) => {
+          if (error instanceof Problem) setState({ of: asked, answer: null, problem: error });
+        },
+      );
+    }, PREVIEW_MS);
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
+  }, [asked]);
+  // The result of what stood there before is no result of what stands there now.
+  const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
+  return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
+    ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
+    ${
+      answer &&
+      html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
+      <ul class="plain">${answer.examples.map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((/** @type {any} */ key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`
+    }</div>`;
+}

@@ -1,0 +1,78 @@
+/** Inputs that filter a list. What is typed stays; the address of the page follows it, and not the other way round. */
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
+import { Field } from "./forms.js";
+
+/** @typedef {any} Node */
+
+const TYPING_MS = 350;
+// A year of five digits is a slip of the finger, and no instant of the API.
+const LATEST = "9999-12-31T23:59:59";
+
+/**
+ * The text of an input that tells of itself a moment after the last key, at Enter and when it is left. It follows `value`
+ * only where somebody else changed that: a link, the Back button, a chip that was removed.
+ * @param {string} value
+ * @param {(value: string) => void} onChange
+ * @param {(text: string) => string} [read] What is told of the text that stands there.
+ */
+export function useTyped(value, onChange, read = (text) => text.trim()) {
+  const [text, setText] = useState(value);
+  const told = useRef(value);
+  const typed = useRef(value);
+  const timer = useRef(/** @type {any} */ (undefined));
+  const change = useRef(onChange);
+  change.current = onChange;
+  // Before the next event of the keyboard: an effect would come after it, and take a key away.
+  useLayoutEffect(() => {
+    if (value === told.current) return;
+    clearTimeout(timer.current);
+    told.current = value;
+    typed.current = value;
+    setText(value);
+  }, [value]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const tell = () => {
+    clearTimeout(timer.current);
+    const next = read(typed.current);
+    if (next === told.current) return;
+    told.current = next;
+    change.current(next);
+  };
+  return {
+    value: text,
+    onInput: (/** @type {any} */ event) => {
+      typed.current = event.target.value;
+      setText(typed.current);
+      clearTimeout(timer.current);
+      timer.current = setTimeout(tell, TYPING_MS);
+    },
+    onBlur: tell,
+    onKeyDown: (/** @type {KeyboardEvent} */ event) => {
+      if (event.key === "Enter" && !event.isComposing) tell();
+    },
+  };
+}
+
+/**
+ * A filter that takes effect while it is typed.
+ * @param {{label: string, value: string, onChange: (value: string) => void, hint?: Node} & Record<string, any>} props
+ */
+export function FilterInput({ label, value, onChange, hint, ...attributes }) {
+  const typed = useTyped(value, onChange);
+  return html`<${Field} label=${label} hint=${hint}>${(/** @type {any} */ a) => html`<input ...${a} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
+}
+
+/**
+ * A filter by an instant, in UTC as the times of the API.
+ * @param {{label: string, value: string, onChange: (value: string) => void}} props `value`: ISO 8601, or "".
+ */
+export function FilterInstant({ label, value, onChange }) {
+  const at = Date.parse(value);
+  const shown = Number.isNaN(at) ? "" : new Date(at).toISOString().slice(0, 19);
+  const typed = useTyped(
+    shown,
+    (text) => onChange(text && `${text}Z`),
+    (text) => (text > LATEST ? "" : text.length === 16 ? `${text}:00` : text),
+  );
+  return html`<${Field} label=${label}>${(/** @type {any} */ a) => html`<input ...${a} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
+}

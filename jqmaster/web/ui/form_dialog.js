@@ -1,0 +1,106 @@
+/** A form in a dialog: it says what it saved, shows both versions where somebody else was quicker, and throws nothing away unasked. */
+import { Problem } from "../api.js";
+import { t } from "../i18n.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../lib.js";
+import { Button, ErrorBox } from "./controls.js";
+import { Dialog, toast } from "./dialogs.js";
+import { Text } from "./formats.js";
+
+/** @typedef {any} Node */
+/** @typedef {import("./forms.js").Form} Form */
+
+/**
+ * @param {{title: string, form: Form, onSave: (values: import("./forms.js").Values, base: any) => Promise<string>, onClose: () => void,
+ *   reread?: () => Promise<any>, labelOf?: (name: string) => string, isNew?: boolean, saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
+ *   `onSave` gives the sentence that tells what was done. `base` is the document whose version it demands. `reread`: the newest
+ *   document, asked for when the master answers 412. `isNew`: there is no document yet, so unchanged values are sent too.
+ *   `more`: buttons before Save.
+ */
+export function FormDialog({
+  title,
+  form,
+  onSave,
+  onClose,
+  reread,
+  labelOf = (name) => name,
+  isNew = false,
+  saveLabel,
+  isWide = false,
+  more,
+  children,
+}) {
+  const [isAsking, setAsking] = useState(false);
+  const box = useRef(/** @type {HTMLFormElement | null} */ (null));
+  const isDirty = form.changed.length > 0;
+  const unsaved = useRef(false);
+  unsaved.current = isDirty;
+  useLayoutEffect(() => {
+    const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
+    if (first instanceof HTMLElement) first.focus();
+    // A page that goes away under the dialog, as by the Back button, takes the form with it.
+    return () => {
+      if (unsaved.current) toast(t("form.discarded", { title }), "bad");
+    };
+  }, []);
+  useEffect(() => {
+    if (!isDirty) return undefined;
+    const warn = (/** @type {Event} */ event) => event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [isDirty]);
+  const end = () => {
+    unsaved.current = false;
+    onClose();
+  };
+  const close = () => (isDirty && !form.isBusy ? setAsking(true) : end());
+  const save = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    if (form.isBusy) return;
+    if (!isNew && !isDirty) {
+      toast(t("form.unchanged"));
+      return end();
+    }
+    const done = await form.run(async (values) => {
+      try {
+        return await onSave(values, form.base);
+      } catch (error) {
+        if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
+        const newest = await reread();
+        // What others changed is not in this form, so it is not lost by saving.
+        return form.compare(newest).length === 0 ? await onSave(values, newest) : undefined;
+      }
+    });
+    if (typeof done !== "string") return;
+    toast(done);
+    end();
+  };
+  return html`<${Dialog} title=${title} onClose=${close} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
+    ${children}
+    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf} />`}
+    <${ErrorBox} problem=${form.problem} />
+    ${
+      isAsking
+        ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>`
+        : html`<footer>${more}<${Button} onClick=${close}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`
+    }</form><//>`;
+}
+
+/** @param {{form: Form, labelOf: (name: string) => string}} props Both versions of what others changed meanwhile, and which is to stay. */
+function Differences({ form, labelOf }) {
+  const id = useId();
+  const cell = (
+    /** @type {import("./forms.js").Difference} */ one,
+    /** @type {"mine" | "theirs"} */ choice,
+  ) =>
+    html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
+  return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
+    <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
+    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+}
+
+/** @param {{value: string}} props */
+function FormValue({ value }) {
+  return value === ""
+    ? html`<span class="muted">${t("none")}</span>`
+    : html`<${Text} value=${value} max=${200} isBlock />`;
+}
