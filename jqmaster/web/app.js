@@ -59,6 +59,8 @@ function App() {
     whenUnauthorized(() => {
       stop();
       setLoginWanted(true);
+      // How one logs in may have changed, as with the first user.
+      void refresh();
     });
     void refresh();
   }, []);
@@ -130,7 +132,7 @@ function App() {
                 /** @type {Session} */ now,
               ) => {
                 setSession(now);
-                setLoginWanted(false);
+                setLoginWanted(now.role === null && now.scopes.length === 0);
               }} />`
         }
       </main>
@@ -215,7 +217,7 @@ function Preferences({ session, onLeave, onHelp }) {
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>${icon}</button>
     <${Language} class=${session ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}>?</button>
-    ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible(session.who ?? "")}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
+    ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session.who ?? "").replace(/^user:/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
 }
 

@@ -98,8 +98,8 @@ async def browser() -> AsyncIterator[Browser]:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def api(store_server: StoreServer) -> AsyncIterator[Api]:
-    """The client of a master that leads, and has a worker with the handlers of `_worker`."""
-    async with master_on(store_server.url) as (master, client), _worker(master.server.url).running():
+    """The client of a master that leads, and has a worker with the handlers of `worker_on`."""
+    async with master_on(store_server.url) as (master, client), worker_on(master.server.url).running():
         yield client
 
 
@@ -109,8 +109,9 @@ def screens(browser: Browser, api: Api) -> Screens:
     return Screens(browser, str(api.http.base_url))
 
 
-def _worker(url: str) -> Worker:
-    worker = Worker(master=url, max_jobs=4, port=0)
+def worker_on(url: str, token: str | None = None) -> Worker:
+    """A worker of the master at `url`, with the handlers that the tests use."""
+    worker = Worker(master=url, max_jobs=4, port=0, token=token)
 
     @worker.handler("ui.echo")
     async def echo(argument: Any) -> Any:

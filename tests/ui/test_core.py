@@ -158,7 +158,7 @@ async def test_a_job_is_read_changed_run_and_enqueued_again(screens: Screens, ap
         await expect(page.locator(".verdicts .first")).to_contain_text("Scheduled")
         await expect(page.locator(".v-num").get_by_text(str(big))).to_be_visible()
         await expect(page.locator(".hex")).to_contain_text("00 01 62 69 6e 61 72 79")
-        await page.get_by_role("button", name="Change …").click()
+        await page.get_by_role("button", name="Change…").click()
         await page.get_by_label("Priority").fill("-7")
         await page.get_by_role("dialog").get_by_role("button", name="Save").click()
         await expect(page.get_by_role("dialog")).to_have_count(0)

@@ -73,7 +73,7 @@ async def test_a_leader_is_demoted_only_where_another_could_lead(screens: Screen
         await page.get_by_role("button", name="Demote…").click()
         dialog = page.get_by_role("dialog")
         await expect(dialog).to_contain_text("0 other masters are live")
-        await dialog.get_by_role("button", name="Demote").click()
+        await dialog.get_by_role("button", name=re.compile("^Demote")).click()
         await expect(dialog.get_by_role("alert")).to_contain_text("no_other_master")
 
 
@@ -144,6 +144,7 @@ async def test_tokens_are_shown_once_and_users_rule_who_sees_what(
             await expect(row).to_have_count(1)
             row = page.get_by_role("row").filter(has_text="vera")
             await row.get_by_role("button", name="Disable").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Disable").click()
             await expect(row).to_contain_text("disabled")
             await row.get_by_role("button", name="Delete…").click()
             await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
@@ -162,7 +163,7 @@ async def test_two_operators_change_one_constraint_and_nobodys_words_are_lost(
         screens.open(f"#/constraints?name={name}") as two,
     ):
         for page, limit in ((one, "3"), (two, "4")):
-            await page.get_by_role("button", name="Edit", exact=True).click()
+            await page.get_by_role("button", name="Edit…", exact=True).click()
             await page.get_by_role("dialog").get_by_label("Running at once").fill(limit)
         await one.get_by_role("button", name="Save").click()
         await expect(one.get_by_role("dialog")).to_have_count(0)

@@ -280,7 +280,7 @@ export default {
   "job.run.done": "The job is ready now.",
   "job.retry": "Retry",
   "job.retry.done": "The job is ready again.",
-  "job.change": "Change …",
+  "job.change": "Change",
   "job.change.title": "Change the job",
   "job.again": "Edit and enqueue again",
   "job.cancel": "Cancel the job",

@@ -21,4 +21,7 @@ export default {
   "constraints.done.changed": "Constraint {name} was saved.",
   "constraints.done.value": "The limits of {value} were saved.",
   "constraints.preview.invalid": "Enter a valid matcher to see which jobs it matches.",
+  "enqueue.forbidden":
+    "You may not enqueue jobs. Ask an administrator for the role operator, or a token with the scope push.",
+  "enqueue.no_worker": "No live worker takes the name {name}. The job will wait until one does.",
 };

@@ -288,7 +288,7 @@ export default {
   "job.run.done": "ジョブは実行待ちになりました。",
   "job.retry": "再試行",
   "job.retry.done": "ジョブは再び実行待ちになりました。",
-  "job.change": "変更…",
+  "job.change": "変更",
   "job.change.title": "ジョブを変更する",
   "job.again": "編集して再投入",
   "job.cancel": "ジョブを取り消す",

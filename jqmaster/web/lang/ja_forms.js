@@ -21,4 +21,8 @@ export default {
   "constraints.done.changed": "制約 {name} を保存しました。",
   "constraints.done.value": "{value} の制限を保存しました。",
   "constraints.preview.invalid": "正しいマッチャーを入力すると、一致するジョブが表示されます。",
+  "enqueue.forbidden":
+    "ジョブを投入する権限がありません。管理者にオペレーターのロール、または push スコープのトークンを依頼してください。",
+  "enqueue.no_worker":
+    "{name} を実行できる稼働中のワーカーがありません。ジョブはワーカーが現れるまで待機します。",
 };

@@ -1,32 +1,22 @@
 /** Who may come in: tokens for programs, users for people. */
 import { html, useState } from "../lib.js";
-import { Problem, call, del, get, may, patch, post } from "../api.js";
+import { ChangeRole, NewPassword, NewToken, NewUser, RotateToken, Sure } from "../access_dialogs.js";
+import { call, del, fetchSession, get, may, patch } from "../api.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { visible } from "../text.js";
-import { Button, Code, Empty, ErrorBox, Loading } from "../ui/controls.js";
-import { Dialog, attempt, toast } from "../ui/dialogs.js";
+import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { toast } from "../ui/dialogs.js";
 import { Badge, Text, Time } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
 import { Table } from "../ui/tables.js";
-
-const SCOPES = ["push", "work", "read", "operate", "admin"];
-const ROLES = ["viewer", "operator", "admin"];
-const DAY_S = 86_400;
-const LIVES = [
-  ["", null],
-  ["30", 30 * DAY_S],
-  ["90", 90 * DAY_S],
-  ["365", 365 * DAY_S],
-];
 
 /** @typedef {{what: string, of?: any}} Asked */
 
-/** @param {{session: import("../api.js").Session}} props */
-export function Page({ session }) {
+/** @param {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} props */
+export function Page({ session, onSession }) {
   if (!may(session, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
-  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session.method === "session" ? session.who : null} />`;
+  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session.method === "session" ? session.who : null} onSession=${onSession} />`;
 }
 
 function Tokens() {
@@ -36,7 +26,7 @@ function Tokens() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   const tokens = /** @type {any[]} */ (data?.tokens ?? []);
   const close = () => setAsked(null);
-  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} kind="primary" onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
+  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
     <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
@@ -86,12 +76,12 @@ function Tokens() {
           label: t("job.actions"),
           align: "end",
           render: (/** @type {any} */ token) =>
-            html`<span class="row end-row"><${Button} class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}…<//><${Button} class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}…<//></span>`,
+            html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`,
         },
       ]} />`
     }
     ${asked?.what === "create" && html`<${NewToken} onClose=${close} onDone=${reload} />`}
-    ${asked?.what === "rotate" && html`<${Rotate} token=${asked.of} onClose=${close} onDone=${reload} />`}
+    ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close} onDone=${reload} />`}
     ${
       asked?.what === "revoke" &&
       html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close} onConfirm=${async () => {
@@ -102,69 +92,8 @@ function Tokens() {
     }</section>`;
 }
 
-/** @param {{token: any, text: string, onClose: () => void}} props The only time that it is shown. */
-function Secret({ token, text, onClose }) {
-  return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
-}
-
-/** @param {{onClose: () => void, onDone: () => Promise<void>}} props */
-function NewToken({ onClose, onDone }) {
-  const [made, setMade] = useState(/** @type {any} */ (null));
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const submit = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    const data = new FormData(/** @type {HTMLFormElement} */ (event.target));
-    const life = LIVES.find(([key]) => key === data.get("life"))?.[1];
-    const names = String(data.get("names") ?? "")
-      .split(/\s+/)
-      .filter(Boolean);
-    try {
-      setMade(
-        await post("api/tokens", {
-          label: data.get("label"),
-          scopes: data.getAll("scope"),
-          ...(life && { ttl_s: life }),
-          ...(names.length > 0 && { names }),
-        }),
-      );
-      await onDone();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
-  return html`<${Dialog} title=${t("access.token.new")} onClose=${onClose}><form onSubmit=${submit} class="stack">
-    <${Field} label=${t("access.label")} hint=${t("access.label.hint")} problem=${problem} path="label">${(/** @type {any} */ a) => html`<input ...${a} name="label" required maxlength="100" autofocus autocomplete="off" />`}<//>
-    <fieldset class="plain-set"><legend>${t("access.scopes")}</legend>${SCOPES.map((scope) => html`<label class="check" key=${scope}><input type="checkbox" name="scope" value=${scope} checked=${scope === "push"} /> <span>${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span></span></label>`)}</fieldset>
-    <${Field} label=${t("access.names")} hint=${t("access.names.hint")} problem=${problem} path="names">${(/** @type {any} */ a) => html`<input ...${a} name="names" maxlength="1000" autocomplete="off" spellcheck=${false} />`}<//>
-    <${Field} label=${t("access.life")} problem=${problem} path="ttl_s">${(/** @type {any} */ a) => html`<select ...${a} name="life">${LIVES.map(([key]) => html`<option value=${key}>${key ? t("access.days", { count: Number(key) }) : t("access.no_end")}</option>`)}</select>`}<//>
-    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("access.create")}</button></footer></form><//>`;
-}
-
-/** @param {{token: any, onClose: () => void, onDone: () => Promise<void>}} props */
-function Rotate({ token, onClose, onDone }) {
-  const [made, setMade] = useState(/** @type {any} */ (null));
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const submit = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    const hours = Number(new FormData(/** @type {HTMLFormElement} */ (event.target)).get("hours"));
-    try {
-      setMade(await post(`api/tokens/${encodeURIComponent(token.id)}/rotate`, { overlap_s: hours * 3600 }));
-      await onDone();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
-  return html`<${Dialog} title=${t("access.rotate.title")} onClose=${onClose}><form onSubmit=${submit} class="stack"><p><strong><${Text} value=${token.label} /></strong></p><p>${t("access.rotate.text")}</p>
-    <${Field} label=${t("access.overlap")} problem=${problem} path="overlap_s">${(/** @type {any} */ a) => html`<input ...${a} name="hours" type="number" min="0" step="any" required value="24" />`}<//>
-    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${t("access.rotate")}</button></footer></form><//>`;
-}
-
-/** @param {{me: string | null}} props */
-function Users({ me }) {
+/** @param {{me: string | null, onSession: (session: import("../api.js").Session) => void}} props */
+function Users({ me, onSession }) {
   const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
     everyMs: 30_000,
   });
@@ -172,13 +101,13 @@ function Users({ me }) {
   const users = /** @type {any[]} */ (data?.users ?? []);
   const close = () => setAsked(null);
   const path = (/** @type {any} */ user) => `api/users/${encodeURIComponent(user.name)}`;
-  const change = async (/** @type {any} */ user, /** @type {any} */ fields, /** @type {string} */ done) => {
-    await attempt(async () => {
-      await patch(path(user), fields);
-      await reload();
-    }, done);
+  const isMe = (/** @type {any} */ user) => me === `user:${user.name}`;
+  const added = async () => {
+    // With the first user everybody has to log in, and by whom is asked differently.
+    if (users.length === 0) onSession(await fetchSession());
+    else await reload();
   };
-  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} kind="primary" onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
+  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
     <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
@@ -189,13 +118,13 @@ function Users({ me }) {
           key: "name",
           label: t("login.user"),
           render: (/** @type {any} */ user) =>
-            html`<${Text} value=${user.name} max=${64} />${user.name === me && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`,
+            html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`,
         },
         {
           key: "role",
           label: t("access.role"),
           render: (/** @type {any} */ user) =>
-            html`<select aria-label=${t("access.role_of", { name: user.name })} value=${user.role} onChange=${(/** @type {any} */ e) => change(user, { role: e.target.value }, t("access.role.done"))}>${ROLES.map((role) => html`<option key=${role} value=${role} selected=${role === user.role}>${t(`access.role.${role}`)}</option>`)}</select>`,
+            html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`,
         },
         {
           key: "login",
@@ -218,26 +147,22 @@ function Users({ me }) {
           align: "end",
           render: (
             /** @type {any} */ user,
-          ) => html`<span class="row end-row"><${Button} class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}…<//>
-          <${Button} class="small" onClick=${() => change(user, { is_disabled: !user.is_disabled }, t(user.is_disabled ? "access.enabled.done" : "access.disabled.done"))}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
-          <${Button} class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}…<//></span>`,
+          ) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}<//>
+          <${Button} opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
+          <${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}<//></span>`,
         },
       ]} />`
     }
+    ${asked?.what === "add" && html`<${NewUser} isFirst=${users.length === 0} onClose=${close} onDone=${added} />`}
+    ${asked?.what === "role" && html`<${ChangeRole} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close} onDone=${reload} />`}
+    ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close} />`}
     ${
-      asked?.what === "add" &&
-      html`<${UserForm} onClose=${close} onSend=${async (/** @type {any} */ fields) => {
-        await post("api/users", fields);
-        toast(t("access.user.made"));
+      asked?.what === "disable" &&
+      html`<${Sure} title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")} verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close} onConfirm=${async () => {
+        await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
+        toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
         await reload();
-      }} isNew />`
-    }
-    ${
-      asked?.what === "password" &&
-      html`<${UserForm} user=${asked.of} onClose=${close} onSend=${async (/** @type {any} */ fields) => {
-        await patch(path(asked.of), { password: fields.password });
-        toast(t("access.password.done"));
-      }} />`
+      }}><p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p><p>${t(asked.of.is_disabled ? "access.enable.text" : isMe(asked.of) ? "access.disable.text.me" : "access.disable.text")}</p><//>`
     }
     ${
       asked?.what === "remove" &&
@@ -247,43 +172,4 @@ function Users({ me }) {
         await reload();
       }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`
     }</section>`;
-}
-
-/** @param {{user?: any, isNew?: boolean, onSend: (fields: any) => Promise<void>, onClose: () => void}} props */
-function UserForm({ user, isNew = false, onSend, onClose }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const submit = async (/** @type {SubmitEvent} */ event) => {
-    event.preventDefault();
-    try {
-      await onSend(Object.fromEntries(new FormData(/** @type {HTMLFormElement} */ (event.target))));
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  return html`<${Dialog} title=${isNew ? t("access.user.new") : t("access.password.title")} onClose=${onClose}><form onSubmit=${submit} class="stack">
-    ${
-      isNew
-        ? html`<${Field} label=${t("login.user")} hint=${t("access.user.hint")} problem=${problem} path="name">${(/** @type {any} */ a) => html`<input ...${a} name="name" required maxlength="64" autofocus autocomplete="off" autocapitalize="none" spellcheck=${false} />`}<//>
-      <${Field} label=${t("access.role")} problem=${problem} path="role">${(/** @type {any} */ a) => html`<select ...${a} name="role">${ROLES.map((role) => html`<option value=${role}>${t(`access.role.${role}`)}</option>`)}</select>`}<//>`
-        : html`<p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>`
-    }
-    <${Field} label=${t("login.password")} hint=${t("access.password.hint")} problem=${problem} path="password">${(/** @type {any} */ a) => html`<input ...${a} name="password" type="password" required minlength="12" maxlength="200" autocomplete="new-password" />`}<//>
-    <${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><button class="button primary">${isNew ? t("access.add") : t("save")}</button></footer></form><//>`;
-}
-
-/** @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, children?: any}} props */
-function Sure({ title, verb, onConfirm, onClose, children }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const confirm = async () => {
-    try {
-      await onConfirm();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
-  };
-  return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${confirm}>${verb} (1)<//></footer><//>`;
 }

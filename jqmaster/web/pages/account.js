@@ -1,12 +1,12 @@
 /** Who is logged in here: the password, and all logins. */
-import { html, useState } from "../lib.js";
-import { Problem, del, get, post } from "../api.js";
+import { html } from "../lib.js";
+import { del, get, post } from "../api.js";
 import { t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { attempt, toast } from "../ui/dialogs.js";
 import { Badge, Text, Time } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
+import { FormField, useForm } from "../ui/forms.js";
 import { Table } from "../ui/tables.js";
 
 /** @param {{session: import("../api.js").Session}} props */
@@ -18,24 +18,19 @@ export function Page({ session }) {
 }
 
 function Password() {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const submit = async (/** @type {SubmitEvent} */ event) => {
+  const form = useForm(null, () => ({ old_password: "", new_password: "" }));
+  const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
-    const form = /** @type {HTMLFormElement} */ (event.target);
-    try {
-      await post("api/session/password", Object.fromEntries(new FormData(form)));
-      setProblem(null);
-      form.reset();
+    await form.run(async (values) => {
+      await post("api/session/password", values);
+      form.reopen(null);
       toast(t("account.password.done"));
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    }
+    });
   };
-  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack">
-    <${Field} label=${t("account.password.old")} problem=${problem} path="old_password">${(/** @type {any} */ a) => html`<input ...${a} name="old_password" type="password" required maxlength="200" autocomplete="current-password" />`}<//>
-    <${Field} label=${t("account.password.new")} hint=${t("access.password.hint")} problem=${problem} path="new_password">${(/** @type {any} */ a) => html`<input ...${a} name="new_password" type="password" required minlength="12" maxlength="200" autocomplete="new-password" />`}<//>
-    <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${problem} /><p><button class="button primary">${t("account.password.change")}</button></p></form></section>`;
+  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack" novalidate>
+    <${FormField} form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200" autocomplete="current-password" />
+    <${FormField} form=${form} name="new_password" label=${t("account.password.new")} hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
+    <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} /><p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p></form></section>`;
 }
 
 function Logins() {

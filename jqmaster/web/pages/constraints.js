@@ -54,7 +54,7 @@ function List({ go, session }) {
   });
   const { rows } = useSteadyRows(found.data?.constraints ?? [], nameOf, hold.isHeld, "all");
   const mayOperate = may(session, "operate");
-  return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
+  return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
@@ -153,11 +153,11 @@ function One({ name, go, session }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       mayOperate &&
-      html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
+      html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
       <${Button} onClick=${() => change({ paused: !one.paused })}>${t(one.paused ? "constraints.unpause" : "constraints.pause")}<//>
       <${Button} onClick=${() => change({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
       <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
-      <${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
+      <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
     }
     <div class="job-grid"><div class="stack"><section class="card"><h2>${t("constraints.now")}</h2><dl class="facts">
         <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
@@ -185,7 +185,7 @@ function One({ name, go, session }) {
             ${
               mayOperate &&
               !one.values_hidden &&
-              html`<${Button} class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}…<//>
+              html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
               <${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key), PER_VALUE), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
               ${override(key) && html`<${Button} class="small" onClick=${() => limitValue(override(key).value, {})}>${t("constraints.as_all")}<//>`}`
             }</div></li>`,

@@ -1,15 +1,16 @@
 /** A job by hand: a form, or an old job edited; what will limit it is shown before it is sent. */
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
-import { Problem, call, get, parseExact, toJson } from "../api.js";
+import { Problem, call, get, may, parseExact, toJson } from "../api.js";
 import { curl } from "../curl.js";
 import { t } from "../i18n.js";
 import { limitTexts } from "../limits.js";
+import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
-import { Button, Copy, ErrorBox } from "../ui/controls.js";
+import { Button, Copy, Empty, ErrorBox } from "../ui/controls.js";
 import { toast } from "../ui/dialogs.js";
 import { Badge, Text } from "../ui/formats.js";
-import { Field } from "../ui/forms.js";
+import { FormCheck, FormField, useForm } from "../ui/forms.js";
 import { isArgumentIncomplete, specOf } from "./job.js";
 
 const PREVIEW_MS = 500;
@@ -35,102 +36,85 @@ const REDACTED = "[redacted]";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  const [form, setForm] = useState(
-    /** @type {Record<string, string>} */ ({ ...BLANK, name: query["name"] ?? "" }),
-  );
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [isBusy, setBusy] = useState(false);
+  if (!may(session, "push"))
+    return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
+  return html`<${Enqueue} query=${query} go=${go} session=${session} />`;
+}
+
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+function Enqueue({ query, go, session }) {
+  const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
+  const { values, problem, setProblem } = form;
   const [sent, setSent] = useState(/** @type {string | null} */ (null));
   const from = query["from"];
-  /** @returns {string} */
-  const newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
   // One key for what is in the form: a press twice, or again after no answer, enqueues once.
-  const key = useRef(newKey());
-  const set = (/** @type {Record<string, string>} */ changes) => {
+  const key = useRef("");
+  useMemo(() => {
     key.current = newKey();
-    setForm((/** @type {any} */ old) => ({ ...old, ...changes }));
-  };
+  }, [values]);
   useEffect(() => {
     if (!from) return;
     get(`api/jobs/${encodeURIComponent(from)}`).then(
-      (job) => set(formOf(job)),
+      (job) => form.set(formOf(job)),
       (error) => setProblem(error instanceof Problem ? error : null),
     );
   }, [from]);
-  const made = useMemo(() => bodyOf(form), [form]);
+  const made = useMemo(() => bodyOf(values), [values]);
   const preview = usePreview(made.text);
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setSent(null);
     if (made.text === undefined) return setProblem(made.problem ?? null);
-    setBusy(true);
-    setProblem(null);
-    try {
-      const answer = await call("POST", "api/jobs", {
-        text: made.text,
-        headers: { "Idempotency-Key": key.current },
-      });
+    const text = made.text;
+    await form.run(async () => {
+      const answer = await call("POST", "api/jobs", { text, headers: { "Idempotency-Key": key.current } });
       setSent(answer.id);
       key.current = newKey();
       toast(t("enqueue.done"));
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-    } finally {
-      setBusy(false);
-    }
+    });
   };
-  /** @param {string} name @param {any} more */
-  const input =
-    (name, more = {}) =>
-    (/** @type {any} */ a) =>
-      html`<input ...${a} name=${name} value=${form[name]} onInput=${(/** @type {any} */ e) => set({ [name]: e.target.value })} autocomplete="off" ...${more} />`;
-  /** @param {string} name */
-  const check = (name) =>
-    html`<label class="check"><input type="checkbox" name=${name} checked=${form[name] === "yes"} onChange=${(/** @type {any} */ e) => set({ [name]: e.target.checked ? "yes" : "" })} /> ${t(`job.${name}`)}</label>`;
   const shown = problem ?? preview.problem;
+  const names = useKnownNames();
+  const typedName = values["name"]?.trim() ?? "";
+  const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
   return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
     ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
-    ${form["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
+    ${values["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
     ${sent && html`<div class="sent card" role="status"><strong>${t("enqueue.done")}</strong> <a class="id" href=${href("job", { id: sent })}>${visible(sent)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent })}>${t("enqueue.show")}<//></div>`}
     <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
-      <${Field} label=${t("job.name")} hint=${t("enqueue.name.hint")} problem=${shown} path="name">${input("name", { list: "known-names", maxlength: 200, autocapitalize: "none", spellcheck: false, required: true })}<//>
-      <${KnownNames} />
-      <${Field} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} problem=${made.problem ?? shown} path="argument">${(/** @type {any} */ a) => html`<textarea ...${a} name="argument" rows="9" spellcheck=${false} value=${form["argument"]} onInput=${(/** @type {any} */ e) => set({ argument: e.target.value })}></textarea>`}<//>
+      <${FormField} form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+      ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
+      <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+      <${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${made.problem ?? shown} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} spellcheck=${false} />
       <div class="form-grid">
-        <${Field} label=${t("enqueue.when")}>${(/** @type {any} */ a) => html`<select ...${a} value=${form["when"]} onChange=${(/** @type {any} */ e) => set({ when: e.target.value })}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}</select>`}<//>
-        ${form["when"] === "delay" && html`<${Field} label=${t("enqueue.delay")} problem=${shown} path="delay">${input("delay", { type: "number", min: 0, step: "any" })}<//>`}
-        ${form["when"] === "run_at" && html`<${Field} label=${t("job.due_utc")} problem=${shown} path="run_at">${input("run_at", { type: "datetime-local", step: 1 })}<//>`}
-        <${Field} label=${t("job.priority")} hint=${t("job.priority.hint")} problem=${shown} path="priority">${input("priority", { type: "number", step: 1 })}<//>
-        <${Field} label=${t("job.max_retry")} problem=${shown} path="max_retry">${input("max_retry", { type: "number", min: 0, max: 1000, step: 1 })}<//>
-        <${Field} label=${t("job.timeout_s")} problem=${shown} path="timeout">${input("timeout", { type: "number", min: 0.001, step: "any" })}<//>
-        <${Field} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} problem=${shown} path="tags">${input("tags", { spellcheck: false })}<//>
-        <${Field} label=${t("job.expires_utc")} problem=${shown} path="expires_at">${input("expires_at", { type: "datetime-local", step: 1 })}<//></div>
-      <${Field} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} problem=${shown} path="headers">${(/** @type {any} */ a) => html`<textarea ...${a} class="short" name="headers" rows="2" spellcheck=${false} value=${form["headers"]} onInput=${(/** @type {any} */ e) => set({ headers: e.target.value })}></textarea>`}<//>
-      <div class="row">${check("keep_result")} ${check("rerun_lost")}</div>
+        <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
+        ${values["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
+        ${values["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown} label=${t("job.due_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`}
+        <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
+        <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
+        <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
+        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" /></div>
+      <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+      <div class="row">${["keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}>${t(`job.${name}`)}<//> `)}</div>
       <${ErrorBox} problem=${problem} />
-      <div><button class="button primary" disabled=${isBusy}>${t("nav.enqueue")}</button></div></form>
-      <${Preview} preview=${preview} isReady=${Boolean(made.text && form["name"])} /></div>`;
+      <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
+      <${Preview} preview=${preview} isReady=${Boolean(made.text && values["name"])} /></div>`;
 }
 
-function KnownNames() {
-  const [names, setNames] = useState(/** @type {string[]} */ ([]));
-  useEffect(() => {
-    get("api/workers").then(
-      (answer) =>
-        setNames(
-          [
-            ...new Set(
-              /** @type {string[]} */ (answer.workers.flatMap((/** @type {any} */ worker) => worker.names)),
-            ),
-          ]
-            .sort()
-            .slice(0, 500),
-        ),
-      () => {},
-    );
-  }, []);
-  return html`<datalist id="known-names">${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name} />`)}</datalist>`;
+/** @returns {string} */
+const newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+
+/** @returns {string[] | null} The names that live workers take; null while nobody knows. */
+function useKnownNames() {
+  const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 5000,
+    everyMs: 15_000,
+  });
+  if (!data) return null;
+  const able = data.workers.filter((worker) => worker.state === "fresh");
+  return [...new Set(able.flatMap((worker) => worker.names))].sort().slice(0, 500);
 }
 
 /**

@@ -62,7 +62,7 @@ export function Page({ query, go, session }) {
           ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<pre class="message"><${Text} value=${group.message || t("failures.silent")} max=${600} isBlock /></pre>`}
           <p class="muted">${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /> · ${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></p>
           <p class="row"><a class="button small as-link" href=${href("jobs", group.message_hidden && !mayOperate ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>
-            ${mayOperate && html`<${Button} class="small" onClick=${() => act("retry", group)}>${t("action.retry")}…<//><${Button} class="small" kind="danger" onClick=${() => act("delete", group)}>${t("action.delete")}…<//>`}</p></div></li>`,
+            ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => act("retry", group)}>${t("action.retry")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => act("delete", group)}>${t("action.delete")}<//>`}</p></div></li>`,
             )}</ul>`
     }</div>
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />

@@ -69,10 +69,10 @@ export function Page({ query, go, session }) {
     <div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
       ${mayOperate && admits(job.state, "retry") && html`<${Button} kind="primary" onClick=${() => act("retry")}>${t("job.retry")}<//>`}
-      ${mayOperate && admits(job.state, "set_priority") && html`<${Button} onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
+      ${mayOperate && admits(job.state, "set_priority") && html`<${Button} opensDialog onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
       ${may(session, "push") && !job.argument_hidden && html`<a class="button as-link" href=${href("enqueue", { from: job.id })}>${t("job.again")}</a>`}
-      ${may(session, "push") && admits(job.state, "cancel") && html`<${Button} kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
-      ${mayOperate && admits(job.state, "delete") && html`<${Button} kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
+      ${may(session, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
+      ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
     ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
     <div class="job-grid"><div class="stack">

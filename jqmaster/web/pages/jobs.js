@@ -96,7 +96,7 @@ export function Page({ query, go, session }) {
   ];
   const isFiltered = Object.keys(filter).length > 0;
   return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
-      <${Button} class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
+      <${Button} opensDialog class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
       <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter, order, limit: PAGE } })} />
       ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${query["state"] ?? ""} />
@@ -366,7 +366,7 @@ function Selection({ count, isAllPossible, state, onClear, onAct }) {
     }
     ${
       isOn &&
-      html`<span class="row">${fitting.map((action) => html`<${Button} key=${action} class="small" kind=${action === "delete" ? "danger" : ""} onClick=${() => onAct(action, isAll)}>${t(`action.${action}`)}…<//>`)}
+      html`<span class="row">${fitting.map((action) => html`<${Button} opensDialog key=${action} class="small" kind=${action === "delete" ? "danger" : ""} onClick=${() => onAct(action, isAll)}>${t(`action.${action}`)}<//>`)}
       <button type="button" class="link" onClick=${() => {
         onClear();
         setAll(false);

@@ -7,7 +7,8 @@ import { Field } from "../ui/forms.js";
 
 /** @param {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} props */
 export function Page({ session, onSession }) {
-  const [isByUser, setByUser] = useState(session.login_by_user);
+  const [chosen, setByUser] = useState(/** @type {boolean | null} */ (null));
+  const isByUser = session.login_by_user && chosen !== false;
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isBusy, setBusy] = useState(false);
   const form = useRef(/** @type {HTMLFormElement | null} */ (null));

@@ -90,7 +90,7 @@ export function Page({ session }) {
                 align: /** @type {const} */ ("end"),
                 render: (/** @type {any} */ master) =>
                   master.role === "leader" &&
-                  html`<${Button} class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}…<//>`,
+                  html`<${Button} opensDialog class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}<//>`,
               },
             ]
           : []),

@@ -88,7 +88,7 @@ function columns(session, onEdit) {
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
         if (one.change_scope && may(session, one.change_scope))
-          return html`<${Button} class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => onEdit(one)}>${t("settings.change")}…<//>`;
+          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
         return one.change_scope === "admin"
           ? html`<span class="muted small">${t("settings.admin_only")}</span>`
           : null;

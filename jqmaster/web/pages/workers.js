@@ -175,7 +175,7 @@ function One({ id, session }) {
           : worker.state !== "detached" &&
             html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`
       }
-      ${worker.state !== "detached" && html`<${Button} kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}…<//>`}</div>`
+      ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`
     }
     <div class="job-grid"><section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
       <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} /></dd>

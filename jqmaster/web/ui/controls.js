@@ -7,9 +7,11 @@ import { Num, Text } from "./formats.js";
 
 /** @typedef {any} Node */
 
-/** @param {Record<string, any>} props A button; `kind`: "primary", "danger" or none. */
-export function Button({ kind = "", class: more = "", children, ...rest }) {
-  return html`<button type="button" class=${`button ${kind} ${more}`} ...${rest}>${children}</button>`;
+/**
+ * @param {Record<string, any>} props A button; `kind`: "primary", "danger" or none. `opensDialog`: it asks first, and its dots say so.
+ */
+export function Button({ kind = "", class: more = "", opensDialog = false, children, ...rest }) {
+  return html`<button type="button" class=${`button ${kind} ${more}`} aria-haspopup=${opensDialog ? "dialog" : undefined} ...${rest}>${children}${opensDialog && "…"}</button>`;
 }
 
 /** @param {{text: string | (() => string), label?: string, kind?: string}} props Copies; says so. */

@@ -11,9 +11,9 @@ import { Text } from "./formats.js";
 
 /**
  * @param {{title: string, form: Form, onSave: (values: import("./forms.js").Values, base: any) => Promise<string>, onClose: () => void,
- *   reread?: () => Promise<any>, labelOf?: (name: string) => string, isNew?: boolean, saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
+ *   reread?: () => Promise<any>, labelOf?: (name: string) => string, isNew?: boolean, staysOpen?: boolean, saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
  *   `onSave` gives the sentence that tells what was done. `base` is the document whose version it demands. `reread`: the newest
- *   document, asked for when the master answers 412. `isNew`: there is no document yet, so unchanged values are sent too.
+ *   document, asked for when the master answers 412. `isNew`: there is no document yet, so unchanged values are sent too. `staysOpen`: the caller shows what was made in place of the form.
  *   `more`: buttons before Save.
  */
 export function FormDialog({
@@ -24,6 +24,7 @@ export function FormDialog({
   reread,
   labelOf = (name) => name,
   isNew = false,
+  staysOpen = false,
   saveLabel,
   isWide = false,
   more,
@@ -34,12 +35,14 @@ export function FormDialog({
   const isDirty = form.changed.length > 0;
   const unsaved = useRef(false);
   unsaved.current = isDirty;
+  // What saves may close the form itself: then it is not thrown away.
+  const isSaving = useRef(false);
   useLayoutEffect(() => {
     const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
     if (first instanceof HTMLElement) first.focus();
     // A page that goes away under the dialog, as by the Back button, takes the form with it.
     return () => {
-      if (unsaved.current) toast(t("form.discarded", { title }), "bad");
+      if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title }), "bad");
     };
   }, []);
   useEffect(() => {
@@ -60,6 +63,7 @@ export function FormDialog({
       toast(t("form.unchanged"));
       return end();
     }
+    isSaving.current = true;
     const done = await form.run(async (values) => {
       try {
         return await onSave(values, form.base);
@@ -70,9 +74,13 @@ export function FormDialog({
         return form.compare(newest).length === 0 ? await onSave(values, newest) : undefined;
       }
     });
-    if (typeof done !== "string") return;
+    if (typeof done !== "string") {
+      isSaving.current = false;
+      return;
+    }
     toast(done);
-    end();
+    unsaved.current = false;
+    if (!staysOpen) onClose();
   };
   return html`<${Dialog} title=${title} onClose=${close} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
     ${children}
