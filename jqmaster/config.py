@@ -371,13 +371,16 @@ class Settings(BaseSettings):
 
     # --- how long things are kept
     retention_succeeded_s: float = Field(
-        3600, ge=0, le=MOST_KEPT_S, description="How long to keep succeeded, canceled and skipped jobs."
+        3600,
+        ge=0,
+        le=MOST_KEPT_S,
+        description="How long to keep succeeded, discarded, canceled and skipped jobs.",
     )
     retention_succeeded_max: int = Field(
         100_000,
         ge=0,
         le=MOST_KEPT_JOBS,
-        description="Most jobs to keep in each of the states succeeded, canceled and skipped.",
+        description="Most jobs to keep in each of the states succeeded, discarded, canceled and skipped.",
     )
     retention_failed_s: float = Field(
         30 * DAY_S, ge=0, le=MOST_KEPT_S, description="How long to keep failed jobs."

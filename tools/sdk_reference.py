@@ -63,6 +63,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("errors.Retry"),
         Entry("errors.Defer"),
         Entry("errors.Discard"),
+        Entry("errors.Fail"),
     ],
     "Pushers": [
         Entry("pusher.client.Pusher"),

@@ -33,8 +33,19 @@ class Retry(Exception):  # noqa: N818
         self.after_s = None if after_s is None else min(max(0.0, float(after_s)), MAX_RETRY_AFTER_S)
 
 
-class Discard(Exception):  # noqa: N818
+class Fail(Exception):  # noqa: N818
     """Raise it in a handler to fail the job for good, even if retries are left.
+
+    * `message`: message to show to people.
+    """
+
+    def __init__(self, message: str = "failed for good by the handler") -> None:
+        super().__init__(message)
+
+
+class Discard(Exception):  # noqa: N818
+    """Raise it in a handler when nothing is left to do, for instance because a record was deleted. The job ends at once
+    as `discarded`: no failure, no retry, no result.
 
     * `message`: message to show to people.
     """

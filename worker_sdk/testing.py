@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Ending:
     """The end of an attempt.
 
-    * `type`: `success`, `failure`, `deferred`, `canceled` or `handed_back`.
+    * `type`: `success`, `failure`, `discarded`, `deferred`, `canceled` or `handed_back`.
     * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message` and
       `error`; `retry_after` and `hold`.
     """

@@ -8,7 +8,7 @@ import asyncio
 import os
 from typing import Any
 
-from worker_sdk import Discard, Worker
+from worker_sdk import Fail, Worker
 
 worker = Worker(
     master=os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080"),
@@ -31,7 +31,7 @@ async def sleep(seconds: float) -> None:
 @worker.handler("conformance.fail")
 async def fail(argument: dict[str, Any]) -> None:
     if not argument["retry"]:
-        raise Discard(argument["message"])
+        raise Fail(argument["message"])
     raise RuntimeError(argument["message"])
 
 

@@ -161,6 +161,21 @@ async def _(master: MasterUnderTest) -> None:
     expect("gone" in str(view["attempts"][-1].get("message")), f"the attempt is {view['attempts'][-1]}")
 
 
+@TOPIC.question("discarded", "a discarded job ends as discarded, and counts no failure")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push(max_retry=3, keep_result=True))
+    for _ in range(2):
+        await worker.report(job, type="discarded", message="the record was deleted")
+    view = await master.expect_state(job["job_id"], "discarded")
+    expect(view["failures"] == 0 and view["cause"] is None, f"{view['failures']} failures, {view['cause']}")
+    last = view["attempts"][-1]
+    expect(
+        (last["outcome"], last["message"]) == ("discarded", "the record was deleted"),
+        f"the attempt is {last}",
+    )
+
+
 @TOPIC.question("deferred", "a deferral puts the job off and counts nothing")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()

@@ -22,6 +22,7 @@ class JobState(StrEnum):
     RETRYING = "retrying"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
+    DISCARDED = "discarded"
     FAILED = "failed"
     CANCELED = "canceled"
     SKIPPED = "skipped"
@@ -112,11 +113,14 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
     JobState.SUCCEEDED: StateFacts(
         6, Phase.FINISHED, "succeeded", 6, _AGAIN, "Succeeded", Look("disc", "#2b8a54", "#56b981")
     ),
+    JobState.DISCARDED: StateFacts(
+        10, Phase.FINISHED, "discarded", 7, _AGAIN, "Discarded", Look("ring", "#6b9a3e", "#9cc46b")
+    ),
     JobState.CANCELED: StateFacts(
-        8, Phase.FINISHED, "canceled", 7, _AGAIN, "Canceled", Look("dash", "#7a8594", "#97a3b4")
+        8, Phase.FINISHED, "canceled", 8, _AGAIN, "Canceled", Look("dash", "#7a8594", "#97a3b4")
     ),
     JobState.SKIPPED: StateFacts(
-        9, Phase.FINISHED, "skipped", 8, _AGAIN, "Skipped", Look("dash", "#9a8f7c", "#b8ac97")
+        9, Phase.FINISHED, "skipped", 9, _AGAIN, "Skipped", Look("dash", "#9a8f7c", "#b8ac97")
     ),
 }
 
@@ -124,7 +128,7 @@ WAITING: Final = frozenset(state for state, facts in STATES.items() if facts.pha
 FINISHED: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.FINISHED)
 # The states in the order of a list of jobs.
 LISTED: Final = tuple(sorted(JobState, key=lambda state: STATES[state].position))
-# The ways in which a job can end, in the order of their codes.
+# The ways in which a job can end, in the order of charts and metrics.
 OUTCOMES: Final = tuple(state for state in JobState if state in FINISHED)
 # The states whose jobs are in an index of their own, and those of them that wait for an instant.
 INDEXED: Final = tuple(state for state in JobState if STATES[state].index is not None)
@@ -150,6 +154,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.RUNNING, "settle"): frozenset(
         {
             JobState.SUCCEEDED,
+            JobState.DISCARDED,
             JobState.RETRYING,
             JobState.FAILED,
             JobState.READY,
@@ -171,6 +176,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.READY, "patch"): frozenset({JobState.READY, JobState.SCHEDULED}),
     (JobState.RETRYING, "patch"): frozenset({JobState.RETRYING, JobState.READY}),
     (JobState.SUCCEEDED, "retry"): frozenset({JobState.READY}),
+    (JobState.DISCARDED, "retry"): frozenset({JobState.READY}),
     (JobState.FAILED, "retry"): frozenset({JobState.READY}),
     (JobState.CANCELED, "retry"): frozenset({JobState.READY}),
     (JobState.SKIPPED, "retry"): frozenset({JobState.READY}),

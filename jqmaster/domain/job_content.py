@@ -12,7 +12,7 @@ from jqmaster.domain.job import Attempt, Job
 from jqmaster.domain.redact import REDACTED
 
 # Outcomes whose message a worker wrote. The others have one of the master's.
-_OF_WORKERS: Final = frozenset({"failure", "timeout"})
+_OF_WORKERS: Final = frozenset({"failure", "timeout", "discarded"})
 # A shorter value may stand in a text by chance.
 _LEAST_QUOTED: Final = 4
 _UNDECODABLE: Final = object()

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from jqmaster.domain.job import Cause, Job, JobState
 from jqmaster.domain.retry import backoff_ms
 
-Report = Literal["success", "failure", "deferred", "handed_back", "canceled"]
+Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded"]
 
 
 # The reason of a failed attempt, as its worker reports it. `undecodable`: the worker could not decode the job.
@@ -63,6 +63,8 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
     match outcome.type:
         case "success":
             return Decision(JobState.SUCCEEDED, "success")
+        case "discarded":
+            return Decision(JobState.DISCARDED, "discarded")
         case "canceled":
             return Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
         case "handed_back":

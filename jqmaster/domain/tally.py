@@ -6,7 +6,7 @@ those since the start.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.job import Cause, JobState
@@ -21,8 +21,8 @@ TOTAL: Final = ""
 MAX_MESSAGES: Final = 500
 OTHER_MESSAGES: Final = "(other messages)"
 
-Counted = Literal["pushed", "succeeded", "failed", "canceled", "skipped", "retried"]
-COUNTED: Final[tuple[Counted, ...]] = ("pushed", "succeeded", "failed", "canceled", "skipped", "retried")
+Counted = Literal["pushed", "succeeded", "discarded", "failed", "canceled", "skipped", "retried"]
+COUNTED: Final[tuple[Counted, ...]] = get_args(Counted)
 
 
 # Not frozen, and with slots: the hot path adds to it.
@@ -36,6 +36,7 @@ class NameCounts:
 
     pushed: int = 0
     succeeded: int = 0
+    discarded: int = 0
     failed: int = 0
     canceled: int = 0
     skipped: int = 0
@@ -51,6 +52,7 @@ class NameCounts:
     def merge(self, other: "NameCounts") -> None:
         self.pushed += other.pushed
         self.succeeded += other.succeeded
+        self.discarded += other.discarded
         self.failed += other.failed
         self.canceled += other.canceled
         self.skipped += other.skipped
@@ -116,12 +118,14 @@ class Tally:
         """An attempt that did not succeed; `run_ms` where it ended by itself."""
         counts = self.of(name)
         counts.lost += decision.is_loss
-        if run_ms is not None and decision.is_counted:
+        if run_ms is not None and (decision.is_counted or decision.state is JobState.DISCARDED):
             counts.run.add(run_ms)
         match decision.state:
             case JobState.FAILED:
                 counts.failed += 1
                 self._failed(name, decision.cause, message, job_id)
+            case JobState.DISCARDED:
+                counts.discarded += 1
             case JobState.CANCELED:
                 counts.canceled += 1
             case JobState.SCHEDULED:

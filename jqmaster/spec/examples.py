@@ -90,6 +90,7 @@ _WORKER: Final[dict[str, Any]] = {
 _COUNTS: Final[dict[str, Any]] = {
     "pushed": 2412,
     "succeeded": 2388,
+    "discarded": 0,
     "failed": 1,
     "canceled": 0,
     "skipped": 0,
@@ -247,6 +248,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             "retrying": 1,
             "running": 0,
             "succeeded": 12,
+            "discarded": 0,
             "failed": 0,
             "canceled": 0,
             "skipped": 0,
@@ -490,6 +492,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             "retrying": 1,
             "running": 5,
             "succeeded": 4200,
+            "discarded": 3,
             "failed": 7,
             "canceled": 0,
             "skipped": 0,
@@ -498,6 +501,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "rates": {
             "pushed": 40.2,
             "succeeded": 39.8,
+            "discarded": 0.0,
             "failed": 0.017,
             "canceled": 0.0,
             "skipped": 0.0,

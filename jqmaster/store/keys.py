@@ -219,6 +219,9 @@ class Keys:
         "sorted set", "while not empty", "claimed jobs; score: the earlier of lease end and deadline, ms"
     )
     succeeded = Key("sorted set", "while not empty", "succeeded jobs; score: finished, ms")
+    discarded = Key(
+        "sorted set", "while not empty", "jobs that their handlers discarded; score: finished, ms"
+    )
     failed = Key("sorted set", "while not empty", "failed jobs; score: finished, ms")
     canceled = Key("sorted set", "while not empty", "canceled jobs; score: finished, ms")
     skipped = Key(

@@ -34,6 +34,11 @@ export const STATES = {
     phase: "finished",
     actions: ["retry", "delete"],
   },
+  discarded: {
+    label: "Discarded",
+    phase: "finished",
+    actions: ["retry", "delete"],
+  },
   canceled: {
     label: "Canceled",
     phase: "finished",
@@ -47,7 +52,7 @@ export const STATES = {
 };
 
 /** The ways in which a job can end, in the order of charts. */
-export const OUTCOMES = ["succeeded", "failed", "canceled", "skipped"];
+export const OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
 
 /** @param {string | undefined} state @param {string} phase `waiting`, `running` or `finished`. */
 export const isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.chaos.history import Line, write_line
-from worker_sdk import Context, Worker
+from worker_sdk import Context, Discard, Worker
 from worker_sdk.transport.recent import RecentMap
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.lease import now_s
@@ -77,7 +77,7 @@ def _claim(ctx: Context) -> dict[str, Any]:
 
 @worker.handler("work")
 async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
-    """`argument`: {n, nap_s, fails: how many attempts fail}."""
+    """`argument`: {n, nap_s, fails: how many attempts fail, discards: whether the next one finds nothing to do}."""
     claim = _claim(ctx)
     ending = "stopped"
     note("start", **claim)
@@ -86,6 +86,9 @@ async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
         if ctx.attempt <= argument.get("fails", 0):
             ending = "failure"
             raise RuntimeError(f"attempt {ctx.attempt} was told to fail")
+        if argument.get("discards"):
+            ending = "discarded"
+            raise Discard("told to")
         ending = "success"
         return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
     finally:

@@ -12,9 +12,9 @@ from typing import Any, Final
 from tests.chaos.history import Call, EndState, Fault, History, Line
 from tests.chaos.odd_values import is_decodable
 
-FINISHED: Final = frozenset({"succeeded", "failed", "canceled", "skipped"})
+FINISHED: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "skipped"})
 # Endings of attempts that a handler (or its timeout) brought about: none of them without a start.
-BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back"})
+BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back", "discarded"})
 # So long after a fault of the leader a gap counts as its consequence.
 AROUND_S: Final = 8.0
 # What ends a process: somebody else, or itself.
@@ -525,6 +525,14 @@ class _Checker:
                         "stale result", job_id,
                         f"attempt {run.attempt} settled, attempt {job.attempt} is recorded",
                     )  # fmt: skip
+            elif job.state == "discarded":
+                run = tokens.get(job.token)
+                if run is None or run.ending != "discarded":
+                    yield Violation(
+                        "discarded by nobody",
+                        job_id,
+                        f"its run ended {run.ending if run else 'before it began'}",
+                    )
             elif job.state == "skipped" and not any(
                 (c.job or {}).get("expires_at") for c in self._pushes[job_id]
             ):

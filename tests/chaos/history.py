@@ -41,8 +41,8 @@ class Line:
     """One line of a worker's file. `life` is its process ID.
 
     life: the process begins. offer: it judged a push, `detail` is its verdict, `epoch` that of the push. start, end:
-    before and after a handler; `detail` of an end is success, failure or stopped. stall: it was not scheduled until
-    `at_s`, for `detail` seconds.
+    before and after a handler; `detail` of an end is success, failure, discarded or stopped. stall: it was not
+    scheduled until `at_s`, for `detail` seconds.
     """
 
     what: str

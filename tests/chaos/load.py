@@ -34,6 +34,7 @@ class Mix:
     narrow: float = 0.08
     delayed: float = 0.08
     failing: float = 0.1
+    discarding: float = 0.05
     kept: float = 0.3
     repeated: float = 0.03
     contradicted: float = 0.01
@@ -122,6 +123,8 @@ class Pushers:
         if rng.random() < mix.failing:
             argument["fails"] = rng.choice((1, 1, 2, 9))
             job["max_retry"] = rng.choice((0, 1, 2, 3))
+        elif rng.random() < mix.discarding:
+            argument["discards"] = True
         if rng.random() < mix.delayed:
             job["delay"] = round(rng.uniform(0.2, 3.0), 3)
         if rng.random() < mix.kept:

@@ -109,6 +109,13 @@ def the_usual(s: Story) -> None:
     s.call("view", at_s=3.0, state="succeeded")
 
 
+def a_discarded_one(s: Story) -> None:
+    s.push()
+    claim = s.run(ending="discarded")
+    s.end(state="discarded", claim=claim, attempts=(EndedAttempt(1, "discarded"),))
+    s.call("view", at_s=3.0, state="discarded")
+
+
 def unknown_and_there(s: Story) -> None:
     s.push(outcome="unknown", status=503)
     s.push(at_s=1.5, status=200)
@@ -342,7 +349,8 @@ GOOD = [
     odd_values_that_were_judged_well,
     a_timeout_by_a_clock_that_was_set, a_clock_that_was_set_before_a_lost_run_was_found,
     a_detached_worker, a_worker_that_was_dead_for_long, a_delay_by_a_clock_that_was_set, a_timeout,
-    the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure, retries_used_up,
+    a_discarded_one, the_usual, unknown_and_there, unknown_and_not_there, refused_and_not_there, a_counted_failure,
+    retries_used_up,
     a_killed_worker, a_stopped_worker_that_wakes, a_cut_worker_that_stops_itself, a_worker_that_was_not_scheduled,
     too_many_losses, a_cancel_before_the_start, a_cancel_of_a_run, a_retry_by_hand, a_delete,
     a_delete_and_another_job_of_that_id, a_limit_that_is_reached,
@@ -637,6 +645,11 @@ def skipped_without_a_reason(s: Story) -> None:
     s.end(state="skipped", attempt=0)
 
 
+def discarded_by_nobody(s: Story) -> None:
+    s.push()
+    s.end(state="discarded", claim=s.run(ending="failure"), attempts=(EndedAttempt(1, "discarded"),))
+
+
 def canceled_by_nobody(s: Story) -> None:
     s.push()
     s.end(state="canceled", attempt=0)
@@ -811,6 +824,7 @@ BAD = [
     ("needless loss", needless_loss_by_a_short_stop), ("needless loss", needless_loss_by_one_master_of_three),
     ("success of nothing", success_of_nothing), ("stale result", stale_result),
     ("skipped without a reason", skipped_without_a_reason), ("canceled by nobody", canceled_by_nobody),
+    ("discarded by nobody", discarded_by_nobody),
     ("end undone", end_undone), ("two ends", two_ends), ("wrong result", wrong_result),
     ("wrong result", result_of_another_run), ("two results", two_results), ("cancel undone", cancel_undone),
     ("start after cancel", start_after_cancel), ("limit broken", limit_broken), ("epoch went back", epoch_went_back),

@@ -198,7 +198,7 @@ def test_names_of_the_layout_become_its_values() -> None:
     text = text_of("elect") + "\nreturn layout.token.at + layout.STATE.running, layout.is_final, layout.NO_ID"
     source = scripts.parse("elect", text).source.decode()
     assert source.endswith(
-        rf"return 57 + 4, {{[6] = true, [7] = true, [8] = true, [9] = true}}, '{chr(92) + '0'}"
+        rf"return 57 + 4, {{[6] = true, [7] = true, [8] = true, [9] = true, [10] = true}}, '{chr(92) + '0'}"
         + r"\0" * 15
         + "'"
     )

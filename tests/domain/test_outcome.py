@@ -28,13 +28,14 @@ def outcome(kind: Report, **fields: object) -> Outcome:
     return Outcome("j", "t", kind, **fields)  # type: ignore[arg-type]
 
 
-@pytest.mark.req("J8", "M2")
+@pytest.mark.req("J8", "M2", "S12")
 def test_endings_that_cost_no_retry() -> None:
     assert decide(JOB, outcome("success"), jitter=0.5) == Decision(JobState.SUCCEEDED, "success")
     assert decide(JOB, outcome("handed_back"), jitter=0.5) == Decision(JobState.READY, "handed_back")
     for after, delay_ms in ((None, 0), (0.0, 0), (1.5, 1_500)):
         deferred = decide(JOB, outcome("deferred", retry_after_s=after), jitter=0.5)
         assert deferred == Decision(JobState.SCHEDULED, "deferred", delay_ms=delay_ms)
+    assert decide(JOB, outcome("discarded"), jitter=0.5) == Decision(JobState.DISCARDED, "discarded")
     canceled = decide(JOB, outcome("canceled"), jitter=0.5)
     assert canceled == Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
 
@@ -66,7 +67,7 @@ def test_a_failure_is_tried_again_while_retries_are_left(
 def test_every_report_leads_where_the_table_allows(job: Job, kind: Report, jitter: float) -> None:
     decision = decide(job, outcome(kind), jitter=jitter)
     assert decision.state in TRANSITIONS[JobState.RUNNING, "settle"]
-    assert (decision.cause is Cause.NONE) is (kind in ("success", "handed_back", "deferred"))
+    assert (decision.cause is Cause.NONE) is (kind in ("success", "handed_back", "deferred", "discarded"))
     assert decision.is_counted is (kind == "failure")
 
 

@@ -7,7 +7,7 @@ from jqmaster.domain.tally import MAX_MESSAGES, OTHER, OTHER_MESSAGES, Tally
 FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
 
 
-@pytest.mark.req("P8")
+@pytest.mark.req("P8", "S12")
 def test_each_end_of_an_attempt_is_counted_once_as_what_it_is() -> None:
     tally = Tally()
     ends = [
@@ -19,14 +19,16 @@ def test_each_end_of_an_attempt_is_counted_once_as_what_it_is() -> None:
         Decision(JobState.READY, "handed_back"),
         Decision(JobState.SCHEDULED, "deferred"),
         Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED),
+        Decision(JobState.DISCARDED, "discarded"),
     ]
     for n, decision in enumerate(ends):
         tally.ended("work", decision, job_id=f"job-{n}", message="m", run_ms=None if decision.is_loss else 7)
     counts = tally.of("work")
     assert (counts.failed, counts.retried, counts.lost) == (2, 3, 3)
     assert (counts.handed_back, counts.deferred, counts.canceled, counts.succeeded) == (1, 1, 1, 0)
+    assert counts.discarded == 1
     # Of attempts that ended by themselves.
-    assert counts.run.count == 2
+    assert counts.run.count == 3
     failures = tally.take().failures
     assert {key: (f.count, f.example_job_id) for key, f in failures.items()} == {
         ("work", Cause.ERROR, "m"): (1, "job-0"),

@@ -266,6 +266,7 @@ class FakeMaster:
             "failure": {"reason", "should_retry", "error", "message"},
             "deferred": {"retry_after"},
             "handed_back": set(),
+            "discarded": {"error", "message"},
             "canceled": set(),
         }
         allowed = needed[item["type"]] | {"job_id", "token", "type", "finished_at"}

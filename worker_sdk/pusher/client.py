@@ -311,9 +311,9 @@ class Pusher:
         * `job_id`: the job.
         * `wait`: seconds to wait for the job to end.
 
-        None means that there is nothing to return: the job was enqueued without `keep_result`, it was canceled or
-        skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases. Raise
-        NotFinishedError if the job has not ended within `wait`.
+        None means that there is nothing to return: the job was enqueued without `keep_result`, it was discarded,
+        canceled or skipped, its result is no longer kept, or no job has this ID. `status` distinguishes these cases.
+        Raise NotFinishedError if the job has not ended within `wait`.
         """
         end_s = time.monotonic() + wait
         while True:

@@ -274,9 +274,10 @@ class Executor:
         level = fields.pop("log_level", logging.ERROR)
         self._settle(run, fields)
         self._ended(run, None, None)
-        if fields["type"] == "failure" and level:
+        if fields["type"] in ("failure", "discarded") and level:
             error = fields["error"]
-            _log_failure(run, level, text=error["traceback"] if error else fields["message"])
+            text = error["traceback"] if error else fields["message"]
+            _log_failure(run, level, text=text, ending=fields["type"])
 
     def _ended(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
         """The handler runs no more."""
@@ -302,7 +303,7 @@ class Executor:
             fields = self._of_exception(run, exc)
             self._settle(run, fields)
             if level := outcomes.log_level(run.handler, exc, fields):
-                _log_failure(run, level, exc)
+                _log_failure(run, level, exc, ending=fields["type"])
 
     @staticmethod
     def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:
@@ -486,13 +487,16 @@ class Executor:
         forked.leave(self)
 
 
-def _log_failure(run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "") -> None:
+def _log_failure(
+    run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "", ending: str = "failure"
+) -> None:
     logger.log(
         level,
-        "%s (job %s, attempt %d) failed%s",
+        "%s (job %s, attempt %d) %s%s",
         run.name,
         run.job_id,
         run.attempt,
+        "was discarded" if ending == "discarded" else "failed",
         f": {text}" if text else "",
         exc_info=exc,
         extra={"job_id": run.job_id, "job_name": run.name, "attempt": run.attempt},

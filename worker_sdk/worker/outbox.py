@@ -229,12 +229,12 @@ def _body(batch: list[Item]) -> bytes:
 
 def _substitute(refused: bytes, answer: Answer) -> outcomes.Fields:
     """Return the plainest failure that says what happened. A failure keeps its own words: a master that is older than
-    the SDK may have refused only a new word in it."""
+    the SDK may have refused only a new word in it. To such a master a discarded job is one that failed for good."""
     try:
         fields = decode(refused)
     except DecodeError:  # a handler returned what can be encoded alone
         fields = {}
-    if fields.get("type") != "failure":
+    if fields.get("type") not in ("failure", "discarded"):
         return outcomes.failure(f"the master refused the result: {answer}", should_retry=False)
     message = f"{fields['message']} (the master refused the whole report: {answer})"
-    return outcomes.failure(message, should_retry=fields["should_retry"])
+    return outcomes.failure(message, should_retry=fields.get("should_retry", False))

@@ -5,7 +5,7 @@ import logging
 import traceback
 from typing import Any, Final
 
-from worker_sdk.errors import MAX_RETRY_AFTER_S, Defer, Discard, Retry
+from worker_sdk.errors import MAX_RETRY_AFTER_S, Defer, Discard, Fail, Retry
 from worker_sdk.unsendable import explained
 from worker_sdk.worker.registry import Handler
 
@@ -63,6 +63,10 @@ def unsendable(exc: Exception, fields: Fields) -> Fields:
     return failure(f"the result cannot be sent: {type(exc).__name__}: {_text(exc)}", should_retry=False)
 
 
+def discarded(message: str, error: Any = None) -> Fields:
+    return {"type": "discarded", "error": error, "message": clip(message, MAX_MESSAGE)}
+
+
 def deferred(order: Defer) -> Fields:
     fields: Fields = {"type": "deferred", "retry_after": order.retry_after_s}
     if isinstance(order.hold, str):
@@ -78,12 +82,14 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
     if isinstance(exc, Defer):
         return deferred(exc)
     if isinstance(exc, Discard):
+        return discarded(_text(exc))
+    if isinstance(exc, Fail):
         return failure(_text(exc), should_retry=False)
     if isinstance(exc, Retry):
         return failure(_text(exc), should_retry=True, retry_after_s=exc.after_s)
     message = f"{type(exc).__name__}: {_text(exc)}"
     if handler.discard_on and isinstance(exc, handler.discard_on):
-        return failure(message, should_retry=False, error=_describe(exc))
+        return discarded(message, _describe(exc))
     for policy in handler.retry_on:
         if isinstance(exc, policy.exceptions):
             return failure(
@@ -98,10 +104,12 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
 def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
     """Return the level at which the worker's own log tells of `exc`, whose outcome is `fields`; NOTSET if it does
     not."""
-    if isinstance(exc, Defer | Discard | Retry):
+    if isinstance(exc, Defer | Discard | Fail | Retry):
         return logging.NOTSET
-    is_foreseen = isinstance(exc, handler.discard_on) or (
-        fields["should_retry"] and any(isinstance(exc, policy.exceptions) for policy in handler.retry_on)
+    if fields["type"] == "discarded":
+        return logging.INFO
+    is_foreseen = fields["should_retry"] and any(
+        isinstance(exc, policy.exceptions) for policy in handler.retry_on
     )
     return logging.WARNING if is_foreseen else logging.ERROR
 

@@ -110,6 +110,25 @@ class HandedBackItem(Ending):
         return Outcome(self.job_id, self.token, self.type, finished_at=self.finished_at)
 
 
+class DiscardedItem(Ending):
+    """The handler found that nothing is left to do. The job ends quietly as `discarded`: not as a failure, and without
+    a retry."""
+
+    type: Literal["discarded"]
+    error: AnyValue = Field(default_factory=lambda: b"\xc0")
+    message: Annotated[str, Field(max_length=10_000)] = Field("", description="Reason for people.")
+
+    def to_outcome(self) -> Outcome:
+        return Outcome(
+            self.job_id,
+            self.token,
+            self.type,
+            error=self.error,
+            message=self.message,
+            finished_at=self.finished_at,
+        )
+
+
 class CanceledItem(Ending):
     """The worker stopped the job because it was canceled."""
 
@@ -119,13 +138,14 @@ class CanceledItem(Ending):
         return Outcome(self.job_id, self.token, self.type, finished_at=self.finished_at)
 
 
-ReportedEnding = SuccessItem | FailureItem | DeferredItem | HandedBackItem | CanceledItem
+ReportedEnding = SuccessItem | FailureItem | DeferredItem | HandedBackItem | CanceledItem | DiscardedItem
 ENDINGS: Final[dict[str, type[ReportedEnding]]] = {
     "success": SuccessItem,
     "failure": FailureItem,
     "deferred": DeferredItem,
     "handed_back": HandedBackItem,
     "canceled": CanceledItem,
+    "discarded": DiscardedItem,
 }
 
 

@@ -153,8 +153,8 @@ class AttemptView(Answer):
     started_at: Timestamp
     finished_at: Timestamp | None
     outcome: str | None = Field(
-        description="success, failure, timeout, lost, canceled, deferred, handed_back or returned. Future releases "
-        "may add values."
+        description="success, failure, timeout, lost, canceled, deferred, discarded, handed_back or returned. Future "
+        "releases may add values."
     )
     message: str | None = Field(
         description="Error message. Also null if the caller may not see it; `[redacted]` if nobody may."

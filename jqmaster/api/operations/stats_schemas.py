@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, get_args
 
 from pydantic import Field, WithJsonSchema
 
-from jqmaster.api.schemas import Answer, JobId, Timestamp
+from jqmaster.api.schemas import SINCE, Answer, JobId, Timestamp
 from jqmaster.config import Durability
 from jqmaster.domain.job import JobState
 from jqmaster.service.operations.stats import Span
@@ -19,7 +19,8 @@ SPAN_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": list(get_args(Sp
 SPAN_REF: Final = "#/components/schemas/HistorySpan"
 SpanField = Annotated[Span, WithJsonSchema({"x-schema": "HistorySpan"})]
 _SHARE: Final = (
-    "Share of successes among the jobs that succeeded or failed for good. Null if there were none."
+    "Share of the jobs that succeeded or were discarded among these and those that failed for good. Null if there "
+    "were none."
 )
 
 
@@ -28,6 +29,7 @@ class StatsRates(Answer):
 
     pushed: Rate
     succeeded: Rate
+    discarded: Rate = Field(json_schema_extra=SINCE)
     failed: Rate = Field(description="Jobs that failed for good.")
     canceled: Rate
     skipped: Rate
@@ -97,6 +99,7 @@ class Distribution(Answer):
 class _Counts(Answer):
     pushed: Count
     succeeded: Count
+    discarded: Count = Field(json_schema_extra=SINCE)
     failed: Count = Field(description="Jobs that failed for good.")
     canceled: Count
     skipped: Count

@@ -61,8 +61,10 @@ def names(
     with Master(master, token) as http:
         output.show_list(
             http.listed("/api/names", "names", query=query, limit=limit),
-            ("NAME", "READY", "PUSHED", "SUCCEEDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50", "P95"),
-            lambda n: (n["name"], n["ready"], n["pushed"], n["succeeded"], n["failed"], n["retried"],
+            ("NAME", "READY", "PUSHED", "SUCCEEDED", "DISCARDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50",
+             "P95"),
+            lambda n: (n["name"], n["ready"], n["pushed"], n["succeeded"], n.get("discarded", 0), n["failed"],
+                       n["retried"],
                        *_middle_and_most(n["wait"]), *_middle_and_most(n["run"])),
             as_json=as_json,
         )  # fmt: skip

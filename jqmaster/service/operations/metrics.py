@@ -50,7 +50,7 @@ METRICS: Final = {
     for info in (
         MetricInfo("jqmaster_jobs_pushed", "counter", ("name",), "Jobs that this master accepted."),
         MetricInfo("jqmaster_jobs_ended", "counter", ("name", "outcome"),
-                   "Jobs that ended at this master: succeeded, failed, canceled or skipped."),
+                   "Jobs that ended at this master: succeeded, discarded, failed, canceled or skipped."),
         MetricInfo("jqmaster_attempts_ended", "counter", ("name", "outcome"),
                    "Attempts after which the job runs again (retried, deferred, handed_back), and all attempts lost "
                    "with their worker (lost)."),

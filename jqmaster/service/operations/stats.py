@@ -302,12 +302,13 @@ def _point(at_ms: int, counts: NameCounts) -> dict[str, Any]:
 
 
 def _row(name: str, counts: NameCounts, ready: int, last_ms: int) -> dict[str, Any]:
-    ended = counts.succeeded + counts.failed
+    went_well = counts.succeeded + counts.discarded
+    ended = went_well + counts.failed
     return {
         "name": name,
         "ready": ready,
         **{word: getattr(counts, word) for word in COUNTED},
-        "success_share": round(counts.succeeded / ended, 4) if ended else None,
+        "success_share": round(went_well / ended, 4) if ended else None,
         "wait": _distribution(counts.wait),
         "run": _distribution(counts.run),
         "last_seen_at": iso_ms(last_ms),

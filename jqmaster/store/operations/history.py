@@ -247,16 +247,18 @@ def _pack(c: NameCounts) -> bytes:
     """As lua/lib/counts.lua has it."""
     return codec.pack(
         [c.pushed, c.succeeded, c.failed, c.canceled, c.skipped, c.retried, c.wait.max_ms, c.run.max_ms, c.backlog,
-         c.oldest_wait_ms, c.wait.span(), c.run.span()]
+         c.oldest_wait_ms, c.wait.span(), c.run.span(), c.discarded]
     )  # fmt: skip
 
 
 def _add(counts: NameCounts, packed: Any) -> bool:
     """Add the counts that a master packed; False, without adding any, if they cannot be read."""
     try:
-        pushed, succeeded, failed, canceled, skipped, retried, wait_ms, run_ms, backlog, oldest_ms, waits, runs, *_ = (
-            msgpack.unpackb(packed)
-        )  # fmt: skip
+        (
+            pushed, succeeded, failed, canceled, skipped, retried, wait_ms, run_ms, backlog, oldest_ms, waits, runs,
+            *added,
+        ) = msgpack.unpackb(packed)  # fmt: skip
+        discarded = added[0] if added else 0
         for span in (waits, runs):
             if span and not (span[0] >= 0 and span[0] + len(span) - 1 <= BUCKETS):
                 return False
@@ -264,6 +266,7 @@ def _add(counts: NameCounts, packed: Any) -> bool:
         return False
     counts.pushed += pushed
     counts.succeeded += succeeded
+    counts.discarded += discarded
     counts.failed += failed
     counts.canceled += canceled
     counts.skipped += skipped

@@ -10,6 +10,7 @@ export default {
   "names.pushed": "Pushed",
   "names.ready": "Ready",
   "names.succeeded": "Succeeded",
+  "names.discarded": "Discarded",
   "names.failed": "Failed",
   "names.retried": "Retries",
   "names.success": "Success",

@@ -10,6 +10,7 @@ export default {
   "names.pushed": "投入",
   "names.ready": "実行待ち",
   "names.succeeded": "成功",
+  "names.discarded": "破棄",
   "names.failed": "失敗",
   "names.retried": "再試行",
   "names.success": "成功率",

@@ -188,13 +188,13 @@ function Limits({ constraints }) {
 /** @param {{job: any}} props Why it ended, at the top where one looks first. */
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
-  return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
+  return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
     ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}</section>`;
 }
 
 /** @param {{job: any, attempt: any}} props The type of an error whose text the caller may not see. */
 function HiddenError({ job, attempt: one }) {
-  if (!job.argument_hidden || !["failure", "timeout"].includes(one.outcome)) return null;
+  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome)) return null;
   return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
 }
 
@@ -281,7 +281,7 @@ function Attempts({ job }) {
             (
               /** @type {any} */ one,
             ) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
-      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : one.outcome === "success" ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
+      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
       ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}

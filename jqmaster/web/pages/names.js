@@ -106,6 +106,13 @@ function columns() {
       render: (name) => html`<${Num} value=${name.succeeded} />`,
     },
     {
+      key: "discarded",
+      label: t("state.discarded"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Num} value=${name.discarded} />`,
+    },
+    {
       key: "failed",
       label: t("state.failed"),
       align: "end",
@@ -184,7 +191,7 @@ function One({ name, query }) {
       !data
         ? html`<${Loading} isLoading=${!found.problem} />`
         : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a></p>
-      <div class="tiles">${["ready", "pushed", "succeeded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
+      <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>`

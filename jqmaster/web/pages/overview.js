@@ -250,6 +250,7 @@ function Tiles({ stats }) {
     ${tile("scheduled")}
     ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), rates.failed > 0 ? "bad" : "")}
     ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
+    ${(counts.discarded || rates.discarded) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded) }))}
     <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
 }
 

@@ -544,6 +544,43 @@ async def test_a_job_that_does_not_run_is_deleted(api: Api, end: str) -> None:
     assert set((await api.counts()).values()) == {0}
 
 
+@pytest.mark.req("S12", "M9", "P8")
+async def test_a_discarded_job_ends_quietly_and_may_be_retried_by_hand(api: Api) -> None:
+    async with worker_at(api) as worker:
+        job_id = await api.enqueue("work", keep_result=True, tags=["gone"])
+        job = await worker.next_job()
+        error = {"type": "app.Gone", "message": "row 7", "traceback": "…"}
+        await worker.end(job, "discarded", message="Gone: row 7", error=error)
+        view = await api.job(job_id)
+        assert (view["state"], view["cause"], view["failures"]) == ("discarded", None, 0)
+        (attempt,) = view["attempts"]
+        assert (attempt["outcome"], attempt["message"], attempt["error"]) == (
+            "discarded", "Gone: row 7", error,
+        )  # fmt: skip
+        assert await api.call("GET", f"/api/jobs/{job_id}/result") == (200, None)
+        listed = await api.call("GET", "/api/jobs?state=discarded&tag=gone")
+        assert [one["id"] for one in listed[1]["jobs"]] == [job_id]
+        assert (await api.call("GET", "/api/failures"))[1]["groups"] == []
+        why = (await api.call("GET", f"/api/jobs/{job_id}/why"))[1]
+        assert why["verdicts"][0]["text"].endswith(": discarded.")
+        status, problem = await api.call("POST", f"/api/jobs/{job_id}/cancel")
+        assert (status, problem["code"]) == (409, "job_discarded")
+
+        async def counted() -> bool:
+            _, page = await api.call("GET", "/api/names?span=1h")
+            found = {
+                one["name"]: (one["discarded"], one["failed"], one["success_share"]) for one in page["names"]
+            }
+            return found.get("work") == (1, 0, 1.0)
+
+        await wait_until(counted)
+        assert (await api.call("POST", f"/api/jobs/{job_id}/retry"))[0] == 200
+        again = await worker.next_job()
+        assert again["attempt"] == 2
+        await worker.end(again)
+        assert await api.state(job_id) == "succeeded"
+
+
 @pytest.mark.req("M2")
 async def test_every_state_can_be_seen(api: Api) -> None:
     seen = {await api.state(await api.enqueue("work")), await api.state(await api.enqueue("other", delay=60))}
@@ -557,6 +594,10 @@ async def test_every_state_can_be_seen(api: Api) -> None:
             job = await worker.next_job()
             await worker.end(job, "failure", should_retry=should_retry)
             seen.add(await api.state(job["job_id"]))
+        await api.enqueue("work")
+        job = await worker.next_job()
+        await worker.end(job, "discarded", message="nothing is left to do")
+        seen.add(await api.state(job["job_id"]))
     canceled = await api.enqueue("other")
     await api.call("POST", f"/api/jobs/{canceled}/cancel")
     seen.add(await api.state(canceled))
@@ -564,4 +605,11 @@ async def test_every_state_can_be_seen(api: Api) -> None:
     seen.add((await api.until_state(skipped, "skipped"))["state"])
     assert seen == set(JobState)
     counts = await wait_until(api.counts)
-    assert counts["skipped"] == counts["canceled"] == counts["retrying"] == counts["failed"] == 1
+    assert (
+        counts["skipped"]
+        == counts["canceled"]
+        == counts["discarded"]
+        == counts["retrying"]
+        == counts["failed"]
+        == 1
+    )

@@ -282,7 +282,7 @@ async def test_a_start_that_makes_no_sense_is_refused(api: Api, worker: Scripted
 # --- results
 
 
-@pytest.mark.req("J8", "J9", "M2", "M4")
+@pytest.mark.req("J8", "J9", "M2", "M4", "S12")
 @pytest.mark.parametrize(
     ("kind", "fields", "state", "outcome", "failures"),
     [
@@ -293,6 +293,8 @@ async def test_a_start_that_makes_no_sense_is_refused(api: Api, worker: Scripted
         ("deferred", {"retry_after": 3600}, "scheduled", "deferred", 0),
         ("handed_back", {}, "ready", "handed_back", 0),
         ("canceled", {}, "canceled", "canceled", 0),
+        ("discarded", {"message": "gone"}, "discarded", "discarded", 0),
+        ("discarded", {}, "discarded", "discarded", 0),
     ],
 )
 async def test_what_each_ending_means_for_the_job(
@@ -337,7 +339,7 @@ async def test_a_report_counts_once_and_only_from_the_holder(api: Api, worker: S
 
 
 @pytest.mark.row(85)
-@pytest.mark.parametrize("kind", ["success", "failure", "deferred", "handed_back", "canceled"])
+@pytest.mark.parametrize("kind", ["success", "failure", "deferred", "handed_back", "canceled", "discarded"])
 async def test_another_worker_cannot_end_the_attempt(api: Api, worker: ScriptedWorker, kind: str) -> None:
     await api.enqueue("work")
     job = await worker.next_job()

@@ -9,7 +9,7 @@ import pytest
 from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
-from worker_sdk import Worker
+from worker_sdk import Discard, Worker
 
 pytestmark = real_time.WORKER
 
@@ -120,6 +120,28 @@ async def test_one_refused_result_does_not_hold_the_others(
     assert (a["result"], b["result"]) == ("a", "b")
     assert (large["type"], large["should_retry"]) == ("failure", False)
     assert "413 too_large" in large["message"]
+
+
+@pytest.mark.req("S12", "M12")
+async def test_a_master_that_knows_no_discarded_jobs_is_told_of_a_final_failure(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    @worker.handler("gone")
+    async def gone(argument: Any) -> None:
+        raise Discard("the record was deleted")
+
+    await up()
+
+    def refuse_discarded(body: Any) -> Any:
+        if any(item["type"] == "discarded" for item in body["results"]):
+            return 422, {"code": "invalid", "detail": "type: not one of success, failure"}, {}
+        return None
+
+    master.hooks["results"] = refuse_discarded
+    job = await master.run("gone")
+    result = await wait_until(lambda: master.result(job["job_id"]))
+    assert (result["type"], result["should_retry"]) == ("failure", False)
+    assert result["message"].startswith("the record was deleted")
 
 
 async def test_large_results_are_sent_in_several_calls(

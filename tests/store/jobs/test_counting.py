@@ -19,6 +19,7 @@ def counted(world: StoreWorld, name: str = "work") -> dict[str, int]:
     words = (
         "pushed",
         "succeeded",
+        "discarded",
         "failed",
         "canceled",
         "skipped",

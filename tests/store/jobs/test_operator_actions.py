@@ -11,7 +11,7 @@ from jqmaster.domain.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.store import codec
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
-from tests.store.jobs.test_settle import RETRYING
+from tests.store.jobs.test_settle import DISCARDED, RETRYING
 from tests.support.store import StoreWorld
 
 
@@ -34,6 +34,8 @@ async def job_in(world: StoreWorld, state: JobState, **fields: Any) -> Job:
                     await world.settlements.settle_success(worker, [(job_id, claimed.token, b"result")])
                 case JobState.FAILED:
                     await world.fail(worker, claimed)
+                case JobState.DISCARDED:
+                    await world.fail(worker, claimed, DISCARDED)
                 case JobState.RETRYING:
                     await world.fail(worker, claimed, RETRYING)
                 case JobState.CANCELED:
@@ -45,7 +47,7 @@ async def job_in(world: StoreWorld, state: JobState, **fields: Any) -> Job:
 
 
 WAITING = [JobState.SCHEDULED, JobState.READY, JobState.RETRYING]
-FINISHED = [JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED]
+FINISHED = [JobState.SUCCEEDED, JobState.DISCARDED, JobState.FAILED, JobState.CANCELED, JobState.SKIPPED]
 
 
 @pytest.mark.req("M9")
@@ -112,7 +114,7 @@ async def test_a_repeated_cancel_changes_nothing(world: StoreWorld) -> None:
         assert await world.steering.cancel(job.id) is None
 
 
-@pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.FAILED, JobState.SKIPPED])
+@pytest.mark.parametrize("state", [JobState.SUCCEEDED, JobState.DISCARDED, JobState.FAILED, JobState.SKIPPED])
 async def test_cancel_refuses_what_is_over(world: StoreWorld, state: JobState) -> None:
     job = await job_in(world, state, keep_result=True)
     async with world.unchanged():

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.job import Attempt, Cause, JobState
+from jqmaster.domain.job import FINISHED, Attempt, Cause, JobState
 from jqmaster.domain.outcome import Decision
 from tests.store.jobs.test_claim import damage
 from tests.support.store import RESULT_TTL_MS, StoreWorld
@@ -13,10 +13,11 @@ RETRYING = Decision(JobState.RETRYING, "failure", delay_ms=1_500, cause=Cause.ER
 DEFERRED = Decision(JobState.SCHEDULED, "deferred", delay_ms=2_500)
 HANDED_BACK = Decision(JobState.READY, "handed_back")
 CANCELED = Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
-DECISIONS = [FAILED, TIMED_OUT, RETRYING, DEFERRED, HANDED_BACK, CANCELED]
+DISCARDED = Decision(JobState.DISCARDED, "discarded")
+DECISIONS = [FAILED, TIMED_OUT, RETRYING, DEFERRED, HANDED_BACK, CANCELED, DISCARDED]
 
 
-@pytest.mark.req("J5", "J9", "M2", "M4")
+@pytest.mark.req("J5", "J9", "M2", "M4", "S12")
 @pytest.mark.parametrize("decision", DECISIONS, ids=lambda d: f"{d.state}-{d.ending}")
 async def test_every_ending_leads_where_it_was_decided(world: StoreWorld, decision: Decision) -> None:
     worker, job = await world.running(priority=-5, keep_result=True)
@@ -25,7 +26,7 @@ async def test_every_ending_leads_where_it_was_decided(world: StoreWorld, decisi
     assert before.is_confirmed
     world.pass_ms(123)
     assert await world.fail(worker, job, decision)
-    is_final = decision.state in (JobState.FAILED, JobState.CANCELED)
+    is_final = decision.state in FINISHED
     due_at_ms = world.now_ms + decision.delay_ms
     assert await world.get(job.job_id) == replace(
         before, state=decision.state, cause=decision.cause, is_confirmed=False, failures=int(decision.is_counted),

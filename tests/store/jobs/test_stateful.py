@@ -350,7 +350,7 @@ class QueueMachine(RuleBasedStateMachine):
             ) if job.settled_by == ended[0][1] else None  # fmt: skip
 
     @rule(
-        data=st.data(), kind=st.sampled_from(["failure", "deferred", "handed_back", "canceled"]),
+        data=st.data(), kind=st.sampled_from(["failure", "deferred", "handed_back", "canceled", "discarded"]),
         should_retry=st.booleans(), jitter=st.floats(0, 0.99),
     )  # fmt: skip
     def end_otherwise(self, data: st.DataObject, kind: Any, should_retry: bool, jitter: float) -> None:

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+import msgpack
 import pytest
 
 from jqmaster.domain.failure_group import failure_group_id
@@ -127,6 +128,20 @@ async def test_minutes_are_kept_for_a_day_and_hours_for_thirty(world: StoreWorld
     for key in (keys.minute(minute), keys.hour(hour)):
         assert 0 < await redis.pttl(key) <= 77_000
     assert await redis.pttl(keys.flushed("master-1")) > 0
+
+
+@pytest.mark.req("P8", "M12")
+async def test_counts_of_release_0_2_are_read_and_added_to(world: StoreWorld) -> None:
+    history = HistoryStore(world.shard, master_id="master-1")
+    number = world.now_ms // STEP_MS["minute"]
+    key = world.shard.keys.minute(number)
+    await history.add_counts(1, [("work", NameCounts(pushed=1, discarded=2))])
+    former = msgpack.unpackb(await world.redis.hget(key, "work"))[:12]
+    await world.redis.hset(key, "work", msgpack.packb(former))
+    assert values(*await history.series("work", "minute", [number])) == values(pushed(1))
+    await history.add_counts(2, [("work", NameCounts(discarded=3))])
+    (found,) = await history.series("work", "minute", [number])
+    assert values(found) == values(NameCounts(pushed=1, discarded=3))
 
 
 async def test_what_cannot_be_read_harms_nothing_else(world: StoreWorld) -> None:

@@ -1,8 +1,9 @@
 -- Counts of one name in one minute or hour, as MessagePack; jqmaster/store/operations/history.py reads the same:
 -- [pushed, succeeded, failed, canceled, skipped, retried, longest wait ms, longest run ms, backlog (-1: not seen),
---  oldest wait ms (-1: not seen), waits, runs], the last two as [number of the first bucket, count, count …] or [].
+--  oldest wait ms (-1: not seen), waits, runs, discarded]; waits and runs are [number of the first bucket, count,
+--  count …] or []. Release 0.2 wrote no `discarded`.
 local counts = (function()
-  local SUMS, WAITS, RUNS = 6, 11, 12
+  local SUMS, WAITS, RUNS, DISCARDED = 6, 11, 12, 13
 
   -- Returns the counts; nil for damaged ones.
   local function read(packed)
@@ -32,6 +33,7 @@ local counts = (function()
     end
     merged[WAITS] = merged_spans(one[WAITS], other[WAITS])
     merged[RUNS] = merged_spans(one[RUNS], other[RUNS])
+    merged[DISCARDED] = (one[DISCARDED] or 0) + (other[DISCARDED] or 0)
     return merged
   end
 
