@@ -3,7 +3,8 @@
     python -m benchmarks.listing [--jobs 1000000] [--pages 20]
 
 It starts a master on its own embedded Valkey, without a worker. Half of the jobs are ready, half wait for a time,
-and one in ten thousand has its own tag. It prints the slowest and the median page of each list, over HTTP.
+and one in ten thousand has its own tag. They have 200 names and 5 priorities. It
+prints the slowest and the median page of each list, over HTTP.
 """
 
 import argparse
@@ -25,7 +26,13 @@ LISTS = {
     "all": "",
     "one state": "state=ready",
     "one name": "state=ready&name=work-7",
-    "from the newest": "state=scheduled&order=newest",
+    "all, the newest first": "order=newest",
+    "all, the oldest first": "order=oldest",
+    "ready, the newest first": "state=ready&order=newest",
+    "ready, the oldest first": "state=ready&order=oldest",
+    "scheduled, the last first": "state=scheduled&order=newest",
+    "one name, the newest first": "name=work-7&order=newest",
+    "a rare tag, the newest first": "tag=rare&order=newest",
     "a rare tag": "tag=rare",
     "a part of a name that none has": "q=nowhere",
     "created in the last minute": "created_after={minute_ago}",
@@ -38,7 +45,7 @@ async def fill(http: httpx.AsyncClient, count: int) -> None:
     for start in range(0, count, BULK):
         jobs: list[dict[str, Any]] = []
         for n in range(start, min(count, start + BULK)):
-            job: dict[str, Any] = {"name": f"work-{n % 20}", "argument": {"n": n}}
+            job: dict[str, Any] = {"name": f"work-{n % 200}", "argument": {"n": n}, "priority": n % 5}
             if n % 2:
                 job["delay"] = 86_400 + n
             if n % 10_000 == 0:

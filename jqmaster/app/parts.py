@@ -50,7 +50,14 @@ class ShardParts:
             tracing=shared.tracing,
             pace=self.intake.pace,
         )
-        self.jobs = JobReader(stores.records, stores.results, stores.inspector, self.waiters, clock)
+        self.jobs = JobReader(
+            stores.records,
+            stores.results,
+            self.waiters,
+            clock,
+            inspector=stores.inspector,
+            lists=stores.lists,
+        )
         self.job_actions = JobActions(
             stores.steering,
             stores.records,

@@ -14,6 +14,7 @@ from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.jobs.enqueue import AcceptanceStore
 from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
@@ -70,6 +71,7 @@ class Stores:
     actions: ActionStore
     history: HistoryStore
     inspector: Inspector
+    lists: JobLists
 
     @classmethod
     def on(cls, shard: Shard, times: LiveValue[JobTimes], tally: Tally, *, master_id: str) -> "Stores":
@@ -94,4 +96,5 @@ class Stores:
             actions=ActionStore(shard),
             history=HistoryStore(shard, master_id=master_id),
             inspector=Inspector(shard, records),
+            lists=JobLists(shard, records),
         )

@@ -239,6 +239,7 @@ EXAMPLES: Final[dict[str, Any]] = {
     "JobActionPreview": {"count": 1200, "is_exact": True, "examples": [_SUMMARY]},
     "JobActionView": _ACTION,
     "JobActionList": {"actions": [_ACTION]},
+    "JobCount": {"count": 3, "is_exact": True, "states": {"failed": {"count": 3, "is_exact": True}}},
     "JobPage": {
         "jobs": [_SUMMARY],
         "next_cursor": None,
@@ -253,6 +254,8 @@ EXAMPLES: Final[dict[str, Any]] = {
             "canceled": 0,
             "skipped": 0,
         },
+        "looked_at": 1,
+        "is_partial": False,
     },
     "JobView": {
         **_SUMMARY,

@@ -39,7 +39,14 @@ class Served:
 
         world.results.fetch_result = counted  # type: ignore[method-assign]
         self.enqueue = EnqueueService(world.acceptance, world.rules, admit=self._admit)
-        self.jobs = JobReader(world.records, world.results, world.inspector, self.waiters, SystemClock())
+        self.jobs = JobReader(
+            world.records,
+            world.results,
+            self.waiters,
+            SystemClock(),
+            inspector=world.inspector,
+            lists=world.lists,
+        )
         self.actions = JobActions(world.steering, world.records, world.rules, tell_worker=self._tell)
 
     async def stop(self) -> None:

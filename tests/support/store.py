@@ -30,6 +30,7 @@ from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
 from jqmaster.store.jobs.placement import StoredLane
 from jqmaster.store.jobs.records import RecordStore
@@ -75,6 +76,7 @@ class StoreWorld:
         self.polls = PollStore(shard, TIMES)
         self.leadership = LeadershipStore(shard)
         self.inspector = Inspector(shard, self.records)
+        self.lists = JobLists(shard, self.records)
         self.rule_store = RuleStore(shard)
         self.rules = RuleCache(self.rule_store)
         self.lanes = LaneStore(shard)

@@ -9,14 +9,12 @@ from jqmaster.api import views
 from jqmaster.api.encoding.envelopes import read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs
 from jqmaster.api.http.endpoint import Call, Reply, check
-from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
-from jqmaster.api.schemas import instant_ms
 from jqmaster.config import Durability
 from jqmaster.domain.access import LOCAL, Scope
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import FINISHED, Cause, JobSpec, JobState
-from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import (
     FieldError,
     ForbiddenError,
@@ -30,17 +28,9 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.operator_actions import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
-FILTERS: Final = (
-    "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after",
-    "finished_before", "text", "failure_group",
-)  # fmt: skip
-ORDERS: Final = ("oldest", "newest")
-CAUSES: Final = tuple(cause.name.lower() for cause in Cause if cause is not Cause.NONE)
 MAX_WAIT_S: Final = 60.0
 # To whom waited in vain for a place to wait in: nor is the connection kept for the time until then.
 _COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
-MAX_PAGE: Final = 500
-_GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
@@ -69,30 +59,6 @@ async def enqueue_bulk(call: Call) -> Reply:
     specs = list(_bulk_specs(call, await call.body()))
     ids = await call.services.enqueue.bulk(specs, durability=durability)
     return Reply(201, {"ids": ids}, _promised(durability))
-
-
-async def list_jobs(call: Call) -> Reply:
-    query = call.query(*FILTERS, "order", "limit", "cursor")
-    limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
-    order = query.get("order", "oldest")
-    if order not in ORDERS:
-        raise query_error("order", f"one of {', '.join(ORDERS)}")
-    wanted = _filter(query)
-    if wanted.text is not None:
-        call.content.check_error_text(("query", "text"))
-    if wanted.failure_group is not None:
-        call.content.check_failure_group(("query", "failure_group"))
-    jobs, next_cursor, counts = await call.services.jobs.page(
-        wanted, limit=limit, cursor=query.get("cursor"), is_backward=order == "newest"
-    )
-    return Reply(
-        200,
-        {
-            "jobs": [views.job_summary(job) for job in jobs],
-            "next_cursor": next_cursor,
-            "counts": {str(state): count for state, count in counts.items()},
-        },
-    )
 
 
 async def get(call: Call) -> Reply:
@@ -273,40 +239,3 @@ def _durability(call: Call) -> Durability:
 
 def _promised(durability: Durability) -> tuple[tuple[bytes, bytes], ...]:
     return ((b"jq-durability", durability.encode()),)
-
-
-def _filter(query: dict[str, str]) -> JobFilter:
-    """Raises InvalidError."""
-    state, cause, group = query.get("state"), query.get("cause"), query.get("failure_group")
-    if state is not None and state not in set(JobState):
-        raise query_error("state", f"one of {', '.join(JobState)}")
-    if cause is not None and cause not in CAUSES:
-        raise query_error("cause", f"one of {', '.join(CAUSES)}")
-    if group is not None and not _GROUP.fullmatch(group):
-        raise query_error("failure_group", "the ID of a group: 16 hexadecimal digits")
-    return JobFilter(
-        state=JobState(state) if state else None,
-        name=query.get("name"),
-        tag=query.get("tag"),
-        worker=query.get("worker"),
-        q=query.get("q"),
-        cause=Cause[cause.upper()] if cause else None,
-        created_after_ms=_instant(query, "created_after"),
-        created_before_ms=_instant(query, "created_before"),
-        finished_after_ms=_instant(query, "finished_after"),
-        finished_before_ms=_instant(query, "finished_before"),
-        text=query.get("text") or None,
-        failure_group=group,
-    )
-
-
-def _instant(query: dict[str, str], name: str) -> int | None:
-    text = query.get(name)
-    if text is None:
-        return None
-    try:
-        return instant_ms(text)
-    except ValueError:
-        raise query_error(
-            name, "ISO 8601 with an offset, such as 2026-11-21T04:30:00Z, between 1970 and 2100"
-        ) from None

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.jobs import handlers, schemas, why_handlers, why_schemas
+from jqmaster.api.jobs import handlers, lists, schemas, why_handlers, why_schemas
 from jqmaster.domain.access import Scope
 from jqmaster.store.link.pages import MAX_PER_CALL
 
@@ -19,7 +19,7 @@ _WAIT: Final[dict[str, Any]] = {
     }
 }
 _INSTANT: Final = {"type": "string", "format": "date-time"}
-_LIST: Final[dict[str, Any]] = {
+_FILTERS: Final[dict[str, Any]] = {
     "state": {"schema": {"$ref": "#/components/schemas/JobState"}, "description": "Jobs in this state."},
     "name": {"schema": {"type": "string"}, "description": "Jobs with exactly this name."},
     "tag": {"schema": {"type": "string"}, "description": "Jobs with this tag."},
@@ -29,7 +29,7 @@ _LIST: Final[dict[str, Any]] = {
     },
     "q": {"schema": {"type": "string"}, "description": "Jobs whose ID or name contains this text."},
     "cause": {
-        "schema": {"type": "string", "enum": list(handlers.CAUSES)},
+        "schema": {"type": "string", "enum": list(lists.CAUSES)},
         "description": "Jobs that ended with this cause.",
     },
     "created_after": {"schema": _INSTANT, "description": "Jobs created at this instant or later."},
@@ -44,13 +44,19 @@ _LIST: Final[dict[str, Any]] = {
         "schema": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
         "description": "Jobs that failed for the reason of this failure group (an ID from `/api/failures`).",
     },
+}
+_PAGED: Final[dict[str, Any]] = {
     "order": {
-        "schema": {"type": "string", "enum": list(handlers.ORDERS), "default": "oldest"},
-        "description": "Order within a state. oldest: the next to run, or the first to end, comes first. newest: the "
-        "reverse.",
+        "schema": {"type": "string", "enum": list(lists.ORDERS)},
+        "description": (
+            "oldest or newest: jobs of all names and states in the order of time. A job stands at its end if it is "
+            "over, at its start if it runs, and at its creation if it is ready. Scheduled and retrying jobs stand at "
+            "the time for which they wait; in a list of all states they come last. Without an order: state by state, "
+            "and each state as its jobs are worked through."
+        ),
     },
     "limit": {
-        "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_PAGE, "default": 50},
+        "schema": {"type": "integer", "minimum": 1, "maximum": lists.MAX_PAGE, "default": 50},
         "description": "Maximum number of jobs per page.",
     },
     "cursor": {
@@ -64,6 +70,9 @@ _BULK_TEXT: Final = (
     "several. If the store fails between two steps, the answer is 503 `outcome_unknown`, and some of the jobs may "
     "be stored. Then repeat the same request. The repeat never duplicates jobs that have an `id`, but may "
     "duplicate others, so give each job an `id`."
+)
+_COUNT_TEXT: Final = (
+    "The master counts for half a second. A count that takes longer is a lower bound (`is_exact`)."
 )
 _CANCEL_TEXT: Final = "Without scope read, the answer omits argument, headers and attempts."
 _WHY_TEXT: Final = (
@@ -80,8 +89,10 @@ OPERATIONS: Final = [
     Operation("POST", "/api/jobs/bulk", handlers.enqueue_bulk, Scope.PUSH, "Enqueue many jobs, all or none", "jobs",
               {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT,
               push="bulk"),
-    Operation("GET", "/api/jobs", handlers.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage},
-              query=_LIST, problems=_STORE),
+    Operation("GET", "/api/jobs", lists.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage},
+              query=_FILTERS | _PAGED, problems=_STORE),
+    Operation("GET", "/api/jobs/count", lists.count_jobs, Scope.READ, "Count jobs", "jobs", {200: schemas.JobCount},
+              query=_FILTERS, problems=_STORE, text=_COUNT_TEXT),
     Operation("GET", "/api/jobs/{job_id}", handlers.get, Scope.READ, "Get a job", "jobs", {200: schemas.JobView},
               problems=(404, *_STORE)),
     Operation("PATCH", "/api/jobs/{job_id}", handlers.patch, Scope.OPERATE, "Change a waiting job", "jobs",

@@ -239,6 +239,26 @@ class JobPage(Answer):
     jobs: list[JobSummary]
     next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
     counts: dict[JobState, int] = Field(description="Number of all jobs by state, regardless of the filters.")
+    looked_at: int = Field(description="Number of jobs that the filters were applied to for this page.")
+    is_partial: bool = Field(
+        description="True: the list leaves out some ready jobs, because they have too many different priorities or "
+        "constraint keys to be put in the order of time."
+    )
+
+
+class StateCount(Answer):
+    """The number of selected jobs in one state."""
+
+    count: int
+    is_exact: bool = Field(description="False: `count` is a lower bound.")
+
+
+class JobCount(Answer):
+    """The number of jobs that the filters select."""
+
+    count: int
+    is_exact: bool = Field(description="False: `count` is a lower bound.")
+    states: dict[JobState, StateCount] = Field(description="The states that the filters may select.")
 
 
 class StateAnswer(Answer):

@@ -137,7 +137,9 @@ def list_jobs(
         str | None, typer.Option(help="ISO 8601 with an offset, or only a date (UTC).")
     ] = None,
     finished_before: Annotated[str | None, typer.Option(help="As --finished-after.")] = None,
-    newest: Annotated[bool, typer.Option("--newest", help="Sort each state newest first.")] = False,
+    newest: Annotated[
+        bool, typer.Option("--newest", help="Sort by time, newest first, across states and names.")
+    ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Maximum number of jobs to print.")] = 50,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,

@@ -3,15 +3,16 @@
 import asyncio
 import contextlib
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import CONTINUED, FINISHED, Attempt, Job, JobState
+from jqmaster.domain.job import CONTINUED, FINISHED, LISTED, Attempt, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.waiters import FinishWaiters
-from jqmaster.store.health.inspect import Inspector
+from jqmaster.store.health.inspect import Counted, Inspector
+from jqmaster.store.jobs.listing import JobLists, Page
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 
@@ -20,6 +21,11 @@ from jqmaster.store.jobs.results import ResultStore
 VIEWS_AT_A_TIME: Final = 16
 # The store's word that a job ended can be lost; a long poll looks again this often.
 LOOK_AGAIN_S: Final = 5.0
+# A page of a filter that selects little goes on in the next call.
+PAGE_WITHIN_S: Final = 0.2
+COUNT_WITHIN_S: Final = 0.5
+
+ListOrder = Literal["oldest", "newest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +39,14 @@ class JobDetail:
     result: bytes | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """A page of a list, and how many jobs there are by state, whatever the filter."""
+
+    page: Page
+    counts: dict[JobState, int]
+
+
 class JobReader:
     """Methods raise what the store raises."""
 
@@ -40,13 +54,16 @@ class JobReader:
         self,
         records: RecordStore,
         results: ResultStore,
-        inspector: Inspector,
         waiters: FinishWaiters,
         clock: Clock,
+        *,
+        inspector: Inspector,
+        lists: JobLists,
     ) -> None:
         self._records = records
         self._results = results
         self._inspector = inspector
+        self._lists = lists
         self._waiters = waiters
         self._clock = clock
         self._views = asyncio.Semaphore(VIEWS_AT_A_TIME)
@@ -78,13 +95,34 @@ class JobReader:
         return JobDetail(job, attempts, events, result)
 
     async def page(
-        self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
-    ) -> tuple[list[Job], str | None, dict[JobState, int]]:
-        """Jobs, where to go on, and the counts by state. Raise InvalidError for a foreign cursor."""
-        jobs, next_cursor = await self._inspector.page(
-            wanted, limit=limit, cursor=cursor, is_backward=is_backward
-        )
-        return jobs, next_cursor, await self._inspector.counts()
+        self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None
+    ) -> JobPage:
+        """Return a page of jobs; without an order state by state, as they are worked through. Raise InvalidError for
+        a foreign cursor."""
+        late_at_s = self._clock.monotonic_s() + PAGE_WITHIN_S
+        if order is None:
+            found = await self._inspector.scan(wanted, limit=limit, cursor=cursor)
+            page = Page(found.jobs, found.cursor, found.looked_at, False)
+        else:
+            page = await self._lists.page(
+                wanted,
+                limit=limit,
+                cursor=cursor,
+                is_backward=order == "newest",
+                is_late=lambda: self._clock.monotonic_s() >= late_at_s,
+            )
+        return JobPage(page, await self._inspector.counts())
+
+    async def count(self, wanted: JobFilter) -> dict[JobState, Counted]:
+        """Return how many jobs the filter selects in each state in which it may select any."""
+        late_at_s = self._clock.monotonic_s() + COUNT_WITHIN_S
+        states = [state for state in LISTED if wanted.may_be_in(state)]
+        return {
+            state: await self._inspector.count(
+                wanted, [state], is_late=lambda: self._clock.monotonic_s() >= late_at_s
+            )
+            for state in states
+        }
 
     async def result(self, job_id: str, *, wait_s: float) -> bytes | JobState | None:
         """Return the encoded Result; or after `wait_s` the state of a job that is not over; or None: nothing is

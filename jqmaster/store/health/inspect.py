@@ -11,8 +11,8 @@ from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState
 from jqmaster.domain.job_filter import GroupOf, JobFilter
 from jqmaster.errors import InvalidError
-from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
+from jqmaster.store.jobs.selection import Selection
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.shard import Shard
 
@@ -59,8 +59,7 @@ class Inspector:
     def __init__(self, shard: Shard, records: RecordStore, group_of: GroupOf = failure_group_id) -> None:
         self._client = shard.client
         self._keys = shard.keys
-        self._records = records
-        self._group_of = group_of
+        self._selection = Selection(records, group_of)
         self._finished = {shard.keys.finished(state) for state in FINISHED}
 
     async def counts(self) -> dict[JobState, int]:
@@ -93,18 +92,6 @@ class Inspector:
         _, flat = await self._client.command("HSCAN", self._keys.ready_counts, 0, "COUNT", most)
         return {name.decode(): int(count) for name, count in zip(flat[::2], flat[1::2], strict=True)}
 
-    async def page(
-        self, wanted: JobFilter, *, limit: int, cursor: str | None, is_backward: bool = False
-    ) -> tuple[list[Job], str | None]:
-        """Return up to `limit` jobs, ordered by state and within a state as it works through them (`is_backward`:
-        against that), and where to go on.
-
-        A page may be short, even empty, while a cursor says that there is more: a rare match behind many others.
-        Raises InvalidError for a cursor that no page gave.
-        """
-        found = await self.scan(wanted, limit=limit, cursor=cursor, is_backward=is_backward)
-        return found.jobs, found.cursor
-
     async def scan(
         self,
         wanted: JobFilter,
@@ -112,9 +99,12 @@ class Inspector:
         limit: int,
         cursor: str | None,
         states: Sequence[JobState] = LISTED,
-        is_backward: bool = False,
     ) -> Found:
-        """As `page`, through these states in this order. Raise InvalidError for a cursor that no such look gave."""
+        """Return up to `limit` jobs, state by state, and within a state by index as it is worked through. It may find
+        few, even none, while a cursor says that there is more: a rare match behind many others.
+
+        Raise InvalidError for a cursor that no such look gave.
+        """
         indexes = await self._indexes(wanted, states)
         place = _decode_cursor(cursor, self._keys.tag) if cursor else None
         if place:
@@ -141,11 +131,11 @@ class Inspector:
                         self._keys.job_prefix,
                         "" if least is None else least,
                         "" if most is None else most,
-                        int(is_backward),
+                        0,
                     ),
                 )
                 places = [_Place(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
-                selected = await self._selected(wanted, places, flat[2::3])
+                selected = await self._selection.of(wanted, [one.job_id for one in places], flat[2::3])
                 for n, place_of in enumerate(places):
                     looked_at += 1
                     if job := selected.get(n):
@@ -186,32 +176,6 @@ class Inspector:
                 counted.is_exact = True
                 break
         return counted
-
-    async def _selected(
-        self, wanted: JobFilter, places: Sequence["_Place"], records: Sequence[bytes]
-    ) -> dict[int, Job]:
-        """Return the jobs that the filter selects, by their number."""
-        selected = {}
-        sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
-        for n, (place, record) in enumerate(zip(places, records, strict=True)):
-            if len(record) < HEAD_READ and not all(text in record for text in sought):
-                continue  # a whole record without these words needs no reading: most, where little is selected
-            if wanted.q is not None and wanted.q not in place.job_id and wanted.q.encode() not in record:
-                continue
-            if len(record) > codec.HEAD_SIZE:
-                if wanted.asks_errors and not codec.may_have_failed(record):
-                    continue
-                job = await self._records.job_or_none(place.job_id, record)
-                if job and wanted.selects(job):
-                    selected[n] = job
-        if not wanted.asks_errors or not selected:
-            return selected
-        ends = await self._records.last_ends([job.id for job in selected.values()])
-        return {
-            n: job
-            for (n, job), end in zip(selected.items(), ends, strict=True)
-            if wanted.selects_error(job, end, self._group_of)
-        }
 
     async def _names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))

@@ -273,3 +273,29 @@ async def test_lists_are_filtered_by_time_cause_and_error_and_read_from_the_newe
     listed = [job["id"] for job in (await page(api, "state=failed&order=newest"))["jobs"]]
     assert listed == failed[::-1]
     assert await walk(api, "order=newest", 1) == [ready, *failed[::-1]]
+
+
+@pytest.mark.req("J15")
+async def test_lists_by_time_and_counts_hold_across_names_and_states(api: Api) -> None:
+    async with worker_at(api, "done") as worker:
+        jobs = [await api.enqueue(f"work-{n % 3}", priority=-n) for n in range(9)]
+        done = await api.enqueue("done")
+        await worker.end(await worker.next_job())
+        later = await api.enqueue("work-0", delay=3600)
+        assert await walk(api, "order=oldest", 4) == [*jobs, done, later]
+        assert await walk(api, "order=newest&state=ready", 4) == jobs[::-1]
+        first = await page(api, "order=newest&name=work-1&limit=2")
+        assert [job["id"] for job in first["jobs"]] == [jobs[7], jobs[4]]
+        assert (first["looked_at"], first["is_partial"]) == (3, False)
+        assert (await page(api, "state=ready"))["looked_at"] == 9
+        for query, counts in {
+            "": {"ready": 9, "succeeded": 1, "scheduled": 1}, "name=work-0": {"ready": 3, "scheduled": 1},
+            "state=ready&q=work": {"ready": 9}, "tag=none": {},
+        }.items():  # fmt: skip
+            status, counted = await api.call("GET", f"/api/jobs/count?{query}")
+            assert (status, counted["is_exact"]) == (200, True)
+            found = {state: one["count"] for state, one in counted["states"].items() if one["count"]}
+            assert (found, counted["count"]) == (counts, sum(counts.values())), query
+    cursor = quote(first["next_cursor"])
+    assert (await api.call("GET", f"/api/jobs?cursor={cursor}"))[1]["code"] == "invalid_cursor"
+    assert (await api.call("GET", "/api/jobs/count?limit=3"))[0] == 422

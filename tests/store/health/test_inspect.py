@@ -19,15 +19,21 @@ from tests.store.jobs.test_operator_actions import job_in
 from tests.support.store import StoreWorld
 
 
-async def all_pages(
-    world: StoreWorld, wanted: JobFilter, limit: int, *, is_backward: bool = False
-) -> list[list[Job]]:
+async def all_pages(world: StoreWorld, wanted: JobFilter, limit: int) -> list[list[Job]]:
     pages, cursor = [], None
     while True:
-        jobs, cursor = await world.inspector.page(wanted, limit=limit, cursor=cursor, is_backward=is_backward)
-        pages.append(jobs)
+        found = await world.inspector.scan(wanted, limit=limit, cursor=cursor)
+        pages.append(found.jobs)
+        cursor = found.cursor
         if cursor is None:
             return pages
+
+
+async def one_page(
+    world: StoreWorld, wanted: JobFilter, *, limit: int, cursor: str | None
+) -> tuple[list[Job], str | None]:
+    found = await world.inspector.scan(wanted, limit=limit, cursor=cursor)
+    return found.jobs, found.cursor
 
 
 @pytest.mark.req("J15")
@@ -64,17 +70,17 @@ async def test_filters_select_and_combine(world: StoreWorld) -> None:
 @pytest.mark.req("J15")
 async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: StoreWorld) -> None:
     ids = await world.enqueue_many(10, delay_ms=1)
-    page, cursor = await world.inspector.page(JobFilter(), limit=4, cursor=None)
+    page, cursor = await one_page(world, JobFilter(), limit=4, cursor=None)
     assert [job.id for job in page] == ids[:4]
     for job_id in (ids[3], ids[5]):
         await world.steering.delete(job_id)
-    page, cursor = await world.inspector.page(JobFilter(), limit=4, cursor=cursor)
+    page, cursor = await one_page(world, JobFilter(), limit=4, cursor=cursor)
     assert [job.id for job in page] == [ids[4], *ids[6:9]]
     # The whole index vanished meanwhile.
     for job_id in ids:
         if await world.records.get(job_id):
             await world.steering.cancel(job_id)
-    page, cursor = await world.inspector.page(JobFilter(), limit=100, cursor=cursor)
+    page, cursor = await one_page(world, JobFilter(), limit=100, cursor=cursor)
     assert len(page) == 8
     assert cursor is None
 
@@ -82,10 +88,10 @@ async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: S
 async def test_a_lane_that_vanished_is_gone_on_from(world: StoreWorld) -> None:
     first = await world.enqueue("a")
     others = [await world.enqueue("b"), await world.enqueue("c", delay_ms=1)]
-    page, cursor = await world.inspector.page(JobFilter(), limit=1, cursor=None)
+    page, cursor = await one_page(world, JobFilter(), limit=1, cursor=None)
     assert [job.id for job in page] == [first]
     await world.steering.delete(first)
-    page, _ = await world.inspector.page(JobFilter(), limit=9, cursor=cursor)
+    page, _ = await one_page(world, JobFilter(), limit=9, cursor=cursor)
     assert [job.id for job in page] == others
 
 
@@ -126,7 +132,7 @@ async def test_counts_are_those_of_the_indexes(world: StoreWorld) -> None:
 )
 async def test_a_cursor_that_no_page_gave_is_refused(world: StoreWorld, cursor: str) -> None:
     with pytest.raises(InvalidError) as refused:
-        await world.inspector.page(JobFilter(), limit=1, cursor=cursor)
+        await world.inspector.scan(JobFilter(), limit=1, cursor=cursor)
     assert refused.value.code == "invalid_cursor"
 
 
@@ -135,19 +141,6 @@ def test_hostile_cursors_are_invalid_and_nothing_worse(raw: bytes, text: str) ->
     for cursor in (base64.urlsafe_b64encode(raw).decode(), text):
         with pytest.raises(InvalidError):
             inspect._decode_cursor(cursor, "{t}:")
-
-
-@pytest.mark.req("J15")
-async def test_lists_go_backward_and_join_to_the_same_whole(world: StoreWorld) -> None:
-    jobs = [await job_in(world, s, name=f"n-{s}", priority=n) for n, s in enumerate(JobState)]
-    await world.enqueue_many(60, "many", priority=3)
-    forward = [job.id for page in await all_pages(world, JobFilter(), 7) for job in page]
-    backward = [job.id for page in await all_pages(world, JobFilter(), 7, is_backward=True) for job in page]
-    assert sorted(forward) == sorted(backward)
-    for state in JobState:
-        one = [i for i in forward if (await world.get(i)).state is state and i not in {j.id for j in jobs}]
-        other = [i for i in backward if i in set(one)]
-        assert one == other[::-1]
 
 
 @pytest.mark.req("J15")
@@ -161,13 +154,12 @@ async def test_ends_are_found_by_time_without_looking_at_others(world: StoreWorl
         ended.append(job.job_id)
         await world.fail(worker, job)
     waiting = await world.enqueue()
-    for is_backward in (False, True):
-        wanted = JobFilter(finished_after_ms=at_ms[10], finished_before_ms=at_ms[20])
-        found = await world.inspector.scan(wanted, limit=50, cursor=None, is_backward=is_backward)
-        assert [j.id for j in found.jobs] == (ended[20:9:-1] if is_backward else ended[10:21])
-        assert (found.looked_at, found.cursor) == (11, None)
-        pages = await all_pages(world, wanted, 4, is_backward=is_backward)
-        assert [job.id for page in pages for job in page] == [job.id for job in found.jobs]
+    wanted = JobFilter(finished_after_ms=at_ms[10], finished_before_ms=at_ms[20])
+    found = await world.inspector.scan(wanted, limit=50, cursor=None)
+    assert [job.id for job in found.jobs] == ended[10:21]
+    assert (found.looked_at, found.cursor) == (11, None)
+    pages = await all_pages(world, wanted, 4)
+    assert [job.id for page in pages for job in page] == [job.id for job in found.jobs]
     found = await world.inspector.scan(JobFilter(created_after_ms=world.now_ms), limit=50, cursor=None)
     assert [job.id for job in found.jobs] == [ended[-1], waiting][1:]
     assert not (await world.inspector.scan(JobFilter(created_before_ms=1), limit=50, cursor=None)).jobs

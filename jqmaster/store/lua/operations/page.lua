@@ -1,7 +1,8 @@
 #!lua flags=no-writes
--- The members of an index after a position, in its order or against it. The position need not exist any more.
+-- The members of an index after a position, in its order or against it, with the beginnings of their records. The
+-- position need not exist any more.
 -- KEYS index:zset
--- ARGV after_score(empty: from the start) after_id count head_bytes job_prefix least_score(empty: any)
+-- ARGV after_score(empty: from the start) after_id count head_bytes(0: no records) job_prefix least_score(empty: any)
 --   most_score(empty: any) is_backward(1: from the end)
 -- REPLY ok:[id score record_beginning]
 -- CHECKS FIRST nothing; it writes nothing
@@ -33,7 +34,7 @@ local found = redis.call('ZRANGE', index_key, first, last - 1, 'WITHSCORES')
 local from, to, step = 1, #found - 1, 2
 if is_backward then from, to, step = #found - 1, 1, -2 end
 for i = from, to, step do
-  local record = redis.pcall('GETRANGE', job_prefix .. found[i], 0, head_bytes - 1)
+  local record = head_bytes > 0 and redis.pcall('GETRANGE', job_prefix .. found[i], 0, head_bytes - 1)
   page[#page + 1] = found[i]
   page[#page + 1] = found[i + 1]
   page[#page + 1] = type(record) == 'string' and record or ''

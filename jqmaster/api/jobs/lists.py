@@ -1,0 +1,110 @@
+"""Lists of jobs over HTTP, and how many jobs a filter selects."""
+
+import re
+from typing import Final, get_args
+
+from jqmaster.api import views
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.schemas import instant_ms
+from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.service.jobs.reader import ListOrder
+
+FILTERS: Final = (
+    "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after",
+    "finished_before", "text", "failure_group",
+)  # fmt: skip
+ORDERS: Final[tuple[ListOrder, ...]] = get_args(ListOrder)
+CAUSES: Final = tuple(cause.name.lower() for cause in Cause if cause is not Cause.NONE)
+MAX_PAGE: Final = 500
+_GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
+
+
+async def list_jobs(call: Call) -> Reply:
+    query = call.query(*FILTERS, "order", "limit", "cursor")
+    limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
+    found = await call.services.jobs.page(
+        _filter(call, query), limit=limit, cursor=query.get("cursor"), order=_order(query)
+    )
+    return Reply(
+        200,
+        {
+            "jobs": [views.job_summary(job) for job in found.page.jobs],
+            "next_cursor": found.page.cursor,
+            "counts": {str(state): count for state, count in found.counts.items()},
+            "looked_at": found.page.looked_at,
+            "is_partial": found.page.is_partial,
+        },
+    )
+
+
+async def count_jobs(call: Call) -> Reply:
+    counted = await call.services.jobs.count(_filter(call, call.query(*FILTERS)))
+    return Reply(
+        200,
+        {
+            "count": sum(one.count for one in counted.values()),
+            "is_exact": all(one.is_exact for one in counted.values()),
+            "states": {
+                str(state): {"count": one.count, "is_exact": one.is_exact} for state, one in counted.items()
+            },
+        },
+    )
+
+
+def _order(query: dict[str, str]) -> ListOrder | None:
+    asked = query.get("order")
+    if asked is None:
+        return None
+    for order in ORDERS:
+        if asked == order:
+            return order
+    raise query_error("order", f"one of {', '.join(ORDERS)}")
+
+
+def _filter(call: Call, query: dict[str, str]) -> JobFilter:
+    """Raises InvalidError, and ForbiddenError for a filter by what the caller may not see."""
+    wanted = _filter_of(query)
+    if wanted.text is not None:
+        call.content.check_error_text(("query", "text"))
+    if wanted.failure_group is not None:
+        call.content.check_failure_group(("query", "failure_group"))
+    return wanted
+
+
+def _filter_of(query: dict[str, str]) -> JobFilter:
+    """Raises InvalidError."""
+    state, cause, group = query.get("state"), query.get("cause"), query.get("failure_group")
+    if state is not None and state not in set(JobState):
+        raise query_error("state", f"one of {', '.join(JobState)}")
+    if cause is not None and cause not in CAUSES:
+        raise query_error("cause", f"one of {', '.join(CAUSES)}")
+    if group is not None and not _GROUP.fullmatch(group):
+        raise query_error("failure_group", "the ID of a group: 16 hexadecimal digits")
+    return JobFilter(
+        state=JobState(state) if state else None,
+        name=query.get("name"),
+        tag=query.get("tag"),
+        worker=query.get("worker"),
+        q=query.get("q"),
+        cause=Cause[cause.upper()] if cause else None,
+        created_after_ms=_instant(query, "created_after"),
+        created_before_ms=_instant(query, "created_before"),
+        finished_after_ms=_instant(query, "finished_after"),
+        finished_before_ms=_instant(query, "finished_before"),
+        text=query.get("text") or None,
+        failure_group=group,
+    )
+
+
+def _instant(query: dict[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        return instant_ms(text)
+    except ValueError:
+        raise query_error(
+            name, "ISO 8601 with an offset, such as 2026-11-21T04:30:00Z, between 1970 and 2100"
+        ) from None

@@ -1,0 +1,309 @@
+"""Lists of jobs in the order of time, across names, lanes and states.
+
+The store has no index of all jobs by time, which every job would pay for. Each state has its own: a sorted set, or one
+for each lane of ready jobs. A page merges them, and reads from each no more than it may need.
+"""
+
+import base64
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import FINISHED, LISTED, Job, JobState
+from jqmaster.domain.job_filter import GroupOf, JobFilter
+from jqmaster.errors import InvalidError
+from jqmaster.store.jobs.records import HEAD_READ, RecordStore
+from jqmaster.store.jobs.selection import Selection
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.shard import Shard
+
+# A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
+MAX_LOOKED_AT: Final = 2_000
+SHORTEST_STEP: Final = 50
+# So many running jobs are put in order in one call: each costs a read of its record.
+RUNNING_PER_CALL: Final = 2_000
+# Lanes, or priorities within lanes, beyond these calls are left out of a list, and the page says so.
+MAX_LANE_CALLS: Final = 40
+
+# Their instants lie ahead: in a list of all states they follow those that have one behind them.
+_AHEAD: Final = frozenset({JobState.SCHEDULED, JobState.RETRYING})
+_POSITION: Final = struct.Struct(">BBq36s")
+# Tells a cursor of these lists from one of the lists state by state.
+_MARK: Final = 255
+
+
+class Place(NamedTuple):
+    """Where a job stands: its instant in store milliseconds, and its ID among those of the same instant."""
+
+    ms: int
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Jobs in order, and where to go on (None: that was all). It may be short, even empty, while there is more.
+
+    `is_partial`: some ready jobs are missing, because they lie in too many lanes or have too many priorities.
+    """
+
+    jobs: list[Job]
+    cursor: str | None
+    looked_at: int
+    is_partial: bool
+
+
+class JobLists:
+    """Lists of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, records: RecordStore, group_of: GroupOf = failure_group_id) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._selection = Selection(records, group_of)
+
+    async def page(
+        self,
+        wanted: JobFilter,
+        *,
+        limit: int,
+        cursor: str | None,
+        is_backward: bool,
+        is_late: Callable[[], bool] = lambda: False,
+    ) -> Page:
+        """Return up to `limit` jobs, the oldest first (`is_backward`: the newest). A job stands at the end of its run,
+        else at its start, else, where it is ready, at its creation. Those that wait for an instant stand at that
+        instant, and behind all others.
+
+        A page ends early when `is_late`. Raises InvalidError for a cursor that no such page gave.
+        """
+        section, after = _decode_cursor(cursor) if cursor else (0, None)
+        found: list[Job] = []
+        seen: set[str] = set()
+        looked_at, is_partial, step = 0, False, SHORTEST_STEP
+        for number, states in enumerate(_sections(wanted)):
+            if number < section:
+                continue
+            if number > section:
+                after = None
+            sources = [await self._source(state, wanted, after, is_backward) for state in states]
+            merged = _Merged(sources, is_backward)
+            while True:
+                count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
+                places = await merged.next(count)
+                fresh = [place for place in places if place.job_id not in seen]
+                seen.update(place.job_id for place in fresh)
+                selected = await self._selected(wanted, fresh)
+                is_partial = is_partial or any(source.is_partial for source in sources)
+                for n, place in enumerate(fresh):
+                    looked_at += 1
+                    if job := selected.get(n):
+                        found.append(job)
+                    if len(found) == limit or looked_at >= MAX_LOOKED_AT:
+                        return Page(found, _encode_cursor(number, place), looked_at, is_partial)
+                if len(places) < count:
+                    break
+                if is_late():
+                    return Page(found, _encode_cursor(number, places[-1]), looked_at, is_partial)
+                step = min(2 * step, MAX_PER_CALL)
+        return Page(found, None, looked_at, is_partial)
+
+    async def _source(
+        self, state: JobState, wanted: JobFilter, after: Place | None, is_backward: bool
+    ) -> "_Source":
+        if state is JobState.READY:
+            lanes = await self._lanes(wanted.name)
+            return _Ready(self._shard, after, is_backward, [self._keys.ready(lane) for lane in lanes])
+        if state is JobState.RUNNING:
+            return _Running(self._shard, after, is_backward)
+        between_ms = wanted.ended_between_ms() if state in FINISHED else (None, None)
+        return _Indexed(self._shard, after, is_backward, self._keys.index(state), between_ms)
+
+    async def _lanes(self, name: str | None) -> list[str]:
+        if name is None:
+            names = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.names)]
+        else:
+            names = [name]
+        found: list[str] = []
+        for some in pages(names, MAX_PER_CALL):
+            commands = [("ZRANGE", self._keys.lanes(one), 0, -1) for one in some]
+            found += [raw.decode() for lanes in await self._client.pipeline(commands) for raw in lanes]
+        return found
+
+    async def _selected(self, wanted: JobFilter, places: Sequence[Place]) -> dict[int, Job]:
+        if not places:
+            return {}
+        records = await self._client.pipeline(
+            [("GETRANGE", self._keys.job(place.job_id), 0, HEAD_READ - 1) for place in places],
+            skip_damaged=True,
+        )
+        return await self._selection.of(
+            wanted, [place.job_id for place in places], [record or b"" for record in records]
+        )
+
+
+class _Source:
+    """The jobs of one state in order. `next` reads on; fewer than asked for are the last ones."""
+
+    def __init__(self, shard: Shard, after: Place | None, is_backward: bool) -> None:
+        self.client = shard.client
+        self.keys = shard.keys
+        self.after = after
+        self.is_backward = is_backward
+        self.is_partial = False
+
+    async def next(self, count: int) -> list[Place]:
+        places = await self.read(count)
+        if places:
+            self.after = places[-1]
+        return places
+
+    async def read(self, count: int) -> list[Place]:
+        raise NotImplementedError
+
+    def first(self, places: Sequence[Place], count: int) -> list[Place]:
+        return sorted(places, reverse=self.is_backward)[:count]
+
+
+class _Indexed(_Source):
+    """Jobs of a sorted set whose scores are instants."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        after: Place | None,
+        is_backward: bool,
+        index: str,
+        between_ms: tuple[int | None, int | None],
+    ) -> None:
+        super().__init__(shard, after, is_backward)
+        self._index = index
+        self._between = ["" if ms is None else ms for ms in between_ms]
+
+    async def read(self, count: int) -> list[Place]:
+        after = ("", "") if self.after is None else (repr(float(self.after.ms)), self.after.job_id)
+        _, (flat,) = await self.client.run(
+            "page",
+            (self._index,),
+            (*after, count, 0, self.keys.job_prefix, *self._between, int(self.is_backward)),
+        )
+        return [Place(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 3)]
+
+
+class _Running(_Source):
+    async def read(self, count: int) -> list[Place]:
+        after = ("", "") if self.after is None else self.after
+        found: list[Place] = []
+        from_rank, were_read = 0, RUNNING_PER_CALL
+        while were_read == RUNNING_PER_CALL:
+            _, (flat, were_read) = await self.client.run(
+                "running_by_start",
+                (self.keys.running,),
+                (*after, count, from_rank, RUNNING_PER_CALL, self.keys.job_prefix, int(self.is_backward)),
+            )
+            found += [Place(int(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 2)]
+            from_rank += RUNNING_PER_CALL
+        # A job whose lease is renewed between two calls may be in both.
+        return self.first(list(dict.fromkeys(found)), count)
+
+
+class _Ready(_Source):
+    """Ready jobs stand at their creation, which their IDs tell."""
+
+    def __init__(self, shard: Shard, after: Place | None, is_backward: bool, lanes: Sequence[str]) -> None:
+        super().__init__(shard, after, is_backward)
+        self._lanes = lanes
+
+    async def read(self, count: int) -> list[Place]:
+        found: list[Place] = []
+        lane, rank, calls = 0, 0, 0
+        while lane < len(self._lanes):
+            if calls == MAX_LANE_CALLS:
+                self.is_partial = True
+                break
+            _, (ids, next_lane, rank) = await self.client.run(
+                "ready_by_age",
+                self._lanes[lane : lane + MAX_PER_CALL],
+                (_id_before(self.after), count, rank, int(self.is_backward)),
+            )
+            calls += 1
+            found = self.first([*found, *(_place_of(raw.decode()) for raw in ids)], count)
+            lane += next_lane - 1 if next_lane else MAX_PER_CALL
+        return found
+
+
+class _Merged:
+    """Several sources as one."""
+
+    def __init__(self, sources: Sequence[_Source], is_backward: bool) -> None:
+        self._sources = sources
+        self._is_backward = is_backward
+        self._buffers: list[list[Place]] = [[] for _ in sources]
+        self._ended = [False for _ in sources]
+
+    async def next(self, count: int) -> list[Place]:
+        """Return the next `count` places; fewer are the last ones."""
+        found: list[Place] = []
+        while len(found) < count:
+            for n, source in enumerate(self._sources):
+                if not self._buffers[n] and not self._ended[n]:
+                    self._buffers[n] = await source.next(count)
+                    self._ended[n] = len(self._buffers[n]) < count
+            taken = self._taken(count - len(found))
+            if not taken:
+                break
+            found += taken
+        return found
+
+    def _taken(self, count: int) -> list[Place]:
+        """Take what is known to come first: nothing behind the end of a buffer of which there is more."""
+        ends = [buffer[-1] for buffer, ended in zip(self._buffers, self._ended, strict=True) if not ended]
+        merged = sorted((place for buffer in self._buffers for place in buffer), reverse=self._is_backward)
+        if ends and self._is_backward:
+            merged = [place for place in merged if place >= max(ends)]
+        elif ends:
+            merged = [place for place in merged if place <= min(ends)]
+        taken = merged[:count]
+        gone = set(taken)
+        self._buffers = [[place for place in buffer if place not in gone] for buffer in self._buffers]
+        return taken
+
+
+def _sections(wanted: JobFilter) -> list[list[JobState]]:
+    states = [state for state in LISTED if wanted.may_be_in(state)]
+    if wanted.state is not None:
+        return [states]
+    return [[s for s in states if s not in _AHEAD], [s for s in states if s in _AHEAD]]
+
+
+def _place_of(job_id: str) -> Place:
+    return Place(int(job_id[:8] + job_id[9:13], 16), job_id)
+
+
+def _id_before(after: Place | None) -> str:
+    """Return what ready jobs behind the place have greater IDs than, and those before it smaller ones. A place of
+    another state has an ID that does not tell its instant."""
+    if after is None:
+        return ""
+    digits = f"{max(after.ms, 0):012x}"
+    beginning = f"{digits[:8]}-{digits[8:12]}"
+    if after.job_id.startswith(beginning):
+        return after.job_id
+    return beginning if after.job_id < beginning else beginning + "~"
+
+
+def _encode_cursor(section: int, place: Place) -> str:
+    return base64.urlsafe_b64encode(_POSITION.pack(_MARK, section, place.ms, place.job_id.encode())).decode()
+
+
+def _decode_cursor(cursor: str) -> tuple[int, Place]:
+    try:
+        raw = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
+        mark, section, ms, job_id = _POSITION.unpack(raw)
+        if mark != _MARK or not is_id(job_id.decode()):
+            raise ValueError
+    except (ValueError, struct.error) as exc:
+        raise InvalidError("cursor is not one that a page gave", code="invalid_cursor") from exc
+    return section, Place(ms, job_id.decode())

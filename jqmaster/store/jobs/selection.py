@@ -1,0 +1,41 @@
+"""Applies a filter to the beginnings of records, and reads what else it asks for."""
+
+from collections.abc import Sequence
+
+from jqmaster.domain.job import Job
+from jqmaster.domain.job_filter import GroupOf, JobFilter
+from jqmaster.store import codec
+from jqmaster.store.jobs.records import HEAD_READ, RecordStore
+
+
+class Selection:
+    """Selects jobs of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, records: RecordStore, group_of: GroupOf) -> None:
+        self._records = records
+        self._group_of = group_of
+
+    async def of(self, wanted: JobFilter, ids: Sequence[str], beginnings: Sequence[bytes]) -> dict[int, Job]:
+        """Return the jobs that the filter selects, by their number. `beginnings`: the first HEAD_READ bytes of each
+        record, empty where there is none."""
+        selected = {}
+        sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
+        for n, (job_id, record) in enumerate(zip(ids, beginnings, strict=True)):
+            if len(record) < HEAD_READ and not all(text in record for text in sought):
+                continue  # a whole record without these words needs no reading: most, where little is selected
+            if wanted.q is not None and wanted.q not in job_id and wanted.q.encode() not in record:
+                continue
+            if len(record) > codec.HEAD_SIZE:
+                if wanted.asks_errors and not codec.may_have_failed(record):
+                    continue
+                job = await self._records.job_or_none(job_id, record)
+                if job and wanted.selects(job):
+                    selected[n] = job
+        if not wanted.asks_errors or not selected:
+            return selected
+        ends = await self._records.last_ends([job.id for job in selected.values()])
+        return {
+            n: job
+            for (n, job), end in zip(selected.items(), ends, strict=True)
+            if wanted.selects_error(job, end, self._group_of)
+        }

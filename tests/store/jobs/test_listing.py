@@ -1,0 +1,168 @@
+"""ready_by_age.lua, running_by_start.lua, and the lists by time that are merged from them."""
+
+import base64
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import FINISHED, Job, JobState
+from jqmaster.domain.job_filter import JobFilter
+from jqmaster.errors import InvalidError
+from jqmaster.store.jobs import listing
+from tests.store.jobs.test_claim import damage
+from tests.store.jobs.test_operator_actions import job_in
+from tests.support.store import StoreWorld
+
+AHEAD = (JobState.SCHEDULED, JobState.RETRYING)
+
+
+async def all_pages(
+    world: StoreWorld, wanted: JobFilter, limit: int, *, is_backward: bool = False
+) -> list[list[Job]]:
+    pages, cursor = [], None
+    while True:
+        page = await world.lists.page(wanted, limit=limit, cursor=cursor, is_backward=is_backward)
+        pages.append(page.jobs)
+        assert not page.is_partial
+        cursor = page.cursor
+        if cursor is None:
+            return pages
+
+
+async def listed(
+    world: StoreWorld, wanted: JobFilter, limit: int = 50, *, is_backward: bool = False
+) -> list[str]:
+    pages = await all_pages(world, wanted, limit, is_backward=is_backward)
+    assert all(len(page) <= limit for page in pages)
+    return [job.id for page in pages for job in page]
+
+
+def instant_of(job: Job) -> int:
+    if job.state in FINISHED:
+        return job.finished_at_ms
+    if job.state is JobState.RUNNING:
+        return job.started_at_ms
+    return job.due_at_ms if job.state in AHEAD else int(job.id.replace("-", "")[:12], 16)
+
+
+@pytest.mark.req("J15")
+@pytest.mark.parametrize("limit", [1, 7, 500])
+async def test_ready_jobs_are_listed_by_age_across_names_and_priorities(
+    world: StoreWorld, limit: int
+) -> None:
+    chance = random.Random(7)
+    ids = [
+        await world.enqueue(f"name-{chance.randrange(9)}", priority=chance.randrange(-3, 3))
+        for _ in range(120)
+    ]
+    assert await listed(world, JobFilter(), limit) == ids
+    assert await listed(world, JobFilter(), limit, is_backward=True) == ids[::-1]
+    of_one = [i for i in ids if (await world.get(i)).name == "name-4"]
+    wanted = JobFilter(name="name-4", state=JobState.READY)
+    assert await listed(world, wanted, limit, is_backward=True) == of_one[::-1]
+
+
+@pytest.mark.req("J15")
+@pytest.mark.parametrize("limit", [1, 3, 500])
+async def test_a_list_of_all_states_is_in_the_order_of_time(world: StoreWorld, limit: int) -> None:
+    jobs = []
+    for n in range(3):
+        for state in random.Random(n).sample(list(JobState), len(JobState)):
+            jobs.append(await job_in(world, state, name=f"n-{state}", priority=n))
+            world.pass_ms(20)
+    behind = sorted((j for j in jobs if j.state not in AHEAD), key=lambda j: (instant_of(j), j.id))
+    ahead = sorted((j for j in jobs if j.state in AHEAD), key=lambda j: (instant_of(j), j.id))
+    assert await listed(world, JobFilter(), limit) == [j.id for j in [*behind, *ahead]]
+    backward = await listed(world, JobFilter(), limit, is_backward=True)
+    assert backward == [j.id for j in [*behind[::-1], *ahead[::-1]]]
+    for state in JobState:
+        of_state = [j.id for j in [*behind, *ahead] if j.state is state]
+        assert await listed(world, JobFilter(state=state), limit) == of_state
+        assert await listed(world, JobFilter(state=state), limit, is_backward=True) == of_state[::-1]
+
+
+@pytest.mark.req("J15")
+async def test_running_jobs_are_listed_by_their_start_and_not_by_their_leases(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "RUNNING_PER_CALL", 3)
+    first_worker, second_worker = await world.worker(max_jobs=20), await world.worker(max_jobs=20)
+    ids = []
+    for n in range(10):
+        ids.append(await world.enqueue(priority=-n))
+        await world.claim(first_worker if n % 2 else second_worker)
+        world.pass_ms(5)
+    assert await listed(world, JobFilter(state=JobState.RUNNING), 4) == ids
+    assert await listed(world, JobFilter(), 3, is_backward=True) == ids[::-1]
+
+
+@pytest.mark.req("J15")
+async def test_a_page_goes_on_where_the_last_one_ended_though_jobs_move(world: StoreWorld) -> None:
+    ids = await world.enqueue_many(10)
+    page = await world.lists.page(JobFilter(), limit=4, cursor=None, is_backward=False)
+    assert [job.id for job in page.jobs] == ids[:4]
+    for job_id in (ids[3], ids[5]):
+        await world.steering.delete(job_id)
+    page = await world.lists.page(JobFilter(), limit=4, cursor=page.cursor, is_backward=False)
+    assert [job.id for job in page.jobs] == [ids[4], *ids[6:9]]
+    for job_id in ids[6:]:
+        await world.steering.delete(job_id)
+    page = await world.lists.page(JobFilter(), limit=4, cursor=page.cursor, is_backward=False)
+    assert (page.jobs, page.cursor) == ([], None)
+
+
+async def test_a_rare_match_costs_bounded_pages(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listing, "MAX_LOOKED_AT", 100)
+    rare = await world.enqueue(tags=("rare",))
+    await world.enqueue_many(250)
+    pages = await all_pages(world, JobFilter(tag="rare"), 10, is_backward=True)
+    assert [len(page) for page in pages] == [0, 0, 1]
+    assert pages[-1][0].id == rare
+    page = await world.lists.page(
+        JobFilter(tag="rare"), limit=10, cursor=None, is_backward=True, is_late=lambda: True
+    )
+    assert (page.jobs, page.looked_at) == ([], listing.SHORTEST_STEP)
+    assert page.cursor
+
+
+async def test_more_lanes_and_priorities_than_one_call_takes(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call reads 1,000 runs of one priority; the next goes on within the lane."""
+    ids = [i for n in range(2) for p in range(750) for i in await world.enqueue_many(1, f"n-{n}", priority=p)]
+    assert await listed(world, JobFilter(), 500) == ids
+    assert await listed(world, JobFilter(), 500, is_backward=True) == ids[::-1]
+    monkeypatch.setattr(listing, "MAX_LANE_CALLS", 1)
+    page = await world.lists.page(JobFilter(), limit=10, cursor=None, is_backward=False)
+    assert page.is_partial
+
+
+async def test_damaged_records_do_not_stop_a_list(world: StoreWorld) -> None:
+    ids = await world.enqueue_many(6)
+    for job_id, how in zip(ids, ("gone", "wrong type", "no name", "half a name", "version"), strict=False):
+        await damage(world, job_id, how)
+    assert await listed(world, JobFilter()) == [ids[5]]
+    worker = await world.worker()
+    await world.claim(worker)
+    for job_id in ids[:5]:
+        await world.steering.delete(job_id)
+
+
+@given(raw=st.binary(max_size=80), text=st.text(max_size=30))
+def test_hostile_cursors_are_invalid_and_nothing_worse(raw: bytes, text: str) -> None:
+    for cursor in (base64.urlsafe_b64encode(raw).decode(), text):
+        with pytest.raises(InvalidError):
+            listing._decode_cursor(cursor)
+
+
+@pytest.mark.parametrize("ms", [-(2**63), -1, 0, 2**48, 2**63 - 1])
+async def test_a_forged_instant_gives_a_page(world: StoreWorld, ms: int) -> None:
+    for state in JobState:
+        await job_in(world, state, name=f"n-{state}")
+    for section in (0, 1, 7):
+        cursor = listing._encode_cursor(section, listing.Place(ms, new_id()))
+        for is_backward in (False, True):
+            await world.lists.page(JobFilter(), limit=5, cursor=cursor, is_backward=is_backward)
