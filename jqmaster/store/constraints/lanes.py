@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from jqmaster.domain.job import TIMED
@@ -14,7 +14,7 @@ from jqmaster.store.constraints.constraints import Rules
 from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
-from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 
@@ -42,6 +42,14 @@ class _Found:
     job_id: str
     old: OldLane | None
     record: bytes | None = None
+
+
+@dataclass(slots=True)
+class _Moves:
+    """Jobs of a page that have to move. `args`: three of each, as relane.lua reads them."""
+
+    lanes: LaneTable = field(default_factory=LaneTable)
+    args: list[Arg] = field(default_factory=list)
 
 
 # Two pages are read and matched while the store moves two others: it goes from one to the next without a wait.
@@ -79,30 +87,45 @@ class LaneStore:
         ready. While the store moves some pages, others are read and matched."""
         reads_argument = "argument" in rules.ruleset.reads
         parts = pages(job_ids, RECORDS_PER_READ if reads_argument else MAX_PER_CALL)
-        reading = asyncio.Semaphore(PAGES_READ_AT_ONCE)
+        room = asyncio.Semaphore(PAGES_AT_ONCE)
+        # None: a reader has ended.
+        placed: asyncio.Queue[_Moves | None] = asyncio.Queue()
 
-        async def move_pages() -> int:
-            count = 0
-            # The first to end leaves no page to the others: there is none, or no reason to move it.
-            with contextlib.closing(parts):
-                for part in parts:
-                    async with reading:
-                        placed = _placed(
-                            rules.ruleset, await self._find(rules.ruleset, part, lanes, reads_argument)
-                        )
-                    moved = await self._relane(epoch, rules, *placed)
-                    if not moved:
-                        return -1
-                    count += moved.jobs
-            return count
+        async def read() -> None:
+            try:
+                with contextlib.closing(parts):
+                    for part in parts:
+                        await room.acquire()
+                        found = await self._find(rules.ruleset, part, lanes, reads_argument)
+                        # The store gets its next pages first, and moves them while these are matched.
+                        await asyncio.sleep(0)
+                        placed.put_nowait(_placed(rules.ruleset, found))
+            finally:
+                placed.put_nowait(None)
 
-        outcomes = await asyncio.gather(*(move_pages() for _ in range(PAGES_AT_ONCE)), return_exceptions=True)
-        counts = []
+        readers = [asyncio.create_task(read()) for _ in range(PAGES_READ_AT_ONCE)]
+        reading, count = len(readers), 0
+        try:
+            while reading:
+                taken = [await placed.get()]
+                while not placed.empty():
+                    taken.append(placed.get_nowait())
+                reading -= taken.count(None)
+                moves = [move for move in taken if move]
+                moved = await self._relane(epoch, rules, moves)
+                if not moved:
+                    return moved
+                count += moved.jobs
+                for _ in moves:
+                    room.release()
+        finally:
+            for reader in readers:
+                reader.cancel()
+            outcomes = await asyncio.gather(*readers, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-            counts.append(outcome)
-        return Moved(-1 if -1 in counts else sum(counts))
+        return Moved(count)
 
     async def older_lanes(self, edition: int) -> list[OldLane]:
         """Lanes of older editions, those first whose jobs would be the next to start."""
@@ -148,16 +171,27 @@ class LaneStore:
             async for flat in scanned(self._client, "ZSCAN", key, count=LANES_PER_READ):
                 yield [raw.decode() for raw in flat[::2]]
 
-    async def _relane(self, epoch: str, rules: Rules, table: LaneTable, args: Sequence[Arg]) -> Moved:
-        if not args:
-            return Moved(0)
+    async def _relane(self, epoch: str, rules: Rules, pages_of_moves: Sequence[_Moves]) -> Moved:
         k = self._keys
-        word, data = await self._client.run(
-            "relane",
-            (k.epoch, k.rules, k.damaged),
-            (self._shard.now_arg, k.tag, epoch, rules.ruleset.edition, table.packed(), *args),
+        replies = await self._client.run_all(
+            [
+                ScriptCall(
+                    load("relane"),
+                    (k.epoch, k.rules, k.damaged),
+                    (
+                        self._shard.now_arg,
+                        k.tag,
+                        epoch,
+                        rules.ruleset.edition,
+                        moves.lanes.packed(),
+                        *moves.args,
+                    ),
+                )
+                for moves in pages_of_moves
+                if moves.args
+            ]
         )
-        return Moved(data[0] if word == "ok" else -1)
+        return Moved(sum(data[0] for _, data in replies) if all(word == "ok" for word, _ in replies) else -1)
 
     async def _find(
         self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, OldLane], reads_argument: bool
@@ -186,9 +220,10 @@ class LaneStore:
         return record
 
 
-def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> tuple[LaneTable, list[Arg]]:
-    """Return the arguments of relane.lua for the jobs that have to move."""
-    table, args = LaneTable(), list[Arg]()
+def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> _Moves:
+    """Return the moves of the jobs that have to move."""
+    moves = _Moves()
+    table, args = moves.lanes, moves.args
     for one in found:
         lane = ruleset.lane_of_name(one.old.name) if one.old else None
         if one.old and lane:
@@ -206,4 +241,4 @@ def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> tuple[LaneTable, list[
                 args += (one.job_id, job.lane_id, table.number(lane))
         elif one.old:
             args += (one.job_id, bytes.fromhex(one.old.id), 0)
-    return table, args
+    return moves
