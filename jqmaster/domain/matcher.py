@@ -23,8 +23,7 @@ Loc = tuple[str | int, ...]
 
 
 class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
+    pass
 
 
 # The result of a path that does not exist. null is a value; this is not.

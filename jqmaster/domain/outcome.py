@@ -73,7 +73,7 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
             return Decision(
                 JobState.SCHEDULED, "deferred", delay_ms=int((outcome.retry_after_s or 0.0) * 1000)
             )
-        case "failure":
+        case "failure":  # pragma: no branch - the last of `Report`
             return _counted_failure(
                 job,
                 _CAUSES[outcome.reason],

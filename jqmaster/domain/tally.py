@@ -134,7 +134,7 @@ class Tally:
                 counts.retried += 1
             case JobState.READY if decision.is_loss:
                 counts.retried += 1
-            case JobState.READY:
+            case JobState.READY:  # pragma: no branch - no other state follows an attempt that did not succeed
                 counts.handed_back += 1
 
     def skipped(self, names: Iterable[str]) -> None:

@@ -47,6 +47,12 @@ def test_only_trusted_proxies_say_where_a_request_came_from(
     assert PROXIES.origin(peer, field) == origin
 
 
+def test_a_peer_without_an_address_is_no_trusted_proxy() -> None:
+    assert "" not in PROXIES
+    assert "worker.example" not in PROXIES
+    assert PROXIES.origin("", b"192.0.2.1") == ""
+
+
 def test_without_trusted_proxies_nobody_is_believed() -> None:
     assert TrustedProxies().origin("127.0.0.1", b"192.0.2.1") == "127.0.0.1"
     with pytest.raises(ValueError, match="nonsense"):

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.access import Principal, Scope, with_implied
-from jqmaster.domain.content import HIDDEN, ContentAccess, content_access
+from jqmaster.domain.content import HIDDEN, ContentAccess, content_access, full_access, no_access
 from jqmaster.domain.error_type import error_type_of
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.domain.redact import REDACTED, Redactor
@@ -173,3 +173,38 @@ def test_the_type_of_an_exception_is_told_only_where_it_is_certain() -> None:
         (b"\xc1", "ValueError: boom"),
     ):  # fmt: skip
         assert error_type_of(error, message) is None
+
+
+def test_the_override_of_a_redacted_key_is_covered() -> None:
+    assert access("argument.a").constraint({"key": "argument.a", "value": "s", "paused": True}) == {
+        "key": "argument.a", "value": REDACTED, "paused": True,
+    }  # fmt: skip
+    assert access().constraint({"concurrency": 2}) == {"concurrency": 2}
+
+
+def test_a_filter_is_shown_without_what_tells_texts_of_errors_apart() -> None:
+    document = {"text": "boom", "failure_group": "g1", "name": "mail"}
+    assert access().filter(document) == document
+    assert access(is_granted=False).filter(document) == {"text": HIDDEN, "name": "mail"}
+
+
+def test_looking_for_texts_of_errors_is_refused_as_showing_them_is() -> None:
+    access().check_error_text(("text",))
+    access().check_failure_group(("failure_group",))
+    for one, code in (
+        (access("error.message"), "content_redacted"),
+        (access(is_granted=False), "content_hidden"),
+    ):
+        with pytest.raises(ForbiddenError) as caught:
+            one.check_error_text(("text",))
+        assert caught.value.code == code
+        assert caught.value.errors[0].loc == ("text",)
+    with pytest.raises(ForbiddenError, match="failure_group tells texts of errors apart"):
+        access(is_granted=False).check_failure_group(("failure_group",))
+
+
+def test_access_that_depends_on_nobody_redacts_all_the_same() -> None:
+    assert full_access(["argument.pin"]).cover_of(parse_path("argument.pin")) == REDACTED
+    assert full_access([]).is_granted
+    assert not no_access([]).is_granted
+    assert no_access(["argument.pin"]).redactor.has("argument")

@@ -304,6 +304,7 @@ def test_an_argument_that_cannot_be_decoded_is_missing() -> None:
         ("glob", "*", 1, False),
         ("glob", "*", b"a", False),
         ("glob", "A*", "ab", False),
+        ("glob", "ab*ba", "aba", False),
         ("exists", True, None, True),
     ],
 )

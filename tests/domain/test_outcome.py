@@ -123,3 +123,13 @@ def test_the_edges_of_an_ended_lease() -> None:
     assert decided(replace(JOB, losses=2)).state is JobState.FAILED
     assert decided(replace(JOB, max_retry=0)).state is JobState.FAILED
     assert decided(replace(JOB, max_retry=0, rerun_lost=True)).state is JobState.READY
+
+
+@pytest.mark.req("M3")
+def test_with_one_loss_left_a_job_waits_for_a_worker_to_itself() -> None:
+    job = replace(JOB, is_confirmed=True, losses=1)
+    facts = {"now_ms": 9_000, "deadline_ms": 99_000, "worker_seen_ms": 0, "worker_as_of_ms": 0, "jitter": 0.5}
+    waits = decide_expired(job, rules=replace(RULES, alone_wait_ms=700), **facts)  # type: ignore[arg-type]
+    assert waits == Decision(JobState.RETRYING, "lost", delay_ms=700, is_loss=True)
+    at_once = decide_expired(job, rules=RULES, **facts)  # type: ignore[arg-type]
+    assert at_once == Decision(JobState.READY, "lost", is_loss=True)

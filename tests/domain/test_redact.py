@@ -5,7 +5,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.domain.redact import REDACTED, Redactor
+from jqmaster.domain.redact import REDACTED, Redactor, redactor_of
 
 CARD = {"card": {"number": "4111", "name": "Ada"}, "items": [{"pin": 1, "n": 2}, {"pin": 3}], "pin": 4}
 
@@ -81,3 +81,34 @@ def test_headers_are_named_whatever_their_case() -> None:
 def test_a_faulty_path_is_named(path: str) -> None:
     with pytest.raises(ValueError, match=r"expected|may stand"):
         Redactor([path])
+
+
+@pytest.mark.rule("E6.1")
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("argument.card.number", ["4111"]),
+        ("argument.card.*", ["4111", "Ada"]),
+        ("argument.items.1.pin", [3]),
+        ("argument.**.pin", [4, 1, 3]),
+        ("argument.pin.deeper", []),
+        ("result.pin", []),
+    ],
+)
+def test_the_redacted_parts_of_a_value_are_found(path: str, found: list[object]) -> None:
+    assert sorted(map(str, Redactor([path]).found("argument", CARD))) == sorted(map(str, found))
+
+
+@pytest.mark.rule("E6.1")
+def test_roots_tell_whether_anything_below_them_is_redacted() -> None:
+    redactor = Redactor(["argument.**.pin", "error.sql"])
+    assert redactor.has("result", "error")
+    assert not redactor.has("result", "headers", "name")
+    assert redactor.reaches_any_depth("argument")
+    assert not redactor.reaches_any_depth("error")
+    assert redactor_of(("error.sql",)) is redactor_of(("error.sql",))
+
+
+@pytest.mark.rule("E6.1")
+def test_a_member_that_cannot_be_decoded_is_hidden_also_where_the_map_cannot_be_read() -> None:
+    assert msgpack.unpackb(Redactor(["result.a"]).within("result", b"\x81\xa6result\xc1")) == REDACTED

@@ -53,7 +53,9 @@ def test_what_is_taken_counts_on_since_the_start() -> None:
     assert (whole["work"].pushed, whole["work"].succeeded, whole["work"].run.sum_ms) == (7, 3, 27)
     whole["work"].pushed = 0
     assert tally.since_start()["work"].pushed == 7
-    assert set(tally.take().names) == {"work"}
+    tally.sampled("", 1, 1)
+    assert set(tally.since_start()) == {"work"}, "all names together are no name"
+    assert set(tally.take().names) == {"", "work"}
     assert not tally.take().names
 
 

@@ -376,6 +376,12 @@ def test_a_retrying_job_tells_how_often_it_failed() -> None:
     )
 
 
+def test_a_job_that_the_index_does_not_lead_to_says_so_and_not_how_many_are_ahead() -> None:
+    one = snapshot(index_fault="holds it at another place", lane_edition=2)
+    assert codes(one) == ["index_missing"]
+    assert "(its lane holds it at another place), so no claim finds it." in only(one)
+
+
 def test_an_expired_job_waits_for_nothing_but_its_end() -> None:
     job = replace(JOB, expires_at_ms=NOW_MS)
     assert told(snapshot(job, has_leader=False, gates=(closed(is_paused=True),))) == [

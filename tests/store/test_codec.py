@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.outcome import Outcome
 from jqmaster.errors import DamagedError
@@ -125,6 +126,7 @@ def test_extras_of_the_wrong_shape_are_damaged(extras: object) -> None:
     record = (
         codec.HEAD.pack(codec.VERSION, 2, *[0] * 11, b"", b"", *[0] * 5, b"", b"")
         + b"\x01n"
+        + codec.NO_GATES
         + struct.pack(">I", len(packed))
     )
     for read in (lambda r: codec.decode_job("j", r), codec.decode_claimed):
@@ -207,6 +209,15 @@ def test_a_job_with_an_added_field_is_written_as_a_map_and_read_back(spec: JobSp
     assert (job.tags, job.headers, job.retry, job.argument) == (
         spec.tags, spec.headers, spec.retry, spec.argument,
     )  # fmt: skip
+
+
+@pytest.mark.req("M12")
+def test_a_job_without_extras_stays_as_short_when_there_are_added_fields() -> None:
+    plain = JobSpec(id=new_id(), name="n", argument=b"\xc0")
+    before = codec.encode_new(plain)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(codec.ADDED_EXTRAS, "colour", lambda spec: None)
+        assert codec.encode_new(plain) == before
 
 
 @pytest.mark.req("M12")

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,6 +39,7 @@ from jqmaster.store.jobs.retention import RetentionStore
 from jqmaster.store.jobs.settlements import Settlement, SettlementStore
 from jqmaster.store.keys import KEYS
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
+from jqmaster.store.link.pages import pages
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import encode
 from jqmaster.store.workers.polls import PollStore
@@ -52,6 +53,7 @@ TIMES = LiveValue(JobTimes(LEASE_MS, OFFER_MS, GRACE_MS, RESULT_TTL_MS, RESULT_G
 START_MS = 1_800_000_000_000
 # How the ID of a gate without a key ends.
 NO_KEY = "0" * 16
+READS_PER_BATCH = 500
 
 
 class StoreWorld:
@@ -229,11 +231,25 @@ class StoreWorld:
     async def state(self, job_id: str) -> JobState:
         return (await self.get(job_id)).state
 
+    async def key_names(self) -> list[str]:
+        """Return the names of all keys of the shard, sorted."""
+        redis, pattern = self.redis, f"{self.shard.keys.tag}*"
+        return sorted({key.decode() async for key in redis.scan_iter(match=pattern, count=1_000)})
+
     async def dump(self) -> dict[str, bytes]:
         """Every key of the shard, whole: equal dumps mean that nothing at all changed."""
-        redis = self.redis
-        keys = sorted([key async for key in redis.scan_iter(match=f"{self.shard.keys.tag}*", count=1000)])
-        return {key.decode(): await redis.dump(key) for key in keys}
+        names = await self.key_names()
+        return dict(zip(names, await self._all(("DUMP", name) for name in names), strict=True))
+
+    async def _all(self, commands: Iterable[tuple[str | int, ...]]) -> list[Any]:
+        """Return the reply to each command, read in batches; a command that fails raises."""
+        replies: list[Any] = []
+        for batch in pages(list(commands), READS_PER_BATCH):
+            pipeline = self.redis.pipeline(transaction=False)
+            for command in batch:
+                pipeline.execute_command(*command)
+            replies += await pipeline.execute()
+        return replies
 
     async def findings(self) -> list[fsck.Finding]:
         return [finding async for finding in fsck.check(self.shard.client, self.shard.keys)]
@@ -241,42 +257,49 @@ class StoreWorld:
     async def assert_sound(self, allowed: Sequence[str] = ()) -> None:
         """fsck finds nothing, and no key exists that the table of keys does not know."""
         assert [f for f in await self.findings() if f.rule not in allowed] == []
+        names = await self.key_names()
         if not allowed:
-            await self._assert_counts()
-            await self._assert_nothing_to_repair()
+            await self._assert_counts([name.removeprefix(self.shard.keys.tag) for name in names])
+            await self._assert_nothing_to_repair(names)
         known = {info.pattern.split("{")[0] for info in KEYS}
-        for key in await self.dump():
+        for key in names:
             rest = key.removeprefix(self.shard.keys.tag)
             assert rest in known or f"{rest.split(':')[0]}:" in known, f"unknown key {key}"
 
-    async def _assert_counts(self) -> None:
+    async def _assert_counts(self, names: Sequence[str]) -> None:
         """Each lane counts its unfinished jobs, each gate those that wait behind it, and nothing stays of a lane or
         gate that no job is of. Lanes without keys, and gates without jobs, may stay until they are pruned."""
         redis, k = self.redis, self.shard.keys
-        found = [key async for key in redis.scan_iter(match=f"{k.tag}*", count=1000)]
-        names = [key.decode().removeprefix(k.tag) for key in found]
         damaged = {raw.decode() for raw in await redis.smembers(k.damaged)}
         unfinished: Counter[str] = Counter()
         waiting: Counter[str] = Counter()
         running: set[str] = set()
         waiting_in: defaultdict[str, list[bytes]] = defaultdict(list)
-        for job_id in [name.removeprefix("job:") for name in names if name.startswith("job:")]:
-            job = await self._readable(job_id)
+        ids = [name.removeprefix("job:") for name in names if name.startswith("job:")]
+        # MGET finds nothing under a key of another type: no record, as far as counts go.
+        records = [
+            record
+            for batch in pages(ids, READS_PER_BATCH)
+            for record in await redis.mget([k.job(job_id) for job_id in batch])
+        ]
+        for job_id, record in zip(ids, records, strict=True):
+            job = _readable(job_id, record)
             if job and job_id not in damaged and job.state not in FINISHED:
                 unfinished[job.lane_id.hex()] += 1
                 waiting[job.lane_id.hex()] += job.state is not JobState.RUNNING
                 if job.state is JobState.RUNNING:
                     running.add(job_id)
                 else:
-                    waiting_in[job.lane_id.hex()].append(await redis.get(k.job(job_id)))
+                    waiting_in[job.lane_id.hex()].append(record)
         behind: Counter[str] = Counter()
         gates: set[str] = set()
         groups: set[str] = set()
         surplus: Counter[str] = Counter()
-        lanes = {name.removeprefix("lane:") for name in names if name.startswith("lane:")}
-        assert set(unfinished) <= lanes
-        for lane in lanes:
-            stored = StoredLane.read(await redis.get(k.lane(lane)))
+        ids_of_lanes = [name.removeprefix("lane:") for name in names if name.startswith("lane:")]
+        notes_of_lanes = await self._all(("GET", k.lane(lane)) for lane in ids_of_lanes)
+        lanes = {lane: StoredLane.read(note) for lane, note in zip(ids_of_lanes, notes_of_lanes, strict=True)}
+        assert set(unfinished) <= set(lanes)
+        for lane, stored in lanes.items():
             if stored.name in self.never_counted_out:
                 surplus[stored.name] += stored.jobs - unfinished[lane]
             else:
@@ -294,11 +317,21 @@ class StoreWorld:
             groups.add(stored.group)
         assert surplus == self.never_counted_out
         ready: Counter[str] = Counter()
-        for lane in lanes:
-            ready[StoredLane.read(await redis.get(k.lane(lane))).name] += await redis.zcard(k.ready(lane))
+        lengths = await self._all(("ZCARD", k.ready(lane)) for lane in lanes)
+        for stored, length in zip(lanes.values(), lengths, strict=True):
+            ready[stored.name] += length
         kept = {name.decode(): int(count) for name, count in (await redis.hgetall(k.ready_counts)).items()}
         assert {name: count for name, count in kept.items() if count} == dict(+ready)
         slot_lists, slot_counts = set[str](), Counter[str]()
+        lists = [name.removeprefix("slots:") for name in names if name.startswith("slots:")]
+        holders = await self._all(("HKEYS", k.slots(rest)) for rest in lists)
+        for rest, raws in zip(lists, holders, strict=True):
+            held = {raw.decode() for raw in raws}
+            assert held <= running
+            if rest.endswith(NO_KEY):
+                slot_lists.add(rest)
+                for at in range(0, len(rest), 24):
+                    slot_counts[rest[at : at + 24]] += len(held)
         for name in names:
             kind, _, rest = name.partition(":")
             match kind:
@@ -312,13 +345,6 @@ class StoreWorld:
                     assert {gate.decode(): int(level) for gate, level in crowded} == {
                         gate: count.bit_length() - 1 for gate, count in counted.items() if count > 1
                     }
-                case "slots":
-                    held = {raw.decode() for raw in await redis.hkeys(k.slots(rest))}
-                    assert held <= running
-                    if rest.endswith(NO_KEY):
-                        slot_lists.add(rest)
-                        for at in range(0, len(rest), 24):
-                            slot_counts[rest[at : at + 24]] += len(held)
                 case "waiters":
                     assert rest in gates, f"{name} is of no lane"
                 case "open" | "parked":
@@ -329,13 +355,12 @@ class StoreWorld:
         summed = {gate.decode(): int(count) for gate, count in (await redis.hgetall(k.slot_counts)).items()}
         assert summed == dict(slot_counts)
 
-    async def _assert_nothing_to_repair(self) -> None:
+    async def _assert_nothing_to_repair(self, names: Sequence[str]) -> None:
         """What repairs, let loose on everything here, whether fsck finds it wrong or not, changes nothing."""
         k, epoch = self.shard.keys, await self.redis.get(self.shard.keys.epoch)
         if epoch is None:
             return
         repair = Repair(self.shard, epoch.decode(), who="test", times=TIMES)
-        names = list(await self.dump())
 
         def all_of(prefix: str) -> list[str]:
             return [name for name in names if name.startswith(prefix)]
@@ -354,11 +379,12 @@ class StoreWorld:
         assert await repair.repair_names(suspected(all_of(k.lanes_prefix))) == []
         assert await repair.repair_slots(suspected([k.slot_counts])) == []
 
-    async def _readable(self, job_id: str) -> Job | None:
-        try:
-            return await self.records.get(job_id)
-        except DamagedError:
-            return None
+
+def _readable(job_id: str, record: bytes | None) -> Job | None:
+    try:
+        return codec.decode_job(job_id, record) if record else None
+    except DamagedError:
+        return None
 
 
 def own_gates(record: bytes) -> list[str]:

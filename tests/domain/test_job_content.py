@@ -1,0 +1,150 @@
+"""The content of one job as one caller sees it: hidden, redacted, and copies of redacted values in texts of errors."""
+
+from dataclasses import replace
+from typing import Any
+
+import msgpack
+import pytest
+
+from jqmaster.domain.content import HIDDEN, ContentAccess
+from jqmaster.domain.job import Attempt, Job
+from jqmaster.domain.job_content import JobContent, shown_error_type
+from jqmaster.domain.redact import REDACTED, Redactor
+from tests.domain.test_verdict import JOB
+
+pytestmark = pytest.mark.rule("E6.1")
+
+PIN = "pin-4711"
+ARGUMENT = {"card": {"pin": PIN, "name": "Ada"}, "n": 1}
+BROKEN = b"\xc1"
+
+
+def content(*redact_paths: str, is_granted: bool = True, **fields: Any) -> JobContent:
+    fields = {"argument": msgpack.packb(ARGUMENT), "headers": {"token": "secret-7", "lang": "en"}, **fields}
+    job: Job = replace(JOB, **fields)
+    return JobContent(ContentAccess(is_granted, Redactor(redact_paths)), job)
+
+
+def attempt(outcome: str = "failure", message: str | None = None, error: Any = None) -> Attempt:
+    packed = None if error is None else msgpack.packb(error)
+    return Attempt(1, "w", 1, 2, outcome, message, packed)
+
+
+def unpacked(value: bytes | None) -> Any:
+    return None if value is None else msgpack.unpackb(value)
+
+
+def test_a_caller_without_the_right_sees_nothing() -> None:
+    shown = content(is_granted=False)
+    failed = attempt(message="pin-4711 refused", error={"type": "ValueError"})
+    assert not shown.is_shown
+    assert shown.argument() is None
+    assert shown.headers() == {}
+    assert shown.result(msgpack.packb({"result": 1})) is None
+    assert shown.error(failed) is None
+    assert shown.message(failed) is None
+    assert shown.group_text("pin refused", failed) == HIDDEN
+
+
+def test_texts_of_the_master_are_shown_to_every_reader() -> None:
+    lost = attempt("lost", "the worker was silent for 15 s")
+    assert content(is_granted=False).message(lost) == "the worker was silent for 15 s"
+    assert content("error.message").message(lost) == "the worker was silent for 15 s"
+    assert content(is_granted=False).message(attempt("success")) is None
+
+
+def test_without_redaction_everything_is_as_it_was_sent() -> None:
+    shown, failed = content(), attempt(message="no", error={"message": "no"})
+    assert shown.is_shown
+    assert shown.argument() == msgpack.packb(ARGUMENT)
+    assert shown.headers() == {"token": "secret-7", "lang": "en"}
+    assert shown.result(msgpack.packb({"result": [1]})) == msgpack.packb({"result": [1]})
+    assert shown.error(failed) == failed.error
+    assert shown.message(failed) == "no"
+    assert shown.group_text("no", failed) == "no"
+
+
+def test_a_redacted_value_is_taken_out_of_the_texts_of_errors() -> None:
+    shown = content("argument.card.pin", "headers.token")
+    failed = attempt(
+        message=f"{PIN} and secret-7 refused",
+        error={"message": [f"bad {PIN}"], "depth": 2, "args": {"k": PIN}},
+    )
+    assert unpacked(shown.argument()) == {"card": {"pin": REDACTED, "name": "Ada"}, "n": 1}
+    assert shown.headers() == {"token": REDACTED, "lang": "en"}
+    assert shown.message(failed) == f"{REDACTED} and {REDACTED} refused"
+    assert unpacked(shown.error(failed)) == {
+        "message": [f"bad {REDACTED}"],
+        "depth": 2,
+        "args": {"k": REDACTED},
+    }
+    assert shown.group_text(f"{PIN} refused", None) == f"{REDACTED} refused"
+
+
+def test_redacted_values_of_an_error_are_taken_out_of_its_message() -> None:
+    failed = attempt(message="host db-9.example is away", error={"host": "db-9.example"})
+    shown = content("error.host")
+    assert unpacked(shown.error(failed)) == {"host": REDACTED}
+    assert shown.message(failed) == f"host {REDACTED} is away"
+    assert shown.group_text("host db-9.example is away", failed) == f"host {REDACTED} is away"
+
+
+def test_the_message_of_a_failed_result_loses_what_is_redacted() -> None:
+    stored = msgpack.packb({"error": {"text": f"{PIN}!"}, "message": f"{PIN} refused", "at": 5})
+    assert unpacked(content("argument.card.pin").result(stored)) == {
+        "error": {"text": f"{REDACTED}!"}, "message": f"{REDACTED} refused", "at": 5,
+    }  # fmt: skip
+
+
+def test_values_within_a_result_are_redacted_and_looked_for_in_its_texts() -> None:
+    stored = msgpack.packb({"result": {"key": "k-123456"}, "message": "made k-123456"})
+    assert unpacked(content("result.key").result(stored)) == {
+        "result": {"key": REDACTED}, "message": f"made {REDACTED}",
+    }  # fmt: skip
+    assert unpacked(content("result.key").result(msgpack.packb({"message": "m"}))) == {"message": "m"}
+
+
+def test_redacting_the_message_of_errors_covers_every_copy() -> None:
+    shown = content("error.message")
+    failed = attempt(message="no", error={"message": "no"})
+    assert shown.message(failed) == REDACTED
+    assert shown.group_text("no", failed) == REDACTED
+    assert unpacked(shown.result(msgpack.packb({"error": {"message": "no"}, "message": "no"}))) == {
+        "error": {"message": REDACTED}, "message": REDACTED,
+    }  # fmt: skip
+    assert unpacked(shown.result(msgpack.packb({"result": 1}))) == {"result": 1}
+
+
+@pytest.mark.parametrize("argument", [{"pin": b"pin-4711"}, {"pin": [PIN]}, {"pin": {PIN: 47}}])
+def test_a_value_is_found_in_every_form_in_which_it_may_stand_in_a_text(argument: Any) -> None:
+    shown = content("argument.pin", argument=msgpack.packb(argument))
+    assert shown.message(attempt(message=f"{PIN} refused")) == f"{REDACTED} refused"
+
+
+def test_quoted_forms_are_found_and_short_values_are_left() -> None:
+    quoted = content(
+        "argument.*", argument=msgpack.packb({"a": 'tab\t"here"', "b": True, "c": 1.5, "d": "abc"})
+    )
+    text = r"""tab\t\"here\" and 'tab\t"here"', True, 1.5, abc"""
+    assert quoted.message(attempt(message=text)) == f"{REDACTED} and '{REDACTED}', True, 1.5, abc"
+
+
+def test_a_value_that_cannot_be_decoded_is_not_shown_where_something_is_redacted() -> None:
+    shown = content("argument.card.pin", "result.key", "error.host")
+    damaged = replace(attempt(message="no"), error=BROKEN)
+    assert shown.result(BROKEN) is None
+    assert shown.result(msgpack.packb([1])) is None
+    assert unpacked(shown.error(damaged)) == REDACTED
+    assert shown.message(damaged) == "no"
+    # Paths of the argument alone leave errors as they are, unless they hold a redacted value.
+    assert content("argument.card.pin").error(damaged) is None
+    assert content("argument.none").error(damaged) == BROKEN
+
+
+def test_the_type_of_an_exception_is_no_content_unless_it_is_redacted() -> None:
+    failed = attempt(
+        message="ValueError: no", error={"type": "ValueError", "message": "no", "traceback": "…"}
+    )
+    hidden = ContentAccess(False, Redactor(()))
+    assert shown_error_type(hidden, failed) == "ValueError"
+    assert shown_error_type(ContentAccess(True, Redactor(["error.type"])), failed) is None
