@@ -59,6 +59,8 @@ JobId = Annotated[
     str, Field(pattern=ID_PATTERN, examples=["0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"], description="UUIDv7")
 ]
 Token = Annotated[str, Field(pattern=TOKEN_PATTERN, examples=["9f86d081884c7d659a2feaa0c55ad015"])]
+# pydantic only knows the schemas of its own models: openapi.py turns this mark into a reference.
+MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 ShortText = Annotated[str, Field(min_length=1, max_length=64)]
 StoredText = Annotated[str, Field(max_length=1024)]
 

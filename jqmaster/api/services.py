@@ -13,6 +13,7 @@ from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.enqueue import EnqueueService
+from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.reader import JobReader
@@ -52,6 +53,7 @@ class Services:
     live: LiveSettings
     enqueue: EnqueueService
     jobs: JobReader
+    excerpts: JobExcerpts
     job_actions: JobActions
     feed: LiveFeed
     intake: Intake

@@ -15,6 +15,7 @@ from jqmaster.domain.worker import Worker
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
+from jqmaster.service.jobs.excerpts import Excerpt
 from jqmaster.service.jobs.reader import JobDetail
 from jqmaster.service.workers.masters import ListedMaster
 from jqmaster.store.constraints.documents import StoredConstraint
@@ -50,6 +51,16 @@ def job_summary(job: Job) -> dict[str, Any]:
         "cause": None if job.cause is Cause.NONE else job.cause.name.lower(),
         "worker_id": job.worker_id or None,
         "tags": list(job.tags),
+    }
+
+
+def listed_job(job: Job, excerpt: Excerpt | None) -> dict[str, Any]:
+    """`ListedJob`."""
+    shown = excerpt or Excerpt()
+    return job_summary(job) | {
+        "error": shown.error,
+        "argument_excerpt": shown.argument,
+        "worker_name": shown.worker_name,
     }
 
 
@@ -312,8 +323,23 @@ def action_view(stored: StoredAction, access: ContentAccess) -> dict[str, Any]:
 def _filter_view(wanted: JobFilter, access: ContentAccess) -> dict[str, Any]:
     given = access.filter(wanted.document())
     instants = ("created_after", "created_before", "finished_after", "finished_before")
-    plain = ("state", "name", "tag", "worker", "q", "cause", "text", "failure_group")
+    plain = (
+        "state",
+        "name",
+        "tag",
+        "worker",
+        "q",
+        "cause",
+        "text",
+        "failure_group",
+        "matcher",
+        "min_attempt",
+    )
     return {
         **{field: given.get(field) for field in plain},
         **{field: iso_ms(given[f"{field}_ms"]) if f"{field}_ms" in given else None for field in instants},
+        **{
+            field: given[f"{field}_ms"] / 1000 if f"{field}_ms" in given else None
+            for field in ("min_duration", "max_duration")
+        },
     }

@@ -13,6 +13,7 @@ from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
+from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
@@ -79,6 +80,7 @@ class RequestServices:
             live=shared.live,
             enqueue=parts.enqueue,
             jobs=parts.jobs,
+            excerpts=JobExcerpts(stores.records, stores.workers),
             job_actions=parts.job_actions,
             feed=self.feed,
             intake=parts.intake,

@@ -121,6 +121,8 @@ class ContentAccess:
         shown = dict(document)
         if shown.get("text") and (cover := self.error_text_cover):
             shown["text"] = cover
+        if shown.get("matcher"):
+            shown["matcher"] = self.matcher(shown["matcher"])
         if not self.is_granted:
             shown.pop("failure_group", None)
         return shown

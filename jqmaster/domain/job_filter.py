@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jqmaster.domain.job import FINISHED, Attempt, Cause, Job, JobState
+from jqmaster.domain.matcher import Matcher, parse_matcher
 
 # Gives the ID of a group of failures: of a name, a cause and the message of the last error.
 GroupOf = Callable[[str, str, str], str]
@@ -13,7 +14,8 @@ GroupOf = Callable[[str, str, str], str]
 @dataclass(frozen=True, slots=True)
 class JobFilter:
     """All that are given must hold. `q` is looked for in the ID and the name, `text` in the message of the last error;
-    instants are store milliseconds, both ends included."""
+    instants are store milliseconds, both ends included. A duration is that of the last attempt of a job that is
+    over."""
 
     state: JobState | None = None
     name: str | None = None
@@ -27,6 +29,19 @@ class JobFilter:
     finished_before_ms: int | None = None
     text: str | None = None
     failure_group: str | None = None
+    matcher: Matcher | None = None
+    min_attempt: int | None = None
+    min_duration_ms: int | None = None
+    max_duration_ms: int | None = None
+
+    @property
+    def asks_argument(self) -> bool:
+        """Return whether the filter reads the argument, which may be long."""
+        return self.matcher is not None and "argument" in self.matcher.reads
+
+    @property
+    def asks_duration(self) -> bool:
+        return self.min_duration_ms is not None or self.max_duration_ms is not None
 
     @property
     def asks_errors(self) -> bool:
@@ -43,7 +58,7 @@ class JobFilter:
             return False
         if self.failure_group is not None and state is not JobState.FAILED:
             return False
-        return state in FINISHED or not self.asks_end
+        return state in FINISHED or not (self.asks_end or self.asks_duration)
 
     def ended_between_ms(self) -> tuple[int | None, int | None]:
         """Return the earliest and the latest instant at which a selected job can have ended. It was created before
@@ -52,7 +67,8 @@ class JobFilter:
         return max(least, default=None), self.finished_before_ms
 
     def selects(self, job: Job) -> bool:
-        """Return whether the record of the job passes the filter; see `selects_error` for the rest."""
+        """Return whether the record of the job passes the filter; the matcher, which may read all of the argument, and
+        `selects_error` tell the rest."""
         return (
             (self.state is None or job.state is self.state)
             and (self.name is None or job.name == self.name)
@@ -66,6 +82,17 @@ class JobFilter:
                 or (
                     job.state in FINISHED
                     and _is_between(job.finished_at_ms, self.finished_after_ms, self.finished_before_ms)
+                )
+            )
+            and (self.min_attempt is None or job.attempt >= self.min_attempt)
+            and (
+                not self.asks_duration
+                or (
+                    job.state in FINISHED
+                    and job.started_at_ms > 0
+                    and _is_between(
+                        job.finished_at_ms - job.started_at_ms, self.min_duration_ms, self.max_duration_ms
+                    )
                 )
             )
             and not (self.asks_errors and not _may_have_failed(job))
@@ -86,6 +113,7 @@ class JobFilter:
         values = {field: getattr(self, field) for field in _FIELDS}
         values["cause"] = self.cause.name.lower() if self.cause is not None else None
         values["state"] = str(self.state) if self.state is not None else None
+        values["matcher"] = self.matcher.document if self.matcher is not None else None
         return {field: value for field, value in values.items() if value is not None}
 
     @classmethod
@@ -96,6 +124,8 @@ class JobFilter:
             values["state"] = JobState(values["state"])
         if "cause" in values:
             values["cause"] = Cause[values["cause"].upper()]
+        if "matcher" in values:
+            values["matcher"] = parse_matcher(values["matcher"])
         return cls(**values)
 
 

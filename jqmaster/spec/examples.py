@@ -49,6 +49,10 @@ _FILTER: Final[dict[str, Any]] = {
     "finished_before": None,
     "text": "connection refused",
     "failure_group": None,
+    "matcher": None,
+    "min_attempt": None,
+    "min_duration": None,
+    "max_duration": None,
 }
 _ACTION: Final[dict[str, Any]] = {
     "id": ACTION_ID,
@@ -241,7 +245,14 @@ EXAMPLES: Final[dict[str, Any]] = {
     "JobActionList": {"actions": [_ACTION]},
     "JobCount": {"count": 3, "is_exact": True, "states": {"failed": {"count": 3, "is_exact": True}}},
     "JobPage": {
-        "jobs": [_SUMMARY],
+        "jobs": [
+            {
+                **_SUMMARY,
+                "error": "ConnectionError: smtp.example.com refused",
+                "argument_excerpt": '{"to":"a@example.com"}',
+                "worker_name": "web-1:4242",
+            }
+        ],
         "next_cursor": None,
         "counts": {
             "scheduled": 0,

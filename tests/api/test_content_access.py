@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -315,6 +316,22 @@ async def test_redacted_values_are_taken_out_of_texts_that_quote_them(store_serv
         expected = "ValueError: boom with {'no': '[redacted]'} and [redacted] in [redacted]"
         assert job["attempts"][0]["message"] == expected
         assert (job["argument_redacted"], job["headers_redacted"]) == (True, True)
+        for api in (callers.viewer, callers.operator):
+            _, listed = await api.call("GET", "/api/jobs?include=error,argument,worker")
+            assert "MARK" not in str(listed)
+        assert listed["jobs"][0]["error"] == expected
+        assert listed["jobs"][0]["argument_excerpt"] == '{"card":"[redacted]","n":1}'
+        by_card = quote('{"field": "argument.card.no", "op": "exists", "value": true}')
+        asked = callers.operator.call("GET", f"/api/jobs?matcher={by_card}")
+        assert await code(asked) == (403, "content_redacted")
+        asked = callers.viewer.call("GET", f"/api/jobs/count?matcher={by_card.replace('card', 'n')}")
+        assert await code(asked) == (403, "content_hidden")
+        wanted = {"matcher": {"field": "argument.n", "op": "eq", "value": 1}}
+        begin = {"action": "retry", "filter": wanted, "dry_run": True}
+        assert (await callers.operator.call("POST", "/api/jobs/actions", begin))[0] == 200
+        hidden = {**begin, "filter": {"matcher": {"field": "argument.card.no", "op": "eq", "value": 1}}}
+        asked = callers.operator.call("POST", "/api/jobs/actions", hidden)
+        assert await code(asked) == (403, "content_redacted")
 
 
 async def test_messages_of_the_master_itself_are_shown_to_everybody(store_server: StoreServer) -> None:

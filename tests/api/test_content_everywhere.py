@@ -106,6 +106,8 @@ def requests_of(operation: Operation, ids: Marked) -> Iterator[tuple[str, Any]]:
     )
     # A job that is over would run again, and its result be gone.
     jobs = (ids.running, ids.waiting) if operation.path.endswith("/retry") else ids.jobs
+    if key == ("GET", "/api/jobs"):
+        yield "/api/jobs?include=error,argument,worker", None
     for path in paths_of(operation.path, ids, jobs):
         for body in BODIES.get(key, [None]):
             yield path, body

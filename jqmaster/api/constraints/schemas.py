@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.jobs.schemas import JobSummary
-from jqmaster.api.schemas import Answer, JobId, Request, Seconds, Timestamp
+from jqmaster.api.schemas import Answer, JobId, MatcherDocument, Request, Seconds, Timestamp
 from jqmaster.domain import matcher as matchers
 from jqmaster.domain.constraint import MAX_OVERRIDES, Mode
 from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
@@ -68,8 +68,6 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
         ],
     },
 }
-# pydantic only knows the schemas of its own models: openapi.py turns this mark into a reference.
-MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 KeyPath = Annotated[
     str,
     Field(

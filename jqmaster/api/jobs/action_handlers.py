@@ -10,6 +10,8 @@ async def begin(call: Call) -> Reply:
     wish = request.to_wish()
     if wish.filter is not None and wish.filter.text is not None:
         call.content.check_error_text(("filter", "text"))
+    if wish.filter is not None and wish.filter.matcher is not None:
+        call.content.check_matcher(wish.filter.matcher.document, ("filter", "matcher"))
     if request.dry_run:
         counted = await call.services.bulk_actions.preview(wish)
         examples = [views.job_summary(job) for job in counted.examples]

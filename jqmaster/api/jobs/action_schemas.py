@@ -5,11 +5,22 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import Field, model_validator
 
 from jqmaster.api.jobs.schemas import JobSummary
-from jqmaster.api.schemas import Answer, Instant, JobId, Request, Seconds, ShortText, Timestamp
+from jqmaster.api.schemas import (
+    Answer,
+    Instant,
+    JobId,
+    MatcherDocument,
+    Request,
+    Seconds,
+    ShortText,
+    Timestamp,
+)
 from jqmaster.domain.bulk_action import ActionState
 from jqmaster.domain.job import ActionKind, Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.job_terms import PRIORITY
+from jqmaster.domain.matcher import Matcher, MatcherError, parse_matcher
+from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.jobs.bulk_actions import Wish
 
 MAX_IDS: Final = 1_000
@@ -36,6 +47,18 @@ class JobFilterRequest(Request):
     finished_before: Instant | None = None
     text: FilterText | None = Field(None, description="Jobs whose last error message contains this text.")
     failure_group: str | None = Field(None, pattern=GROUP_PATTERN)
+    matcher: MatcherDocument | None = Field(
+        None, description="Jobs that this matcher selects, such as by a value of their argument."
+    )
+    min_attempt: int | None = Field(
+        None, ge=1, le=2**31, description="Jobs with at least this many attempts."
+    )
+    min_duration: Seconds | None = Field(
+        None, ge=0, description="Jobs that are over and whose last attempt took at least this many seconds."
+    )
+    max_duration: Seconds | None = Field(
+        None, ge=0, description="Jobs that are over and whose last attempt took at most this many seconds."
+    )
 
     def to_filter(self) -> JobFilter:
         return JobFilter(
@@ -51,7 +74,21 @@ class JobFilterRequest(Request):
             finished_before_ms=self.finished_before,
             text=self.text,
             failure_group=self.failure_group,
+            matcher=None if self.matcher is None else _parsed(self.matcher),
+            min_attempt=self.min_attempt,
+            min_duration_ms=None if self.min_duration is None else round(self.min_duration * 1000),
+            max_duration_ms=None if self.max_duration is None else round(self.max_duration * 1000),
         )
+
+
+def _parsed(document: object) -> Matcher:
+    try:
+        return parse_matcher(document)
+    except MatcherError as error:
+        loc = ("filter", "matcher", *error.loc)
+        raise InvalidError(
+            f"the matcher is not valid: {error}", errors=[FieldError(loc, error.msg)]
+        ) from None
 
 
 class JobActionRequest(Request):
@@ -117,6 +154,10 @@ class JobFilterView(Answer):
     finished_before: Timestamp | None
     text: str | None
     failure_group: str | None
+    matcher: MatcherDocument | None
+    min_attempt: int | None
+    min_duration: float | None
+    max_duration: float | None
 
 
 class JobActionPreview(Answer):

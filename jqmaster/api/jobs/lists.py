@@ -1,5 +1,6 @@
 """Lists of jobs over HTTP, and how many jobs a filter selects."""
 
+import json
 import re
 from typing import Final, get_args
 
@@ -9,12 +10,17 @@ from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.schemas import instant_ms
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.matcher import Matcher, MatcherError, parse_matcher
+from jqmaster.errors import FieldError, InvalidError
+from jqmaster.service.jobs.excerpts import ExcerptPart
 from jqmaster.service.jobs.reader import ListOrder
 
 FILTERS: Final = (
     "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after",
-    "finished_before", "text", "failure_group",
+    "finished_before", "text", "failure_group", "matcher", "min_attempt", "min_duration", "max_duration",
 )  # fmt: skip
+PARTS: Final[tuple[ExcerptPart, ...]] = get_args(ExcerptPart)
+_SECONDS: Final = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 ORDERS: Final[tuple[ListOrder, ...]] = get_args(ListOrder)
 CAUSES: Final = tuple(cause.name.lower() for cause in Cause if cause is not Cause.NONE)
 MAX_PAGE: Final = 500
@@ -22,15 +28,16 @@ _GROUP: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 
 
 async def list_jobs(call: Call) -> Reply:
-    query = call.query(*FILTERS, "order", "limit", "cursor")
+    query = call.query(*FILTERS, "order", "include", "limit", "cursor")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
     found = await call.services.jobs.page(
         _filter(call, query), limit=limit, cursor=query.get("cursor"), order=_order(query)
     )
+    excerpts = await call.services.excerpts.of(found.page.jobs, _included(query), call.content)
     return Reply(
         200,
         {
-            "jobs": [views.job_summary(job) for job in found.page.jobs],
+            "jobs": [views.listed_job(job, excerpts.get(job.id)) for job in found.page.jobs],
             "next_cursor": found.page.cursor,
             "counts": {str(state): count for state, count in found.counts.items()},
             "looked_at": found.page.looked_at,
@@ -63,6 +70,14 @@ def _order(query: dict[str, str]) -> ListOrder | None:
     raise query_error("order", f"one of {', '.join(ORDERS)}")
 
 
+def _included(query: dict[str, str]) -> set[ExcerptPart]:
+    asked = set(filter(None, query.get("include", "").split(",")))
+    included = {part for part in PARTS if part in asked}
+    if len(included) < len(asked):
+        raise query_error("include", f"some of {', '.join(PARTS)}, with commas between")
+    return included
+
+
 def _filter(call: Call, query: dict[str, str]) -> JobFilter:
     """Raises InvalidError, and ForbiddenError for a filter by what the caller may not see."""
     wanted = _filter_of(query)
@@ -70,6 +85,8 @@ def _filter(call: Call, query: dict[str, str]) -> JobFilter:
         call.content.check_error_text(("query", "text"))
     if wanted.failure_group is not None:
         call.content.check_failure_group(("query", "failure_group"))
+    if wanted.matcher is not None:
+        call.content.check_matcher(wanted.matcher.document, ("query", "matcher"))
     return wanted
 
 
@@ -95,7 +112,34 @@ def _filter_of(query: dict[str, str]) -> JobFilter:
         finished_before_ms=_instant(query, "finished_before"),
         text=query.get("text") or None,
         failure_group=group,
+        matcher=_matcher(query),
+        min_attempt=whole_number(query, "min_attempt", default=0, least=1, most=999_999_999) or None,
+        min_duration_ms=_milliseconds(query, "min_duration"),
+        max_duration_ms=_milliseconds(query, "max_duration"),
     )
+
+
+def _matcher(query: dict[str, str]) -> Matcher | None:
+    text = query.get("matcher")
+    if text is None:
+        return None
+    try:
+        return parse_matcher(json.loads(text))
+    except MatcherError as error:
+        raise InvalidError(
+            f"matcher: {error}", errors=[FieldError(("query", "matcher", *error.loc), error.msg)]
+        ) from None
+    except (ValueError, RecursionError):
+        raise query_error("matcher", "a matcher in JSON") from None
+
+
+def _milliseconds(query: dict[str, str], name: str) -> int | None:
+    text = query.get(name)
+    if text is None:
+        return None
+    if not _SECONDS.fullmatch(text):
+        raise query_error(name, "seconds, such as 1.5")
+    return round(float(text) * 1000)
 
 
 def _instant(query: dict[str, str], name: str) -> int | None:

@@ -44,6 +44,23 @@ _FILTERS: Final[dict[str, Any]] = {
         "schema": {"type": "string", "pattern": "^[0-9a-f]{16}$"},
         "description": "Jobs that failed for the reason of this failure group (an ID from `/api/failures`).",
     },
+    "matcher": {
+        "schema": {"type": "string"},
+        "description": "Jobs that this matcher selects, as JSON. Its form is that of constraints. Example: "
+        '`{"field": "argument.tenant", "op": "eq", "value": "globex"}`',
+    },
+    "min_attempt": {
+        "schema": {"type": "integer", "minimum": 1},
+        "description": "Jobs with at least this many attempts.",
+    },
+    "min_duration": {
+        "schema": {"type": "number", "minimum": 0},
+        "description": "Jobs that are over and whose last attempt took at least this many seconds.",
+    },
+    "max_duration": {
+        "schema": {"type": "number", "minimum": 0},
+        "description": "Jobs that are over and whose last attempt took at most this many seconds.",
+    },
 }
 _PAGED: Final[dict[str, Any]] = {
     "order": {
@@ -54,6 +71,10 @@ _PAGED: Final[dict[str, Any]] = {
             "the time for which they wait; in a list of all states they come last. Without an order: state by state, "
             "and each state as its jobs are worked through."
         ),
+    },
+    "include": {
+        "schema": {"type": "string"},
+        "description": f"Fields that cost more reads, separated by commas: {', '.join(lists.PARTS)}.",
     },
     "limit": {
         "schema": {"type": "integer", "minimum": 1, "maximum": lists.MAX_PAGE, "default": 50},

@@ -233,10 +233,22 @@ class JobView(JobSummary):
     )
 
 
+class ListedJob(JobSummary):
+    """A job in a page of the list. What was not asked for with `include`, or is hidden from the caller, is null."""
+
+    error: str | None = Field(description="Beginning of the last error message.")
+    argument_excerpt: str | None = Field(
+        description="Beginning of the argument as JSON, for reading only. Null for a long argument."
+    )
+    worker_name: str | None = Field(
+        description="Node and process ID of the worker of the latest attempt, if it is registered."
+    )
+
+
 class JobPage(Answer):
     """A page of jobs. It may hold few jobs, or none, although `next_cursor` shows that more pages follow."""
 
-    jobs: list[JobSummary]
+    jobs: list[ListedJob]
     next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
     counts: dict[JobState, int] = Field(description="Number of all jobs by state, regardless of the filters.")
     looked_at: int = Field(description="Number of jobs that the filters were applied to for this page.")

@@ -69,6 +69,17 @@ class RecordStore:
                     found[job_id] = job
         return found
 
+    async def get_short(self, job_ids: Sequence[str], most_bytes: int) -> dict[str, Job]:
+        """Return the jobs that exist and can be read, whole, but for those whose records are longer."""
+        records = await self._client.pipeline(
+            [("GETRANGE", self._keys.job(job_id), 0, most_bytes) for job_id in job_ids], skip_damaged=True
+        )
+        found = {}
+        for job_id, record in zip(job_ids, records, strict=True):
+            if record and len(record) <= most_bytes and (job := await self.job_or_none(job_id, record)):
+                found[job_id] = job
+        return found
+
     async def last_ends(self, job_ids: Sequence[str]) -> list[Attempt | None]:
         """Return the last end in the history of each job, None where there is none or it cannot be read."""
         histories = await self._client.pipeline(

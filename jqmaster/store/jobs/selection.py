@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 from jqmaster.domain.job import Job
 from jqmaster.domain.job_filter import GroupOf, JobFilter
+from jqmaster.domain.matcher import Matcher
 from jqmaster.store import codec
+from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
+from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
 
 class Selection:
@@ -31,6 +34,8 @@ class Selection:
                 job = await self._records.job_or_none(job_id, record)
                 if job and wanted.selects(job):
                     selected[n] = job
+        if wanted.matcher is not None:
+            selected = await self._matched(wanted, wanted.matcher, selected, beginnings)
         if not wanted.asks_errors or not selected:
             return selected
         ends = await self._records.last_ends([job.id for job in selected.values()])
@@ -39,3 +44,16 @@ class Selection:
             for (n, job), end in zip(selected.items(), ends, strict=True)
             if wanted.selects_error(job, end, self._group_of)
         }
+
+    async def _matched(
+        self, wanted: JobFilter, matcher: Matcher, jobs: dict[int, Job], beginnings: Sequence[bytes]
+    ) -> dict[int, Job]:
+        long = {n for n in jobs if wanted.asks_argument and len(beginnings[n]) >= HEAD_READ}
+        found = {}
+        for some in pages(sorted(long), RECORDS_PER_READ):
+            whole = await self._records.get_all([jobs[n].id for n in some])
+            # Not kept: arguments may be large.
+            matching = [n for n in some if (job := whole.get(jobs[n].id)) and matcher.matches(fields_of(job))]
+            found.update({n: jobs[n] for n in matching})
+        found.update({n: job for n, job in jobs.items() if n not in long and matcher.matches(fields_of(job))})
+        return dict(sorted(found.items()))

@@ -263,6 +263,19 @@ class WorkerStore:
         found = await self._load([worker_id], {})
         return found[0] if found else None
 
+    async def names_of(self, worker_ids: Sequence[str]) -> dict[str, str]:
+        """Return the node and the process of each of these workers that is registered, such as `web-1:4242`."""
+        found = await self._client.pipeline(
+            [("HMGET", self._keys.worker(worker_id), "node_id", "pid") for worker_id in worker_ids],
+            skip_damaged=True,
+        )
+        names = {}
+        for worker_id, fields in zip(worker_ids, found, strict=True):
+            if fields and fields[0]:
+                pid = (fields[1] or b"0").decode()
+                names[worker_id] = fields[0].decode() + (f":{pid}" if pid != "0" else "")
+        return names
+
     async def all(self) -> list[Worker]:
         """Return every registered worker, by age."""
         return (await self.all_with_time())[0]

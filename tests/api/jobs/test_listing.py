@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import struct
 import time
 from typing import Any
@@ -299,3 +300,59 @@ async def test_lists_by_time_and_counts_hold_across_names_and_states(api: Api) -
     cursor = quote(first["next_cursor"])
     assert (await api.call("GET", f"/api/jobs?cursor={cursor}"))[1]["code"] == "invalid_cursor"
     assert (await api.call("GET", "/api/jobs/count?limit=3"))[0] == 422
+
+
+@pytest.mark.req("J15")
+async def test_jobs_are_found_by_argument_header_attempt_and_duration(api: Api) -> None:
+    async with worker_at(api, "work") as worker:
+        failed = await api.enqueue("work", {"tenant": "globex", "n": 1}, max_retry=0)
+        await worker.end(await worker.next_job(), "failure", should_retry=False, message="disk full")
+        long = await api.enqueue("other", {"pad": "x" * 5_000, "tenant": "globex"})
+        marked = await api.enqueue("other", {"tenant": "initech"}, headers={"region": "eu"})
+    of_tenant = json.dumps({"field": "argument.tenant", "op": "eq", "value": "globex"})
+    in_region = json.dumps({"field": "headers.region", "op": "eq", "value": "eu"})
+    for query, expected in {
+        f"matcher={quote(of_tenant)}": {failed, long}, f"matcher={quote(of_tenant)}&state=failed": {failed},
+        f"matcher={quote(in_region)}": {marked}, "min_attempt=1": {failed}, "min_attempt=2": set(),
+        "max_duration=60": {failed}, "min_duration=60": set(),
+    }.items():  # fmt: skip
+        for order in ("", "&order=newest"):
+            assert await ids(api, query + order) == expected, query
+        status, counted = await api.call("GET", f"/api/jobs/count?{query}")
+        assert (status, counted["count"]) == (200, len(expected))
+    for query, field in {
+        "matcher=x": "matcher", "matcher=%7B%7D": "matcher", "min_attempt=0": "min_attempt",
+        "min_duration=-1": "min_duration", "max_duration=1e9": "max_duration", "include=all": "include",
+        "matcher=" + quote("[" * 300): "matcher",
+    }.items():  # fmt: skip
+        status, problem = await api.call("GET", f"/api/jobs?{query}")
+        assert (status, problem["errors"][0]["loc"][:2]) == (422, ["query", field]), query
+    wanted = {"matcher": json.loads(of_tenant), "min_attempt": 1, "max_duration": 60}
+    status, counted = await api.call(
+        "POST", "/api/jobs/actions", {"action": "retry", "filter": wanted, "dry_run": True}
+    )
+    assert (status, counted["count"]) == (200, 1)
+    status, begun = await api.call("POST", "/api/jobs/actions", {"action": "delete", "filter": wanted})
+    assert (status, begun["filter"]["matcher"]) == (202, wanted["matcher"])
+    assert (begun["filter"]["min_attempt"], begun["filter"]["max_duration"]) == (1, 60)
+    bad = {"action": "retry", "filter": {"matcher": {"field": "argument.x"}}}
+    status, problem = await api.call("POST", "/api/jobs/actions", bad)
+    assert (status, problem["errors"][0]["loc"][:2]) == (422, ["filter", "matcher"])
+
+
+@pytest.mark.req("J15")
+async def test_a_list_shows_errors_arguments_and_workers_where_they_are_asked_for(api: Api) -> None:
+    async with worker_at(api, "work") as worker:
+        await api.enqueue("work", {"tenant": "globex", "raw": b"\x00", "deep": [1, {"k": None}]})
+        await worker.end(await worker.next_job(), "failure", should_retry=False, message="disk full " * 60)
+        await api.enqueue("other", {"pad": "x" * 5_000})
+        short, long = (await page(api, "order=oldest&include=error,argument,worker"))["jobs"]
+        status, one = await api.call("GET", f"/api/workers/{worker.id}")
+        assert status == 200
+    assert short["argument_excerpt"] == '{"tenant":"globex","raw":"<bytes>","deep":[1,{"k":null}]}'
+    assert short["error"].startswith("disk full disk full")
+    assert (len(short["error"]), short["error"][-1]) == (300, "…")
+    assert short["worker_name"].partition(":")[0] == one["node_id"]
+    assert (long["argument_excerpt"], long["error"], long["worker_name"]) == (None, None, None)
+    for job in (await page(api))["jobs"]:
+        assert (job["argument_excerpt"], job["error"], job["worker_name"]) == (None, None, None)
