@@ -33,7 +33,7 @@ ProblemCode = Literal[
 class ClaimRef(TypedDict):
     """A claim: a job and the token to settle it."""
 
-    # UUIDv7
+    # UUID in lower case; masters make UUIDv7
     job_id: str
     token: str
 
@@ -58,7 +58,7 @@ class ClaimRequest(TypedDict):
 class ClaimView(TypedDict):
     """A claim that the worker named."""
 
-    # UUIDv7
+    # UUID in lower case; masters make UUIDv7
     job_id: str
     token: str
 
@@ -66,7 +66,7 @@ class ClaimView(TypedDict):
 class Dispatch(TypedDict):
     """A job offered to a worker."""
 
-    # UUIDv7
+    # UUID in lower case; masters make UUIDv7
     job_id: str
     # Number of attempts so far, including this one.
     attempt: int
@@ -205,7 +205,7 @@ class RegisterRequest(TypedDict):
 class Rejected(TypedDict):
     """An offer that the worker refuses. The job was not started."""
 
-    # UUIDv7
+    # UUID in lower case; masters make UUIDv7
     job_id: str
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
     # Seconds until the worker wants to be offered jobs again.
@@ -215,7 +215,7 @@ class Rejected(TypedDict):
 class RunningClaim(TypedDict):
     """A claim whose result no master has confirmed yet."""
 
-    # UUIDv7
+    # UUID in lower case; masters make UUIDv7
     job_id: str
     token: str
 

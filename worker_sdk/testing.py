@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,6 +58,7 @@ class WorkerHarness:
         attempt: int = 1,
         timeout: float = 30.0,
         headers: Mapping[str, str] | None = None,
+        job_id: str | None = None,
     ) -> Ending:
         """Run one attempt of a job to its end.
 
@@ -65,6 +66,7 @@ class WorkerHarness:
         * `attempt`: the attempt number in `ctx.attempt` and for policies.
         * `timeout`: seconds until the attempt is stopped.
         * `headers`: headers of the job.
+        * `job_id`: ID of the job, a UUID. Default: another one for each run.
         """
         handler = self.worker.find(name)
         if handler is None:
@@ -79,7 +81,7 @@ class WorkerHarness:
         )
         number = next(self._numbers)
         dispatch: Dispatch = {
-            "job_id": f"00000000-0000-7000-8000-{number:012d}",
+            "job_id": job_id or f"00000000-0000-7000-8000-{number:012d}",
             "token": f"{number:032x}",
             "attempt": attempt,
             "fence": attempt,
@@ -137,7 +139,15 @@ class _RecordingSyncPusher:
         self._enqueued.append(job)
         return str(job["id"])
 
+    def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
+        made = [make_job(*job) if isinstance(job, tuple) else make_job(**job) for job in jobs]
+        self._enqueued += made
+        return [str(job["id"]) for job in made]
+
 
 class _RecordingPusher(_RecordingSyncPusher):
     async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:  # type: ignore[override]
         return super().enqueue(name, argument, **options)
+
+    async def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:  # type: ignore[override]
+        return super().enqueue_many(jobs)

@@ -26,7 +26,7 @@ from examples.stdlib.system import System, running_system
 from worker_sdk import Pusher
 
 BACKLOG = "source.analyse"
-STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "failed")
+STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "discarded", "failed")
 FINISH_WITHIN_S = 180.0
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
 
@@ -127,7 +127,7 @@ async def watch(
                 if told.get(job_id) != now:
                     told[job_id] = now
                     story.append(tell(label, job, counts))
-            done = counts["succeeded"] + counts["failed"]
+            done = counts["succeeded"] + counts["discarded"] + counts["failed"]
             live.update(picture(counts, done, total, done / (time.monotonic() - began_s), story))
             if done >= total + len(special):
                 return
@@ -210,7 +210,7 @@ def sort_out(jobs: Iterable[tuple[Path, Mapping[str, Any]]]) -> tuple[list[Path]
         match job:
             case {"state": "succeeded"}:
                 pass
-            case {"state": "failed", "attempts": [*_, {"error": {"type": kind}}]} if kind in NOT_PYTHON:
+            case {"state": "discarded", "attempts": [*_, {"error": {"type": kind}}]} if kind in NOT_PYTHON:
                 unparsable.append(path)
             case {"state": "failed"}:
                 faults.append(f"{path} failed: {job['attempts'][-1]['message']}")

@@ -56,7 +56,12 @@ AnyValue = Annotated[
     bytes, WithJsonSchema({"description": 'Any value. In JSON, binary is {"$bin": base64}.'})
 ]
 JobId = Annotated[
-    str, Field(pattern=ID_PATTERN, examples=["0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"], description="UUIDv7")
+    str,
+    Field(
+        pattern=ID_PATTERN,
+        examples=["0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"],
+        description="UUID in lower case; masters make UUIDv7",
+    ),
 ]
 Token = Annotated[str, Field(pattern=TOKEN_PATTERN, examples=["9f86d081884c7d659a2feaa0c55ad015"])]
 # pydantic only knows the schemas of its own models: openapi.py turns this mark into a reference.

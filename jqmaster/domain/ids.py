@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import uuid_utils
 
-# UUIDv7 (RFC 9562 §5.7) in canonical form: text order is creation order.
-ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
+# A UUID of RFC 9562, of any version, in canonical form. Those that are made here are UUIDv7: text order is creation
+# order.
+ID_PATTERN = r"^[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$"
 _ID = re.compile(ID_PATTERN)
 ID_LENGTH = 36
 _LINES_OF_IDS = re.compile(rf"(?:{ID_PATTERN[1:-1]}\n)*+")

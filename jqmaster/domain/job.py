@@ -6,6 +6,7 @@ from enum import IntEnum, StrEnum
 from typing import Final
 
 from jqmaster.domain.job_terms import (
+    KEY_TTL_S,
     MAX_RETRY,
     PRIORITY,
     RETRY_BASE_S,
@@ -217,7 +218,8 @@ DEFAULT_RETRY: Final = RetryPolicy()
 class JobSpec:
     """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.
 
-    At most one of `run_at_ms` and `delay_ms` is given.
+    At most one of `run_at_ms` and `delay_ms` is given. The idempotency `key` (empty: none) names this push for
+    `key_life_ms` and is not stored with the job.
     """
 
     id: str
@@ -234,6 +236,8 @@ class JobSpec:
     rerun_lost: bool = False
     tags: tuple[str, ...] = ()
     headers: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+    key_life_ms: int = round(KEY_TTL_S.default * 1000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,10 @@ RETRY_FACTOR: Final = Term(2.0, 1, 100)
 RETRY_MAX_S: Final = Term(3600.0, 0, 7 * DAY_S)
 RETRY_JITTER: Final = True
 
+# How long an idempotency key stands for its job.
+KEY_TTL_S: Final = Term(float(DAY_S), 1, 30 * DAY_S)
+MOST_KEY_BYTES: Final = 200
+
 MOST_DELAY_S: Final = 3650 * DAY_S
 MOST_TAGS: Final = 16
 MOST_HEADERS: Final = 32

@@ -304,7 +304,7 @@ class Keys:
     idempotency = NamedKey(
         "string",
         "expires",
-        "job ID and content digest of an Idempotency-Key, and `+` once the job was accepted",
+        "job ID and content digest of an idempotency key, and `+` once the job was accepted",
         of=("digest",),
     )
 
@@ -313,6 +313,7 @@ class Keys:
         vars(self).update({info.name: info.build(self.tag) for info in KEYS})
         # Scripts that complete a key themselves are given its beginning.
         self.job_prefix = self.job("")
+        self.idempotency_prefix = self.idempotency("")
         self.history_prefix = self.history("")
         self.result_prefix = self.result("")
         self.ready_prefix = self.ready("")

@@ -522,15 +522,17 @@ BAD_JOBS: list[tuple[int, str, dict[str, Any]]] = [
     (57, "delay", {"delay": -1}),
     (57, "delay", {"delay": 1e12}),
     *((61, "id", {"id": value}) for value in (
-        "", "x", "0" * 36, "0198C3F4-5E6A-7B8C-9D0E-1F2A3B4C5D6E", "0198c3f4-5e6a-4b8c-9d0e-1f2a3b4c5d6e",
+        "", "x", "0" * 36, "0198C3F4-5E6A-7B8C-9D0E-1F2A3B4C5D6E", "0198c3f4-5e6a-0b8c-9d0e-1f2a3b4c5d6e",
         "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e\n", "../../etc", 7,
     )),
+    *((62, "key", {"key": value}) for value in ("", "x" * 201, "é" * 101, 7)),
+    *((62, "key_ttl", {"key": "k", "key_ttl": value}) for value in (0, -1, 30 * 86_400 + 1, "1 h")),
     *((63, field, {field: "none"})
       for field in ("queue", "constraint", "batch", "unique", "notify_url", "state", "worker_id")),
 ]  # fmt: skip
 
 
-@pytest.mark.row(46, 47, 51, 52, 53, 54, 56, 57, 61, 63)
+@pytest.mark.row(46, 47, 51, 52, 53, 54, 56, 57, 61, 62, 63)
 @pytest.mark.parametrize(
     ("row", "field", "fields"),
     BAD_JOBS,

@@ -25,13 +25,22 @@ def test_most_of_an_id_is_unguessable() -> None:
 
 
 @given(st.text(max_size=40) | st.uuids().map(str))
-def test_only_canonical_uuid7_is_an_id(text: str) -> None:
+def test_only_a_canonical_uuid_is_an_id(text: str) -> None:
     try:
         parsed = uuid.UUID(text)
     except ValueError:
         assert not is_id(text)
     else:
-        assert is_id(text) is (parsed.version == 7 and str(parsed) == text)
+        assert is_id(text) is (parsed.version in range(1, 9) and str(parsed) == text)
+
+
+@pytest.mark.req("J1")
+def test_any_version_of_a_uuid_may_be_chosen() -> None:
+    space, name = uuid.NAMESPACE_URL, "feed:42:7"
+    chosen = [uuid.uuid1(), uuid.uuid3(space, name), uuid.uuid4(), uuid.uuid5(space, name)]
+    assert all(is_id(str(one)) for one in chosen)
+    assert not is_id(str(uuid.UUID(int=0)))
+    assert not is_id(str(uuid.UUID(int=2**128 - 1)))
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ class FakeMaster:
         self.beats: list[Fields] = []
         self.results: dict[str, list[Fields]] = defaultdict(list)
         self.jobs: dict[str, Fields] = {}
+        self.keys: dict[tuple[str, str], str] = {}
         self.chunks: list[int] = []
         self.cancel: list[Fields] = []
         self.lost: set[str] = set()
@@ -276,16 +277,23 @@ class FakeMaster:
 
     def _of_job(self, request: web.Request, body: Any) -> web.Response:
         if request.path == "/api/jobs":
+            self._bind(body)
             is_new = body["id"] not in self.jobs
             self.jobs[body["id"]] = body
             return self._answer(201 if is_new else 200, {"id": body["id"]})
         if request.path == "/api/jobs/bulk":
             self.chunks.append(len(body["jobs"]))
             for job in body["jobs"]:
+                self._bind(job)
                 self.jobs[job["id"]] = job
             return self._answer(201, {"ids": [job["id"] for job in body["jobs"]]})
         job_id = request.path.split("/")[3]
         return self._answer(200, {"id": job_id, "state": "ready"})
+
+    def _bind(self, job: Fields) -> None:
+        """The ID of a job with a key is that of its first push."""
+        if key := job.get("key"):
+            job["id"] = self.keys.setdefault((job["name"], key), job["id"])
 
     def _answer(self, status: int, body: Any = None, headers: dict[str, str] | None = None) -> web.Response:
         named = {"JQ-Store": self.store} if self.store else {}

@@ -24,7 +24,7 @@ from tests.support.ports import free_port
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
 TASKS = """
-from worker_sdk import Discard, Worker
+from worker_sdk import Fail, Worker
 
 worker = Worker(max_jobs=4)
 not_a_worker = object()
@@ -35,7 +35,7 @@ async def add(argument):
 
 @worker.handler("refuse")
 async def refuse(argument):
-    raise Discard("we do not do that")
+    raise Fail("we do not do that")
 """
 
 

@@ -137,15 +137,15 @@ async def test_the_wait_for_a_process_ends(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_only_files_that_are_not_python_may_fail() -> None:
-    def failed(kind: str) -> dict[str, object]:
-        return {"state": "failed", "attempts": [{"error": {"type": kind}, "message": f"{kind}: no"}]}
+    def ended(kind: str, state: str = "failed") -> dict[str, object]:
+        return {"state": state, "attempts": [{"error": {"type": kind}, "message": f"{kind}: no"}]}
 
     jobs: dict[str, dict[str, Any]] = {
         "good": {"state": "succeeded", "attempts": []},
-        "python2": failed("SyntaxError"),
-        "indented": failed("IndentationError"),
+        "python2": ended("SyntaxError", "discarded"),
+        "indented": ended("IndentationError", "discarded"),
         "lost": {"state": "failed", "attempts": [{"error": None, "message": "the worker was lost"}]},
-        "locked": failed("PermissionError"),
+        "locked": ended("PermissionError"),
         "waiting": {"state": "retrying", "attempts": []},
     }
     unparsable, faults = sort_out((Path(name), job) for name, job in jobs.items())

@@ -38,6 +38,9 @@ MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
 MAX_LONG_POLL_S: Final = 60.0
 _MAX_IDLE_CONNECTIONS: Final = 100
+# The positions of jobs with a key: the master answers with the ID that the key stands for.
+NONE_KEYED: Final[frozenset[int]] = frozenset()
+_ALONE_KEYED: Final = frozenset({0})
 # Calls that enqueue, under way at a time; who asks for more waits. A master gains nothing by more connections.
 MAX_CALLS: Final = 100
 
@@ -97,7 +100,12 @@ class JobOptions(TypedDict, total=False):
     * `delay`: time to wait before the first attempt. Cannot be combined with `run_at`.
     * `run_at`: earliest time of the first attempt, with a time zone.
     * `expires_at`: a time, with a time zone. A job that still waits at this time, even for a retry, is skipped.
-    * `id`: a UUIDv7 that you choose. Enqueueing the same job again under this ID does not create a second job.
+    * `id`: a UUID that you choose. Enqueueing the same job again under this ID does not create a second job for as long
+      as the first is kept.
+    * `key`: an idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with it
+      does not create a second job, even when the first is gone, and returns the ID of the first. Another argument or
+      option with the same name and key is refused.
+    * `key_ttl`: time for which the key works, from its first use, up to 30 days. Default 24 h.
     * `tags`: up to 16 words by which people find the job.
     * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
     * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
@@ -112,6 +120,8 @@ class JobOptions(TypedDict, total=False):
     run_at: datetime | str | None
     expires_at: datetime | str | None
     id: str | None
+    key: str | None
+    key_ttl: float | timedelta | None
     tags: Sequence[str] | None
     headers: Mapping[str, str] | None
     retry: Mapping[str, Any] | None
@@ -143,8 +153,8 @@ def _make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) ->
                 job[option] = _on_the_wire(value)
     if "id" not in job:
         job["id"] = new_job_id()
-        # Not to one with the caller's own ID: repeated in another trace it would be another job under the same ID.
-        if tracing.is_on():
+        # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
+        if tracing.is_on() and "key" not in job:
             tracing.note_creation(job)
     return job
 
@@ -283,8 +293,14 @@ class Pusher:
         job = make_job(name, argument, **options)
         body = _encoded(job)
         async with self._rooms.get():
-            await self._call("POST", "/api/jobs", body, job_ids=[job["id"]])
-        return str(job["id"])
+            answer = await self._call(
+                "POST",
+                "/api/jobs",
+                body,
+                job_ids=[job["id"]],
+                keyed=_ALONE_KEYED if "key" in job else NONE_KEYED,
+            )
+        return _id_of(job, answer)
 
     async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
         """Enqueue any number of jobs, and return their IDs in order.
@@ -299,10 +315,12 @@ class Pusher:
         async for chunk in _async_chunks(jobs):
             try:
                 async with self._rooms.get():
-                    await self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids)
+                    answer = await self._call(
+                        "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
+                    )
             except WorkerSdkError as exc:
                 raise _after(ids, exc) from None
-            ids += chunk.ids
+            ids += _ids_of(chunk, answer)
         return ids
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
@@ -335,16 +353,24 @@ class Pusher:
         return (await self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id)).body
 
     async def _call(
-        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = (), of: str = ""
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        job_ids: Sequence[str] = (),
+        of: str = "",
+        keyed: frozenset[int] = NONE_KEYED,
     ) -> Answer:
-        """`job_ids`: the jobs that are enqueued; `of`: the job that is asked about."""
+        """`job_ids`: the jobs that are enqueued, `keyed` those among them whose IDs their keys decide; `of`: the job
+        that is asked about."""
         attempts = _Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current
             failed: Answer | MasterUnreachableError
             try:
                 failed = answer = await self._client.call(method, path, body)
-                _check_jobs(answer, job_ids, of)
+                _check_jobs(answer, job_ids, of, keyed)
                 if not answer.is_transient:
                     return attempts.final(answer)
             except MasterUnreachableError as exc:
@@ -398,18 +424,26 @@ class SyncPusher:
     def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
         """Do as `Pusher.enqueue`."""
         job = make_job(name, argument, **options)
-        self._call("POST", "/api/jobs", _encoded(job), job_ids=[job["id"]])
-        return str(job["id"])
+        answer = self._call(
+            "POST",
+            "/api/jobs",
+            _encoded(job),
+            job_ids=[job["id"]],
+            keyed=_ALONE_KEYED if "key" in job else NONE_KEYED,
+        )
+        return _id_of(job, answer)
 
     def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
         """Do as `Pusher.enqueue_many`."""
         ids: list[str] = []
         for chunk in _chunks(jobs):
             try:
-                self._call("POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids)
+                answer = self._call(
+                    "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
+                )
             except WorkerSdkError as exc:
                 raise _after(ids, exc) from None
-            ids += chunk.ids
+            ids += _ids_of(chunk, answer)
         return ids
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
@@ -432,7 +466,14 @@ class SyncPusher:
         return self._call("POST", f"{_path_of(job_id)}/cancel", of=job_id).body
 
     def _call(
-        self, method: str, path: str, body: bytes | None = None, job_ids: Sequence[str] = (), of: str = ""
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        job_ids: Sequence[str] = (),
+        of: str = "",
+        keyed: frozenset[int] = NONE_KEYED,
     ) -> Answer:
         attempts = _Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
@@ -440,7 +481,7 @@ class SyncPusher:
             failed: Answer | MasterUnreachableError
             try:
                 failed = answer = self._try(method, path, body)
-                _check_jobs(answer, job_ids, of)
+                _check_jobs(answer, job_ids, of, keyed)
                 if not answer.is_transient:
                     return attempts.final(answer)
             except MasterUnreachableError as exc:
@@ -469,6 +510,7 @@ class SyncPusher:
 class _Chunk:
     ids: list[str]
     body: bytes
+    keyed: frozenset[int]
 
 
 class _Chunker:
@@ -478,6 +520,7 @@ class _Chunker:
         forked.check()
         self._pack = packer().pack
         self._ids: list[str] = []
+        self._keyed: list[int] = []
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -488,6 +531,8 @@ class _Chunker:
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
         )
         chunk = self.take() if full else None
+        if "key" in job:
+            self._keyed.append(len(self._ids))
         self._ids.append(job["id"])
         self._parts.append(data)
         self._size += len(data)
@@ -498,8 +543,9 @@ class _Chunker:
             return None
         # {"jobs": [...]}, joined from encoded jobs
         head = b"\x81" + encode("jobs") + b"\xdc" + len(self._parts).to_bytes(2, "big")
-        chunk = _Chunk(self._ids, head + b"".join(self._parts))
-        self._ids, self._parts, self._size = [], [], 0
+        keyed = frozenset(self._keyed) if self._keyed else NONE_KEYED
+        chunk = _Chunk(self._ids, head + b"".join(self._parts), keyed)
+        self._ids, self._keyed, self._parts, self._size = [], [], [], 0
         return chunk
 
 
@@ -538,7 +584,15 @@ def _cannot_be_sent(pusher: Pusher | SyncPusher) -> TypeError:
     )
 
 
-def _check_jobs(answer: Answer, enqueued: Sequence[str], of: str) -> None:
+def _id_of(job: JobMap, answer: Answer) -> str:
+    return str(answer.body["id"] if "key" in job else job["id"])
+
+
+def _ids_of(chunk: _Chunk, answer: Answer) -> list[str]:
+    return [str(job_id) for job_id in answer.body["ids"]] if chunk.keyed else chunk.ids
+
+
+def _check_jobs(answer: Answer, enqueued: Sequence[str], of: str, keyed: frozenset[int]) -> None:
     """Raises AnswerMismatchError when the answer names other jobs than the call."""
     asked = [of] if of else enqueued
     if (named := answer.job_id) is not None:
@@ -550,6 +604,8 @@ def _check_jobs(answer: Answer, enqueued: Sequence[str], of: str) -> None:
         answered = [str(job_id) for job_id in ids] if isinstance(ids, list) else []
     else:
         return  # it names none: a problem, or a result from a master that does not name the job
+    if keyed and len(answered) == len(asked):
+        asked = [answered[n] if n in keyed else job_id for n, job_id in enumerate(asked)]
     if answered != asked:
         raise AnswerMismatchError(asked, answered, unknown_ids=enqueued)
 

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
@@ -12,12 +12,17 @@ from worker_sdk.worker.lease import now_s
 if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     import asyncio
 
-    from worker_sdk.pusher.client import JobOptions, Pusher, SyncPusher
+    from worker_sdk.pusher.client import JobLike, JobOptions, Pusher, SyncPusher
 
     class JobId(str):
         """The result of `ctx.enqueue`: the ID in a sync handler, an awaitable of the ID in an async one."""
 
         def __await__(self) -> Generator[Any, None, str]: ...
+
+    class JobIds(list[str]):
+        """The result of `ctx.enqueue_many`, in the same way."""
+
+        def __await__(self) -> Generator[Any, None, list[str]]: ...
 
 
 logger = logging.getLogger("worker_sdk.job")
@@ -96,7 +101,17 @@ class Context:
     * `cancelled`: the `CancelSignal` that tells the handler to stop.
     """
 
-    __slots__ = ("_pushers", "attempt", "cancelled", "deadline_s", "fence", "headers", "job_id", "name")
+    __slots__ = (
+        "_once_calls",
+        "_pushers",
+        "attempt",
+        "cancelled",
+        "deadline_s",
+        "fence",
+        "headers",
+        "job_id",
+        "name",
+    )
 
     def __init__(
         self,
@@ -117,6 +132,7 @@ class Context:
         self.deadline_s = deadline_s  # of `lease.now_s`
         self.cancelled = CancelSignal()
         self._pushers = pushers
+        self._once_calls = 0
 
     @property
     def deadline(self) -> datetime:
@@ -144,21 +160,64 @@ class Context:
         """A `SyncPusher` to the worker's masters, for `def` handlers. It repeats a call for up to 60 s."""
         return self._pushers.sync_pusher()
 
-    def enqueue(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> "JobId":
+    def enqueue(
+        self, name: str, argument: Any = None, *, once: bool = False, **options: "Unpack[JobOptions]"
+    ) -> "JobId":
         """Enqueue a job from inside a job, as `Pusher.enqueue` does, and return its ID.
 
-        Await it in an `async def` handler; in a `def` handler it blocks. A repeated attempt enqueues again, unless the
-        job has an `id` that you chose.
+        * `name`, `argument`, `options`: as for `Pusher.enqueue`.
+        * `once`: give the job an ID that follows from this job and from how many jobs this attempt enqueued with
+          `once` before. A repeated attempt that enqueues the same jobs in the same order then creates none of them
+          again for as long as they are kept. Another job in the place of one is refused (`id_taken`).
+
+        Await it in an `async def` handler; in a `def` handler it blocks.
         """
-        import asyncio
+        if once:
+            options["id"] = self._next_once_id(options)
+        if _is_in_loop():
+            return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
+        # Not by way of the worker's loop: an isolated handler has none, and a busy one would be waited for.
+        return cast("JobId", self._pushers.sync_pusher().enqueue(name, argument, **options))
 
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            # Not by way of the worker's loop: an isolated handler has none, and a busy one would be waited for.
-            return cast("JobId", self.enqueue_sync(name, argument, **options))
-        return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
-
-    def enqueue_sync(self, name: str, argument: Any = None, **options: "Unpack[JobOptions]") -> str:
+    def enqueue_sync(
+        self, name: str, argument: Any = None, *, once: bool = False, **options: "Unpack[JobOptions]"
+    ) -> str:
         """Enqueue as `enqueue` does, but always block."""
+        if once:
+            options["id"] = self._next_once_id(options)
         return self._pushers.sync_pusher().enqueue(name, argument, **options)
+
+    def enqueue_many(self, jobs: "Iterable[JobLike]", *, once: bool = False) -> "JobIds":
+        """Enqueue any number of jobs from inside a job, as `Pusher.enqueue_many` does, and return their IDs in order.
+
+        * `jobs`: maps with the arguments of `make_job`, or pairs `(name, argument)`.
+        * `once`: as for `enqueue`, for each of the jobs.
+
+        Await it in an `async def` handler; in a `def` handler it blocks.
+        """
+        given = map(self._once, jobs) if once else jobs
+        if _is_in_loop():
+            return cast("JobIds", self._pushers.pusher().enqueue_many(given))
+        return cast("JobIds", self._pushers.sync_pusher().enqueue_many(given))
+
+    def _once(self, job: "JobLike") -> "JobLike":
+        fields = {"name": job[0], "argument": job[1]} if isinstance(job, tuple) else dict(job)
+        return {**fields, "id": self._next_once_id(fields)}
+
+    def _next_once_id(self, options: Mapping[str, Any]) -> str:
+        if options.get("id") is not None:
+            raise ValueError("once chooses the ID of the job: leave out id")
+        from worker_sdk.worker.once import derived_id
+
+        number, self._once_calls = self._once_calls, self._once_calls + 1
+        return derived_id(self.job_id, number)
+
+
+def _is_in_loop() -> bool:
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

@@ -105,7 +105,7 @@ CODES: Final = (
     ProblemCode("unknown_name", (404,), "No job of this name was seen recently.", "Check the name."),
     ProblemCode("id_taken", (409,), "A different job with this ID exists.",
                 "Use a new ID for a new job; repeat an old one unchanged."),
-    ProblemCode("idempotency_key_reused", (409,), "The `Idempotency-Key` was used for another request.",
+    ProblemCode("idempotency_key_reused", (409,), "The idempotency key was used for another request.",
                 "Use a new key for a new request."),
     ProblemCode("conflict", (409,), "The current state does not allow the request.", _READ),
     *(

@@ -47,17 +47,20 @@ async def enqueue(call: Call) -> Reply:
     _check_name(call, spec)
     check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
-    caller = "" if call.known.name == LOCAL else call.known.identity
-    job_id, is_new = await call.services.enqueue.one(spec, key, caller=caller, durability=durability)
+    if key is not None and spec.key:
+        raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
+    job_id, is_new = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
     return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
 
 
 async def enqueue_bulk(call: Call) -> Reply:
     if b"idempotency-key" in call.fields:
-        raise InvalidError("Idempotency-Key is for single jobs; give each job of a bulk an id instead")
+        raise InvalidError(
+            "Idempotency-Key is for single jobs; give each job of a bulk a key or an id instead"
+        )
     durability = _durability(call)
     specs = list(_bulk_specs(call, await call.body()))
-    ids = await call.services.enqueue.bulk(specs, durability=durability)
+    ids = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
     return Reply(201, {"ids": ids}, _promised(durability))
 
 
@@ -221,6 +224,11 @@ def _idempotency_key(call: Call) -> str | None:
     if not 1 <= len(key) <= 255 or not all(0x21 <= byte <= 0x7E for byte in key):
         raise InvalidError("Idempotency-Key must be 1 to 255 printable ASCII characters without spaces")
     return key.decode()
+
+
+def _caller(call: Call) -> str:
+    """The owner of idempotency keys."""
+    return "" if call.known.name == LOCAL else call.known.identity
 
 
 def _durability(call: Call) -> Durability:

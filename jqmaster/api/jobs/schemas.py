@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, RootModel, model_validator
+from pydantic import ConfigDict, Field, RootModel, field_validator, model_validator
 
 from jqmaster.api.schemas import (
     NAME_PATTERN,
@@ -18,9 +18,11 @@ from jqmaster.api.schemas import (
 )
 from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.job_terms import (
+    KEY_TTL_S,
     MAX_RETRY,
     MOST_DELAY_S,
     MOST_HEADERS,
+    MOST_KEY_BYTES,
     MOST_TAGS,
     PRIORITY,
     RETRY_BASE_S,
@@ -63,7 +65,20 @@ class JobRequest(Request):
     )
     id: JobId | None = Field(
         None,
-        description="ID chosen by the client. It makes the push safe to repeat for as long as the job is kept.",
+        description="ID chosen by the client. It makes the push safe to repeat for as long as the job is kept. Jobs of "
+        "a priority run in the order of their IDs: choose a UUIDv7 if they should run oldest first.",
+    )
+    key: Annotated[str, Field(min_length=1, max_length=MOST_KEY_BYTES)] | None = Field(
+        None,
+        description="Idempotency key: at most 200 bytes of UTF-8. A push of the same name with the same key and "
+        "content is answered with the ID of the first, whatever its own `id`, and makes no second job, even when the "
+        "first is gone; other content is refused with 409. Each token has keys of its own.",
+    )
+    key_ttl: Seconds = Field(
+        KEY_TTL_S.default,
+        ge=KEY_TTL_S.least,
+        le=KEY_TTL_S.most,
+        description="Seconds, from its first use, for which the key works.",
     )
     run_at: Instant | None = Field(None, description="Earliest time to run the job.")
     delay: Seconds | None = Field(
@@ -81,6 +96,13 @@ class JobRequest(Request):
     )
     tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
     headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
+
+    @field_validator("key")
+    @classmethod
+    def _is_short(cls, value: str | None) -> str | None:
+        if value is not None and len(value.encode()) > MOST_KEY_BYTES:
+            raise ValueError(f"must have at most {MOST_KEY_BYTES} bytes")
+        return value
 
     @model_validator(mode="after")
     def _one_time(self) -> "JobRequest":
@@ -107,6 +129,8 @@ class JobRequest(Request):
             rerun_lost=self.rerun_lost,
             tags=tuple(self.tags),
             headers=self.headers,
+            key=self.key or "",
+            key_life_ms=round(self.key_ttl * 1000),
         )
 
 

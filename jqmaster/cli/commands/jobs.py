@@ -69,7 +69,16 @@ def enqueue(
         ),
     ] = None,
     job_id: Annotated[
-        str | None, typer.Option("--id", help="UUIDv7 that you choose. It makes a repeat harmless.")
+        str | None, typer.Option("--id", help="UUID that you choose. It makes a repeat harmless.")
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option(
+            help="Idempotency key, up to 200 bytes. A repeat with the same key and content makes no second job."
+        ),
+    ] = None,
+    key_ttl: Annotated[
+        float | None, typer.Option(help="Seconds for which the key works. Default: 86400.")
     ] = None,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
@@ -85,11 +94,13 @@ def enqueue(
         "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
         "run_at": instant(run_at), "expires_at": instant(expires_at),
         "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
-        "retry": None if retry is None else read_json(retry, "--retry"),
+        "retry": None if retry is None else read_json(retry, "--retry"), "key_ttl": key_ttl,
     }  # fmt: skip
     if source is not None:
-        if name is not None or job_id is not None or wait is not None:
-            exits.fail(exits.USAGE, "--from takes names, arguments and IDs from the file, and cannot wait")
+        if name is not None or job_id is not None or key is not None or wait is not None:
+            exits.fail(
+                exits.USAGE, "--from takes names, arguments, IDs and keys from the file, and cannot wait"
+            )
         enqueue_lines(source, optional, keep_result, Master(master, token), as_json=as_json)
         return
     if name is None:
@@ -97,6 +108,8 @@ def enqueue(
     body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
     # Always with an ID: an answer that got lost can be asked for again.
     body |= {"id": job_id or new_id(), "name": name, "argument": read_argument(argument)}
+    if key is not None:
+        body["key"] = key
     if keep_result or wait is not None:
         body["keep_result"] = True
     with Master(master, token) as http:
@@ -354,7 +367,8 @@ def _print_result(http: Master, job_id: str, wait_s: float, as_json: bool) -> No
             output.say_json(None)
         exits.fail(
             exits.NOT_FOUND,
-            f"no result of job {job_id}: the job is unknown, or its result was not kept or was discarded",
+            f"no result of job {job_id}: the job is unknown, was discarded, canceled or skipped, or its result was not "
+            "kept or is gone",
         )
     is_success = answer["type"] == "success"
     if as_json:

@@ -13,7 +13,7 @@ from jqmaster.errors import ConflictError, FieldError, RateLimitedError, after_i
 from jqmaster.service.constraints.cache import RuleCache
 from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.push_pace import PushPace
-from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, BacklogFull
+from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, BacklogFull, KeyedSpec, KeysTaken
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
 
@@ -22,6 +22,7 @@ IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
 MAX_WAITING_ENQUEUES: Final = 5_000
 # Pushes with an Idempotency-Key ask the store by themselves: heartbeats and results must find a connection besides.
 KEYED_AT_A_TIME: Final = 8
+_REUSED: Final = "it was used for another request"
 # A backlog that is full empties at the pace of its workers.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
@@ -63,42 +64,72 @@ class EnqueueService:
         caller: str = "",
         durability: Durability | None = None,
     ) -> tuple[str, bool]:
-        """Return the job's ID, and whether it is new. Each `caller` has idempotency keys of its own. Raise
+        """Return the job's ID, and whether it is new. `idempotency_key`: that of a header, which works for 24 hours and
+        for any name; the job may have one of its own instead. Each `caller` has idempotency keys of its own. Raise
         ConflictError when the ID or key stands for another request, RateLimitedError while as many wait as a constraint
         allows, StoreUnavailableError while the store is too full or cannot give `durability`, OutcomeUnknownError where
         it did not give it in time."""
         replicas = self._admit(durability)
-        if idempotency_key is None:
+        if idempotency_key is not None:
+            # A key has no blanks: no caller and key read as another pair.
+            key = f"{caller} {idempotency_key}" if caller else idempotency_key
+            keyed = KeyedSpec(_digest(key), spec, IDEMPOTENCY_LIFE_MS)
+        elif spec.key:
+            keyed = _keyed(spec, caller)
+        else:
             return await self._enqueue_one(spec, replicas)
-        # A key has no blanks: no caller and key read as another pair.
-        key = f"{caller} {idempotency_key}" if caller else idempotency_key
-        digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         async with self._keyed:
-            bound = await self._acceptance.reserve_id(
-                digest, spec, life_ms=IDEMPOTENCY_LIFE_MS, replicas=replicas
-            )
-        if bound is None:
-            raise ConflictError(
-                "the Idempotency-Key was used for another request", code="idempotency_key_reused"
-            )
-        job_id, was_accepted = bound
+            try:
+                ((job_id, was_accepted),) = await self._acceptance.reserve_ids([keyed], replicas=replicas)
+            except KeysTaken as taken:
+                errors = [FieldError(("key",), _REUSED)] if spec.key else []
+                raise _key_reused("the idempotency key", errors) from taken
         if was_accepted:
             return job_id, False
         answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
         with after_it_was_done():
             async with self._keyed:
-                await self._acceptance.mark_accepted(digest, replicas=replicas)
+                await self._acceptance.mark_accepted([keyed.key_digest], replicas=replicas)
         return answer
 
-    async def bulk(self, specs: Sequence[JobSpec], *, durability: Durability | None = None) -> list[str]:
-        """Return the IDs, in order. Raise ConflictError that names each index whose ID is taken, RateLimitedError where
+    async def bulk(
+        self, specs: Sequence[JobSpec], *, caller: str = "", durability: Durability | None = None
+    ) -> list[str]:
+        """Return the IDs, in order; `caller` as for `one`. Raise ConflictError that names each index whose ID is taken,
+        or whose key stands for another request, RateLimitedError where
         a constraint has no room for all of them to wait, StoreUnavailableError as `one`; then none is accepted. The
         others are in only if another call took an ID between the look and the write; the error says so. If
         the store fails, some of more than `MAX_PER_CALL` jobs may be in: OutcomeUnknownError."""
         replicas = self._admit(durability)
+        if any(spec.key for spec in specs):
+            return await self._keyed_bulk(specs, caller, replicas)
+        await self._enqueue_all(specs, replicas, range(len(specs)))
+        return [spec.id for spec in specs]
+
+    async def _keyed_bulk(self, specs: Sequence[JobSpec], caller: str, replicas: int) -> list[str]:
+        keyed = {n: _keyed(spec, caller) for n, spec in enumerate(specs) if spec.key}
+        async with self._keyed:
+            try:
+                bound = await self._acceptance.reserve_ids(list(keyed.values()), replicas=replicas)
+            except KeysTaken as taken:
+                numbers = list(keyed)
+                errors = [FieldError(("jobs", numbers[index], "key"), _REUSED) for index in taken.indexes]
+                raise _key_reused(f"{len(errors)} of the idempotency keys", errors) from taken
+        known = dict(zip(keyed, bound, strict=True))
+        made = [replace(spec, id=known[n][0]) if n in known else spec for n, spec in enumerate(specs)]
+        if new := [n for n in range(len(made)) if n not in known or not known[n][1]]:
+            await self._enqueue_all([made[n] for n in new], replicas, new)
+            with after_it_was_done():
+                async with self._keyed:
+                    marked = [one.key_digest for n, one in keyed.items() if not known[n][1]]
+                    await self._acceptance.mark_accepted(marked, replicas=replicas)
+        return [spec.id for spec in made]
+
+    async def _enqueue_all(self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]) -> None:
+        """`numbers`: the index of each in its push."""
         doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
         if taken := doubled or await self._acceptance.find_taken(specs):
-            raise _ids_taken(specs, taken, "no job was accepted")
+            raise _ids_taken(specs, taken, numbers, "no job was accepted")
         with self._traced(specs):
             accepted = await self._rules.under(
                 lambda rules: self._acceptance.enqueue(specs, rules, is_whole=True, replicas=replicas)
@@ -107,8 +138,7 @@ class EnqueueService:
             raise self._backlog_full(full)
         # Only a call at this very instant, with the same ID, can still be in the way.
         if taken := [n for n, outcome in enumerate(accepted) if outcome is Accepted.TAKEN]:
-            raise _ids_taken(specs, taken, "all other jobs were accepted")
-        return [spec.id for spec in specs]
+            raise _ids_taken(specs, taken, numbers, "all other jobs were accepted")
 
     async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:
         if self._tracing is None:
@@ -168,6 +198,22 @@ class EnqueueService:
         )
 
 
+def _keyed(spec: JobSpec, caller: str) -> KeyedSpec:
+    # Neither a name nor a caller has a line feed, and no key of a header has one.
+    return KeyedSpec(_digest(f"{caller}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
+
+
+def _digest(key: str) -> str:
+    return hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+
+
+def _key_reused(which: str, errors: Sequence[FieldError]) -> ConflictError:
+    verb = "were" if which.endswith("keys") else "was"
+    return ConflictError(
+        f"{which} {verb} used for another request", code="idempotency_key_reused", errors=errors
+    )
+
+
 def _doubled(specs: Sequence[JobSpec]) -> list[int]:
     """Return the positions of jobs whose ID stands for another job before them."""
     first: dict[str, JobSpec] = {}
@@ -178,6 +224,11 @@ def _doubled(specs: Sequence[JobSpec]) -> list[int]:
     ]
 
 
-def _ids_taken(specs: Sequence[JobSpec], taken: Sequence[int], others: str) -> ConflictError:
-    errors = [FieldError(("jobs", n, "id"), f"{specs[n].id} is the ID of another job already") for n in taken]
+def _ids_taken(
+    specs: Sequence[JobSpec], taken: Sequence[int], numbers: Sequence[int], others: str
+) -> ConflictError:
+    errors = [
+        FieldError(("jobs", numbers[n], "id"), f"{specs[n].id} is the ID of another job already")
+        for n in taken
+    ]
     return ConflictError(f"{len(taken)} of the IDs are taken; {others}", code="id_taken", errors=errors)

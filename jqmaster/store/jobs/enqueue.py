@@ -43,6 +43,23 @@ class BacklogFull:
     gate_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class KeyedSpec:
+    """A job with the digest of its idempotency key and the life of that key."""
+
+    key_digest: str
+    spec: JobSpec
+    life_ms: int
+
+
+class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """`indexes` of the keys that stand for other requests already."""
+
+    def __init__(self, indexes: Sequence[int]) -> None:
+        super().__init__(indexes)
+        self.indexes = indexes
+
+
 class AcceptanceStore:
     """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
@@ -150,25 +167,28 @@ class AcceptanceStore:
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
 
-    async def reserve_id(
-        self, key_digest: str, spec: JobSpec, *, life_ms: int, replicas: int | None = None
-    ) -> tuple[str, bool] | None:
-        """Reserve and return the job ID that an Idempotency-Key stands for, and whether it was accepted; None: it
-        stands for another request.
+    async def reserve_ids(
+        self, keyed: Sequence["KeyedSpec"], *, replicas: int | None = None
+    ) -> list[tuple[str, bool]]:
+        """Reserve and return the job ID that each idempotency key stands for, and whether it was accepted. Raise
+        KeysTaken, which names the keys of one page that stand for other requests; keys of earlier pages stay reserved.
         """
-        word, data = await self._client.run(
-            "reserve_id",
-            (self._keys.idempotency(key_digest),),
-            (spec.id, codec.encode_new(spec)[1], life_ms),
-            replicas=replicas,
-        )
-        return (data[0].decode(), bool(data[1])) if word == "ok" else None
+        found: list[tuple[str, bool]] = []
+        for page in pages(keyed, MAX_PER_CALL):
+            args: list[Arg] = [self._keys.idempotency_prefix]
+            for one in page:
+                args += (one.key_digest, one.spec.id, codec.encode_new(one.spec)[1], one.life_ms)
+            word, (answers,) = await self._client.run("reserve_ids", (), args, replicas=replicas)
+            if word == "taken":
+                raise KeysTaken([len(found) + index for index in answers])
+            found += [(answers[n].decode(), bool(answers[n + 1])) for n in range(0, len(answers), 2)]
+        return found
 
-    async def mark_accepted(self, key_digest: str, *, replicas: int | None = None) -> None:
-        """To be called when the job of an Idempotency-Key was accepted."""
-        await self._client.run(
-            "mark_accepted", (self._keys.idempotency(key_digest),), ("+",), replicas=replicas
-        )
+    async def mark_accepted(self, key_digests: Sequence[str], *, replicas: int | None = None) -> None:
+        """To be called when the jobs of idempotency keys were accepted."""
+        for page in pages(key_digests, MAX_PER_CALL):
+            args = (self._keys.idempotency_prefix, "+", *page)
+            await self._client.run("mark_accepted", (), args, replicas=replicas)
 
 
 def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:

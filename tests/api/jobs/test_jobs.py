@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import re
+import uuid
 from typing import Any
 
 import msgpack
@@ -212,6 +213,38 @@ async def test_an_idempotency_key_stands_for_one_job(api: Api) -> None:
     assert (await push(2, "with space"))[0] == 422
     assert (await push(2, ""))[0] == 422
     assert sum((await api.counts()).values()) == 2
+
+
+@pytest.mark.req("M1", "S7")
+@pytest.mark.row(62)
+async def test_a_key_of_a_job_makes_one_job_and_outlives_it(api: Api) -> None:
+    job = {"name": "feed.insert", "argument": 7, "key": "feed:42:7 é", "key_ttl": 7 * 86_400}
+    status, first = await api.call("POST", "/api/jobs", job)
+    assert status == 201
+    assert await api.call("POST", "/api/jobs", {**job, "id": new_id()}) == (200, first)
+    assert (await api.call("DELETE", f"/api/jobs/{first['id']}"))[0] == 204
+    assert await api.call("POST", "/api/jobs", job) == (200, first)
+    status, problem = await api.call("POST", "/api/jobs", {**job, "argument": 8})
+    assert (status, problem["code"]) == (409, "idempotency_key_reused")
+    assert problem["errors"][0]["loc"] == ["key"]
+    status, problem = await api.call("POST", "/api/jobs", job, **{"Idempotency-Key": "k"})
+    assert (status, problem["errors"][0]["loc"]) == (422, ["key"])
+    jobs = [job, {"name": "feed.insert"}, {**job, "key": "feed:42:8"}]
+    status, answer = await api.call("POST", "/api/jobs/bulk", {"jobs": jobs})
+    assert (status, answer["ids"][0]) == (201, first["id"])
+    assert sum((await api.counts()).values()) == 2
+
+
+@pytest.mark.req("J1", "S7")
+async def test_a_caller_may_choose_any_uuid(api: Api) -> None:
+    async with worker_at(api) as worker:
+        own = str(uuid.uuid5(uuid.NAMESPACE_URL, "order-7"))
+        assert await api.enqueue("work", id=own, keep_result=True) == own
+        job = await worker.next_job()
+        assert job["job_id"] == own
+        await worker.end(job, result=1)
+        assert await api.state(own) == "succeeded"
+        assert (await api.call("GET", f"/api/jobs/{own}/result"))[1]["result"] == 1
 
 
 @pytest.mark.row(62)

@@ -77,6 +77,22 @@ async def test_a_job_is_sent_with_what_was_given_and_no_more(master: FakeMaster,
     }  # fmt: skip
 
 
+@pytest.mark.req("M1", "S7")
+async def test_a_job_with_a_key_has_the_id_of_the_first(master: FakeMaster, pusher: AnyPusher) -> None:
+    first = await pusher.enqueue("feed.insert", 7, key="feed:42:7", key_ttl=timedelta(days=7))
+    assert (master.jobs[first]["key"], master.jobs[first]["key_ttl"]) == ("feed:42:7", 604_800.0)
+    assert await pusher.enqueue("feed.insert", 7, key="feed:42:7") == first
+    jobs = [
+        {"name": "feed.insert", "argument": 7, "key": "feed:42:7"},
+        {"name": "feed.insert", "argument": 8},
+        {"name": "feed.insert", "argument": 9, "key": "feed:42:9"},
+    ]
+    ids = await pusher.enqueue_many(jobs)
+    assert ids[0] == first
+    assert len({first, *ids}) == 3
+    assert await pusher.enqueue_many([jobs[2], *jobs[:1]]) == [ids[2], first]
+
+
 def test_an_instant_needs_a_time_zone() -> None:
     with pytest.raises(ValueError, match="time zone"):
         make_job("x", run_at=datetime(2026, 1, 1))

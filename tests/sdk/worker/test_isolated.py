@@ -91,8 +91,8 @@ async def test_an_isolated_handler_runs_elsewhere_and_answers_here(
         (
             "isolated.fail",
             "lookup",
-            {"type": "failure", "should_retry": False, "message": "LookupError: gone"},
-            ("WARNING", "LookupError: gone"),
+            {"type": "discarded", "message": "LookupError: gone"},
+            ("INFO", "LookupError: gone"),
         ),
         ("isolated.fail", "defer", {"type": "deferred", "retry_after": 3.0}, None),
         (
@@ -119,6 +119,7 @@ async def test_every_end_of_a_process_is_an_outcome(
     expected: dict[str, Any],
     logged: tuple[str, str] | None,
 ) -> None:
+    caplog.set_level("INFO", "worker_sdk.worker.executor")
     await up()
     job = await master.run(name, argument)
     result = await wait_until(lambda: master.result(job["job_id"]))
@@ -127,7 +128,8 @@ async def test_every_end_of_a_process_is_an_outcome(
     told = [record for record in caplog.records if job["job_id"] in record.getMessage()]
     assert [record.levelname for record in told] == ([logged[0]] if logged else [])
     if logged:
-        assert told[0].getMessage().startswith(f"{name} (job {job['job_id']}, attempt 1) failed: ")
+        verb = "was discarded" if logged[0] == "INFO" else "failed"
+        assert told[0].getMessage().startswith(f"{name} (job {job['job_id']}, attempt 1) {verb}: ")
         assert logged[1] in told[0].getMessage()
 
 

@@ -47,6 +47,57 @@ async def test_an_idempotency_key_stands_for_its_first_request(served: Served) -
     assert (await served.world.inspector.counts())[JobState.READY] == 1
 
 
+@pytest.mark.req("M1", "S7")
+async def test_a_key_of_a_job_belongs_to_its_caller_and_name_and_lives_as_long_as_it_says(
+    served: Served,
+) -> None:
+    def spec(**fields: Any) -> JobSpec:
+        return replace(served.world.spec(argument=1), key="feed:42:7", **fields)
+
+    first, is_new = await served.enqueue.one(spec(key_life_ms=5_000), caller="a")
+    assert is_new
+    assert await served.enqueue.one(spec(), caller="a") == (first, False)
+    for other in (spec(), spec(name="other")):
+        job_id, is_new = await served.enqueue.one(other, caller="b" if other.name == "work" else "a")
+        assert is_new
+        assert job_id != first
+    # A header's key is another one.
+    assert (await served.enqueue.one(replace(spec(), key=""), "feed:42:7", caller="a"))[1]
+    with pytest.raises(ConflictError) as conflict:
+        await served.enqueue.one(replace(spec(), argument=b"\x02"), caller="a")
+    assert (conflict.value.code, conflict.value.errors[0].loc) == ("idempotency_key_reused", ("key",))
+    lives = [
+        await served.world.redis.pttl(key) async for key in served.world.redis.scan_iter("*idempotency:*")
+    ]
+    assert sum(life_ms <= 5_000 for life_ms in lives) == 1
+    assert sum(86_000_000 < life_ms <= 86_400_000 for life_ms in lives) == 3
+
+
+@pytest.mark.req("M1", "S7")
+async def test_a_bulk_makes_only_the_jobs_whose_keys_are_new(served: Served) -> None:
+    def specs() -> list[JobSpec]:
+        made = [served.world.spec(argument=n) for n in range(6)]
+        return [replace(spec, key=f"k{n}" if n != 5 else "") for n, spec in enumerate(made)]
+
+    first = await served.enqueue.bulk(specs()[:2])
+    ids = await served.enqueue.bulk(specs())
+    assert ids[:2] == first
+    assert (await served.world.inspector.counts())[JobState.READY] == 6
+    again = await served.enqueue.bulk(specs()[:5])
+    assert again == ids[:5]
+    assert (await served.world.inspector.counts())[JobState.READY] == 6
+    changed = [replace(spec, argument=b"\x63") if n in (1, 3) else spec for n, spec in enumerate(specs())]
+    with pytest.raises(ConflictError) as conflict:
+        await served.enqueue.bulk(changed)
+    assert conflict.value.code == "idempotency_key_reused"
+    assert [error.loc for error in conflict.value.errors] == [("jobs", 1, "key"), ("jobs", 3, "key")]
+    taken = replace(specs()[5], id=ids[5], argument=b"\x63")
+    with pytest.raises(ConflictError) as conflict:
+        await served.enqueue.bulk([*specs()[:2], taken])
+    assert [error.loc for error in conflict.value.errors] == [("jobs", 2, "id")]
+    assert (await served.world.inspector.counts())[JobState.READY] == 6
+
+
 @pytest.mark.req("M1")
 async def test_concurrent_requests_with_one_key_make_one_job(served: Served) -> None:
     spec = served.world.spec(argument=1)

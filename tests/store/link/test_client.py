@@ -10,7 +10,7 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
-from jqmaster.store.jobs.enqueue import Accepted
+from jqmaster.store.jobs.enqueue import Accepted, KeyedSpec
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.scripts import ScriptCall, ScriptContractError, load, names
@@ -108,7 +108,7 @@ async def drain_when_full(world: StoreWorld) -> None:
         with pytest.raises(StoreUnavailableError):
             await world.steering.run_now(scheduled)
         with pytest.raises(StoreUnavailableError):
-            await world.acceptance.reserve_id("d", world.spec(), life_ms=1_000)
+            await world.acceptance.reserve_ids([KeyedSpec("d", world.spec(), 1_000)])
     worker = await world.worker()
     jobs = await world.claim(worker)
     assert len(jobs) == 8
@@ -420,5 +420,6 @@ async def test_a_write_counts_once_the_replicas_have_it() -> None:
 async def test_what_the_store_refused_is_not_done_whatever_the_replicas_say() -> None:
     async with replicated(1) as (primary, (replica,)), client_of(primary.url, timeout_s=1) as client:
         await admin_of(client).config_set("maxmemory", "1mb")
+        args = ("{q}:idempotency:", "d", "i" * 36, "d" * 8, 1000)
         with paused(replica), pytest.raises(StoreUnavailableError):
-            await client.run("reserve_id", ("{q}:idempotency:d",), ("i" * 36, "d" * 8, 1000), replicas=1)
+            await client.run("reserve_ids", (), args, replicas=1)

@@ -1,0 +1,37 @@
+#!lua
+-- Binds idempotency keys to the job IDs of their first requests; a repeat learns that ID, and whether its job was
+-- accepted. A key lives from its first use on.
+-- KEYS
+-- ARGV idempotency_prefix [+ key_digest job_id digest life_ms]
+-- REPLY ok:[job_id is_accepted](of each) | taken:[index from 0 of each that stands for another request]
+-- CHECKS FIRST what each key is bound to
+local prefix = ARGV[1]
+local FIRST, WIDTH = 2, 4
+
+local bound, taken, is_new = {}, {}, {}
+for i = FIRST, #ARGV, WIDTH do
+  local key_digest, job_id, digest = unpack(ARGV, i, i + 2)
+  if not bound[key_digest] then
+    local stored = redis.call('GET', prefix .. key_digest)
+    is_new[key_digest] = not stored
+    bound[key_digest] = stored or job_id .. digest
+  end
+  if string.sub(bound[key_digest], 37, 44) ~= digest then taken[#taken + 1] = (i - FIRST) / WIDTH end
+end
+if #taken > 0 then return {'taken', taken} end
+
+local answers = {}
+for i = FIRST, #ARGV, WIDTH do
+  local key_digest, life_ms = ARGV[i], ARGV[i + 3]
+  local text = bound[key_digest]
+  if is_new[key_digest] then
+    redis.call('SET', prefix .. key_digest, text, 'PX', life_ms)
+    is_new[key_digest] = false
+  else
+    -- See enqueue.lua: a repeat writes, or WAIT would lie.
+    redis.call('SET', prefix .. key_digest, text, 'KEEPTTL')
+  end
+  answers[#answers + 1] = string.sub(text, 1, 36)
+  answers[#answers + 1] = #text > 44 and 1 or 0
+end
+return {'ok', answers}
