@@ -198,6 +198,7 @@ class Cause(IntEnum):
     EXPIRED = 4
     CANCELED = 5
     UNDECODABLE = 6
+    INVALID_ARGUMENT = 7
 
 
 @dataclass(frozen=True, slots=True)

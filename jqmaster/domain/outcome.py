@@ -11,12 +11,16 @@ Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "d
 
 
 # The reason of a failed attempt, as its worker reports it. `undecodable`: the worker could not decode the job.
-Reason = Literal["other", "timeout", "undecodable"]
+# `invalid_argument`: the argument does not fit the handler, which did not run.
+Reason = Literal["other", "timeout", "undecodable", "invalid_argument"]
 _CAUSES: Final[Mapping[Reason, Cause]] = {
     "other": Cause.ERROR,
     "timeout": Cause.TIMEOUT,
     "undecodable": Cause.UNDECODABLE,
+    "invalid_argument": Cause.INVALID_ARGUMENT,
 }
+# The same argument meets the same fate the next time.
+_HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +81,7 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
             return _counted_failure(
                 job,
                 _CAUSES[outcome.reason],
-                # The same bytes cannot be decoded the next time either.
-                should_retry=outcome.should_retry and outcome.reason != "undecodable",
+                should_retry=outcome.should_retry and outcome.reason not in _HOPELESS,
                 jitter=jitter,
                 retry_after_s=outcome.retry_after_s,
             )

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.job import DEFAULT_RETRY, TRANSITIONS, Cause, Job, JobState
-from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, Report, decide, decide_expired
+from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, Reason, Report, decide, decide_expired
 from jqmaster.domain.retry import backoff_ms
 
 JOB = Job(
@@ -42,7 +42,7 @@ def test_endings_that_cost_no_retry() -> None:
 
 @pytest.mark.req("J5", "J9", "M4", "M5")
 @given(
-    job=JOBS, reason=st.sampled_from(["other", "timeout", "undecodable"]), should_retry=st.booleans(), jitter=JITTER,
+    job=JOBS, reason=st.sampled_from(get_args(Reason)), should_retry=st.booleans(), jitter=JITTER,
     after=st.none() | st.floats(0, 100),
 )  # fmt: skip
 def test_a_failure_is_tried_again_while_retries_are_left(
@@ -50,11 +50,11 @@ def test_a_failure_is_tried_again_while_retries_are_left(
 ) -> None:
     report = outcome("failure", reason=reason, should_retry=should_retry, retry_after_s=after)
     decision = decide(job, report, jitter=jitter)
-    cause = {"other": Cause.ERROR, "timeout": Cause.TIMEOUT, "undecodable": Cause.UNDECODABLE}[reason]
+    cause = Cause.ERROR if reason == "other" else Cause[reason.upper()]
     ending = "timeout" if reason == "timeout" else "failure"
     assert (decision.cause, decision.ending, decision.is_counted) == (cause, ending, True)
     assert not decision.is_loss
-    if should_retry and job.failures < job.max_retry and reason != "undecodable":
+    if should_retry and job.failures < job.max_retry and reason not in ("undecodable", "invalid_argument"):
         assert decision.state is JobState.RETRYING
         assert decision.delay_ms == backoff_ms(
             job.retry, job.failures + 1, jitter=jitter, retry_after_s=after

@@ -52,7 +52,8 @@ class JobResult:
     * `type`: `success` or `failure`.
     * `finished_at`: end of its last attempt, as ISO 8601.
     * `result`: the handler's return value, if the job succeeded.
-    * `reason`: `timeout`, `undecodable` or `other`, if the job failed. The remaining fields also describe failures.
+    * `reason`: `timeout`, `undecodable`, `invalid_argument` or `other`, if the job failed. The remaining fields also
+      describe failures.
     * `should_retry`: whether the last failure allowed a retry.
     * `error`: a map of `type`, `message` and `traceback`, if an exception was the reason.
     * `message`: the reason, for people.

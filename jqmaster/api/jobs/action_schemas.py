@@ -26,7 +26,7 @@ from jqmaster.service.jobs.bulk_actions import Wish
 MAX_IDS: Final = 1_000
 GROUP_PATTERN: Final = r"^[0-9a-f]{16}$"
 
-CauseName = Literal["error", "timeout", "lost", "expired", "canceled", "undecodable"]
+CauseName = Literal["error", "timeout", "lost", "expired", "canceled", "undecodable", "invalid_argument"]
 FilterText = Annotated[str, Field(min_length=1, max_length=200)]
 
 

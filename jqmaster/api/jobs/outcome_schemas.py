@@ -37,11 +37,12 @@ class SuccessItem(Ending):
 
 
 class FailureItem(Ending):
-    """The handler failed or exceeded its timeout, or the worker could not decode the job."""
+    """The handler failed or exceeded its timeout, or the worker could not give it the argument."""
 
     type: Literal["failure"]
-    reason: Literal["other", "timeout", "undecodable"] = Field(
-        description="undecodable: the worker could not decode the job. It is not retried."
+    reason: Literal["other", "timeout", "undecodable", "invalid_argument"] = Field(
+        description="undecodable: the worker could not decode the job. invalid_argument: the argument does not fit"
+        " the handler, which did not run. Neither is retried."
     )
     should_retry: bool = Field(description="False: end the job without a retry.")
     error: AnyValue = Field(default_factory=lambda: b"\xc0")

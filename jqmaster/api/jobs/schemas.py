@@ -221,7 +221,7 @@ class JobSummary(Answer):
     finished_at: Timestamp | None
     expires_at: Timestamp | None
     cause: str | None = Field(
-        description="Reason why the job ended: error, timeout, undecodable, lost, expired or canceled."
+        description="Reason why the job ended: error, timeout, undecodable, invalid_argument, lost, expired or canceled."
     )
     worker_id: str | None = Field(description="Worker of the latest attempt.")
     tags: list[str]
@@ -316,7 +316,7 @@ class FailureView(Answer):
 
     type: Literal["failure"]
     finished_at: Timestamp
-    reason: Literal["other", "timeout", "undecodable"]
+    reason: Literal["other", "timeout", "undecodable", "invalid_argument"]
     should_retry: bool
     message: str
     error: AnyValue

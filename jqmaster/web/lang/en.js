@@ -95,6 +95,7 @@ export default {
   "cause.error": "error",
   "cause.timeout": "timeout",
   "cause.undecodable": "cannot be decoded",
+  "cause.invalid_argument": "invalid argument",
   "cause.lost": "worker lost",
   "cause.expired": "expired",
   "cause.canceled": "canceled",

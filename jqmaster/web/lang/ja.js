@@ -101,6 +101,7 @@ export default {
   "cause.error": "エラー",
   "cause.timeout": "タイムアウト",
   "cause.undecodable": "デコード不可",
+  "cause.invalid_argument": "引数が不正",
   "cause.lost": "ワーカー消失",
   "cause.expired": "期限切れ",
   "cause.canceled": "取り消し",

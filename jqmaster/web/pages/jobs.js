@@ -17,7 +17,7 @@ import { Field } from "../ui/forms.js";
 import { useKeys } from "../ui/keys.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 
-const CAUSES = ["error", "timeout", "undecodable", "lost", "expired", "canceled"];
+const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 const TEXT_FILTERS = ["q", "name", "tag", "worker", "text"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
 /** What selects jobs, as the API names it. */

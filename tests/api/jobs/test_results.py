@@ -30,7 +30,7 @@ async def test_a_success_is_answered_as_the_worker_reported_it(api: Api) -> None
 
 
 @pytest.mark.req("J9", "J14")
-@pytest.mark.parametrize("reason", ["other", "timeout", "undecodable"])
+@pytest.mark.parametrize("reason", ["other", "timeout", "undecodable", "invalid_argument"])
 async def test_a_final_failure_is_answered_with_all_its_fields(api: Api, reason: str) -> None:
     async with worker_at(api) as worker:
         job_id = await api.enqueue("work", keep_result=True, max_retry=3)
