@@ -52,6 +52,29 @@ class Entry:
 
 
 SECTIONS: dict[str, list[Entry]] = {
+    "Tasks": [
+        Entry("tasks.collection.Tasks"),
+        Entry("tasks.task.Task", is_constructed=False),
+        Entry("tasks.task.Calls", is_exported=False, is_constructed=False),
+        Entry("tasks.options.TaskOptions", is_exported=False),
+        Entry("tasks.signature.INJECTED", is_constructed=False),
+        Entry("tasks.task.TaskJob", is_constructed=False),
+        Entry("environment.configure"),
+    ],
+    "Results of tasks": [
+        Entry("tasks.handle.JobHandle", is_constructed=False),
+        Entry("tasks.handle.wait_all"),
+        Entry("tasks.handle.await_all"),
+        Entry("errors.InvalidArgument", is_constructed=False),
+        Entry("errors.NotFinished", is_constructed=False),
+        Entry("errors.NoResultError", is_constructed=False),
+        Entry("errors.JobFailed", is_constructed=False),
+        Entry("errors.JobCanceled", is_constructed=False),
+        Entry("errors.JobSkipped", is_constructed=False),
+        Entry("errors.NotKept", is_constructed=False),
+        Entry("errors.ResultGone", is_constructed=False),
+        Entry("errors.UnreadableResult", is_constructed=False),
+    ],
     "Workers": [
         Entry("worker.worker.Worker"),
         Entry("worker.context.Context", is_constructed=False),
@@ -89,9 +112,17 @@ SECTIONS: dict[str, list[Entry]] = {
     ],
 }
 # Public for other parts of the package, which are in other files, and not for users.
-INTERNAL = frozenset({"renew", "start_mounted", "stop", "find", "set"})
+INTERNAL = frozenset(
+    {"renew", "start_mounted", "stop", "find", "set"}
+    | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
+)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.AnnAssign
+# A constant has no docstring that the program could read.
+CONSTANTS = {
+    "INJECTED": "Default of a parameter that is annotated with `Context`: the worker fills it, and callers omit it."
+}
 
 
 def reference() -> str:
@@ -103,12 +134,19 @@ def reference() -> str:
     return "\n".join(parts)
 
 
-def definition(entry: Entry) -> ast.ClassDef | Function:
-    """The source of a name."""
+def definition(entry: Entry) -> Definition:
+    """The source of a name: of several overloads, what they stand for."""
     tree = ast.parse((ROOT / "worker_sdk" / f"{entry.module.replace('.', '/')}.py").read_text("utf-8"))
-    found = next(node for node in tree.body if getattr(node, "name", None) == entry.name)
-    assert isinstance(found, ast.ClassDef | Function)
-    return found
+    found = [
+        node
+        for node in tree.body
+        if isinstance(node, Definition) and entry.name in (getattr(node, "name", ""), _target(node))
+    ]
+    return found[-1]
+
+
+def _target(node: Definition) -> str:
+    return node.target.id if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) else ""
 
 
 def members(node: ast.ClassDef) -> Iterator[Function]:
@@ -118,8 +156,10 @@ def members(node: ast.ClassDef) -> Iterator[Function]:
             yield one
 
 
-def parameters(function: Function) -> list[str]:
+def parameters(function: Function | ast.AnnAssign) -> list[str]:
     """Names, but for self."""
+    if isinstance(function, ast.AnnAssign):
+        return []
     arguments = function.args
     every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
     return [one.arg for one in every if one.arg != "self"]
@@ -141,8 +181,10 @@ def fields(node: ast.ClassDef) -> list[ast.AnnAssign]:
     ]
 
 
-def text_of(node: ast.ClassDef | Function) -> str:
+def text_of(node: Definition) -> str:
     """The docstring."""
+    if isinstance(node, ast.AnnAssign):
+        return CONSTANTS[_target(node)]
     return inspect.cleandoc(ast.get_docstring(node) or "")
 
 
@@ -155,7 +197,9 @@ def _entry(entry: Entry) -> str:
     return "\n".join(lines)
 
 
-def _heading(entry: Entry, node: ast.ClassDef | Function) -> str:
+def _heading(entry: Entry, node: Definition) -> str:
+    if isinstance(node, ast.AnnAssign):
+        return ast.unparse(node)
     if not isinstance(node, ast.ClassDef):
         return _signature(node, node.name)
     bases = ", ".join(ast.unparse(base) for base in node.bases)
@@ -163,7 +207,7 @@ def _heading(entry: Entry, node: ast.ClassDef | Function) -> str:
         return _signature(init, node.name)
     head = f"class {node.name}({bases})" if bases else f"class {node.name}"
     return "\n".join(
-        [head + (":" if fields(node) else ""), *(f"    {ast.unparse(one)}" for one in fields(node))]
+        [head + (":" if fields(node) else ""), *(f"    {_quoted(ast.unparse(one))}" for one in fields(node))]
     )
 
 

@@ -7,38 +7,69 @@ from worker_sdk.errors import (
     Defer,
     Discard,
     Fail,
+    InvalidArgument,
+    JobCanceled,
+    JobFailed,
+    JobSkipped,
+    NoResultError,
+    NotFinished,
     NotFinishedError,
+    NotKept,
     RefusedError,
+    ResultGone,
     Retry,
     UnavailableError,
+    UnreadableResult,
     WorkerSdkError,
 )
 
 if TYPE_CHECKING:
+    from worker_sdk.environment import configure
     from worker_sdk.pusher.client import JobResult, Pusher, SyncPusher, make_job
+    from worker_sdk.tasks.collection import Tasks
+    from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
+    from worker_sdk.tasks.signature import INJECTED
+    from worker_sdk.tasks.task import Task, TaskJob
     from worker_sdk.worker.context import CancelSignal, Context
     from worker_sdk.worker.policies import discard_on, retry_on
     from worker_sdk.worker.worker import Worker
 
 __all__ = [
+    "INJECTED",
     "AnswerMismatchError",
     "CancelSignal",
     "Context",
     "Defer",
     "Discard",
     "Fail",
+    "InvalidArgument",
+    "JobCanceled",
+    "JobFailed",
+    "JobHandle",
     "JobResult",
+    "JobSkipped",
+    "NoResultError",
+    "NotFinished",
     "NotFinishedError",
+    "NotKept",
     "Pusher",
     "RefusedError",
+    "ResultGone",
     "Retry",
     "SyncPusher",
+    "Task",
+    "TaskJob",
+    "Tasks",
     "UnavailableError",
+    "UnreadableResult",
     "Worker",
     "WorkerSdkError",
+    "await_all",
+    "configure",
     "discard_on",
     "make_job",
     "retry_on",
+    "wait_all",
 ]
 
 # Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers
@@ -46,13 +77,21 @@ __all__ = [
 _MODULES: Final = {
     "CancelSignal": "worker_sdk.worker.context",
     "Context": "worker_sdk.worker.context",
+    "INJECTED": "worker_sdk.tasks.signature",
+    "JobHandle": "worker_sdk.tasks.handle",
     "JobResult": "worker_sdk.pusher.client",
     "Pusher": "worker_sdk.pusher.client",
     "SyncPusher": "worker_sdk.pusher.client",
+    "Task": "worker_sdk.tasks.task",
+    "TaskJob": "worker_sdk.tasks.task",
+    "Tasks": "worker_sdk.tasks.collection",
     "Worker": "worker_sdk.worker.worker",
+    "await_all": "worker_sdk.tasks.handle",
+    "configure": "worker_sdk.environment",
     "discard_on": "worker_sdk.worker.policies",
     "make_job": "worker_sdk.pusher.client",
     "retry_on": "worker_sdk.worker.policies",
+    "wait_all": "worker_sdk.tasks.handle",
 }
 
 

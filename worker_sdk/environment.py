@@ -1,7 +1,8 @@
-"""The variables that stand in for what a worker or a pusher was not told."""
+"""Defaults of workers, pushers and tasks: the configuration of the process, and environment variables."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -11,29 +12,97 @@ if TYPE_CHECKING:
 DEFAULT_MASTER: Final = "http://127.0.0.1:8080"
 
 
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The arguments of `configure`."""
+
+    url: str | tuple[str, ...] | None = None
+    token: str | None = None
+    cafile: Path | None = None
+    certfile: Path | None = None
+    keyfile: Path | None = None
+    timeout_s: float = 10.0
+    max_wait_s: float = 10.0
+    durability: str | None = None
+
+
+class _Process:
+    """The state of the process."""
+
+    configuration = Configuration()
+
+
+def configure(
+    *,
+    url: str | Sequence[str] | None = None,
+    token: str | None = None,
+    cafile: str | os.PathLike[str] | None = None,
+    certfile: str | os.PathLike[str] | None = None,
+    keyfile: str | os.PathLike[str] | None = None,
+    timeout_s: float = 10.0,
+    max_wait_s: float = 10.0,
+    durability: str | None = None,
+) -> None:
+    """Set what tasks, workers and pushers of this process use where they are given nothing else. Each call replaces the
+    settings of the one before; without arguments, the environment counts again.
+
+    * `url`: address of the master, or a list of addresses. Default: `JQMASTER_URL`.
+    * `token`: bearer token. Default: `JQMASTER_TOKEN`.
+    * `cafile`, `certfile`, `keyfile`: PEM files for TLS. Default: `JQMASTER_CLIENT_CAFILE` and its siblings.
+    * `timeout_s`: for tasks: time that one call to a master may take.
+    * `max_wait_s`: for tasks: time for which a call is repeated while no master answers.
+    * `durability`: for tasks: as for `Pusher`.
+    """
+    _Process.configuration = Configuration(
+        url if url is None or isinstance(url, str) else tuple(url),
+        token,
+        None if cafile is None else Path(cafile),
+        None if certfile is None else Path(certfile),
+        None if keyfile is None else Path(keyfile),
+        timeout_s,
+        max_wait_s,
+        durability,
+    )
+
+
+def configuration() -> Configuration:
+    """Return what `configure` was given last."""
+    return _Process.configuration
+
+
 def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]:
-    """Return `given`; else the addresses in JQMASTER_URL, separated by blanks; else that of a master on this
-    machine."""
+    """Return `given`; else those of `configure`; else the addresses in JQMASTER_URL, separated by blanks; else that of
+    a master on this machine."""
     if given is not None:
         return given
+    if (configured := configuration().url) is not None:
+        return configured
     return os.environ.get("JQMASTER_URL", "").split() or DEFAULT_MASTER
 
 
 def token_or_default(given: str | None) -> str | None:
-    """Return `given`, which may be empty for none; else that of JQMASTER_TOKEN."""
-    return given if given is not None else os.environ.get("JQMASTER_TOKEN") or None
+    """Return `given`, which may be empty for none; else that of `configure`; else that of JQMASTER_TOKEN."""
+    if given is None and (given := configuration().token) is None:
+        return os.environ.get("JQMASTER_TOKEN") or None
+    return given
 
 
 def tls_of_calls() -> "LiveContext | None":
-    """Return the TLS context of calls to masters, or None if no variable is set.
+    """Return the TLS context of calls to masters, or None if neither `configure` nor a variable names a file.
 
     `JQMASTER_CLIENT_CAFILE` names the authorities that sign the masters' certificates, `…_CERTFILE` and `…_KEYFILE` the
     certificate that is shown to masters. Raises OSError for files that cannot be used.
     """
     from worker_sdk.transport.tls import client_context
 
+    settings = configuration()
     cafile, certfile, keyfile = (
-        _file(f"JQMASTER_CLIENT_{name}") for name in ("CAFILE", "CERTFILE", "KEYFILE")
+        given or _file(f"JQMASTER_CLIENT_{name}")
+        for given, name in (
+            (settings.cafile, "CAFILE"),
+            (settings.certfile, "CERTFILE"),
+            (settings.keyfile, "KEYFILE"),
+        )
     )
     if cafile is None and certfile is None:
         return None

@@ -123,6 +123,19 @@ class AnswerMismatchError(WorkerSdkError):
         self.unknown_ids = list(unknown_ids)
 
 
+class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause of a job that failed so
+    """The arguments of a call do not fit the parameters of the task, or cannot travel. Nothing was enqueued.
+
+    * `task`: name of the task.
+    * `problems`: pairs of the path of an argument and what is wrong with it. No argument's value is among them.
+    """
+
+    def __init__(self, task: str, problems: Sequence[tuple[str, str]]) -> None:
+        super().__init__(f"{task}: " + "; ".join(f"{path}: {what}" for path, what in problems[:10]))
+        self.task = task
+        self.problems = list(problems)
+
+
 class NotFinishedError(WorkerSdkError):
     """The job did not end in time.
 
@@ -134,3 +147,93 @@ class NotFinishedError(WorkerSdkError):
         super().__init__(f"job {job_id} is {state}")
         self.job_id = job_id
         self.state = state
+
+
+class NotFinished(NotFinishedError):  # noqa: N818 - one of the answers of `JobHandle.get`
+    """The job did not end within the time that `JobHandle.get` was given.
+
+    * `job_id`: the job.
+    * `state`: the current state of the job.
+    """
+
+
+class NoResultError(WorkerSdkError):
+    """The job has no result to return. The subclasses say why.
+
+    * `job_id`: the job.
+    """
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+
+
+class ResultGone(NoResultError):  # noqa: N818
+    """The job succeeded and its result was kept, but it was fetched before, or nobody fetched it in time. Or no job has
+    this ID any more."""
+
+    def __init__(self, job_id: str, message: str = "") -> None:
+        super().__init__(
+            job_id, message or f"the result of job {job_id} is gone: it was fetched, or kept long enough"
+        )
+
+
+class NotKept(NoResultError):  # noqa: N818
+    """The job succeeded, but was enqueued without `keep_result`."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(
+            job_id, f"the result of job {job_id} was not kept; enqueue the job with keep_result=True"
+        )
+
+
+class JobCanceled(NoResultError):  # noqa: N818
+    """The job was canceled."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(job_id, f"job {job_id} was canceled")
+
+
+class JobSkipped(NoResultError):  # noqa: N818
+    """The job did not run in time: it was skipped.
+
+    * `cause`: the reason, such as `expired`.
+    """
+
+    def __init__(self, job_id: str, cause: str) -> None:
+        super().__init__(job_id, f"job {job_id} was skipped: {cause}")
+        self.cause = cause
+
+
+class JobFailed(NoResultError):  # noqa: N818
+    """The job failed for good.
+
+    * `cause`: `error`, `timeout`, `invalid_argument`, `undecodable` or `lost`.
+    * `message`: the reason, for people.
+    * `error_type`: the class of the exception in the worker, such as `app.errors.NoSuchPhoto`. Empty if there was none.
+    * `traceback`: its traceback as text. Empty if there was none.
+    * `should_retry`: whether the last failure allowed a retry; None if unknown.
+    * `error`: the error as the worker reported it.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        *,
+        cause: str,
+        message: str = "",
+        should_retry: bool | None = None,
+        error: Any = None,
+    ) -> None:
+        super().__init__(job_id, f"job {job_id} failed ({cause})" + (f": {message}" if message else ""))
+        self.cause = cause
+        self.message = message
+        self.should_retry = should_retry
+        self.error = error
+        told = error if isinstance(error, Mapping) else {}
+        self.error_type = str(told.get("type") or "")
+        self.traceback = str(told.get("traceback") or "")
+
+
+class UnreadableResult(NoResultError):  # noqa: N818
+    """The result of the job does not fit the annotation of the task."""

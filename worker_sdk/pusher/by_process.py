@@ -1,5 +1,5 @@
-"""The pushers behind `ctx.enqueue`, made when first asked for: most workers need neither, and they are slow to
-import."""
+"""The pushers behind `ctx.enqueue` and tasks, made when first asked for: most workers need neither, and they are slow
+to import."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -17,10 +17,22 @@ _MAX_WAIT_S: Final = 60.0
 class LazyPushers:
     """`home`: the store that their jobs go to; None: that of the first master that grants a call."""
 
-    def __init__(self, masters: str | Sequence[str], token: str | None, home: Home | None = None) -> None:
+    def __init__(
+        self,
+        masters: str | Sequence[str],
+        token: str | None,
+        home: Home | None = None,
+        *,
+        timeout_s: float = 10.0,
+        max_wait_s: float = _MAX_WAIT_S,
+        durability: str | None = None,
+    ) -> None:
         self._masters = masters
         self._home = home
         self._token = token
+        self._timeout_s = timeout_s
+        self._max_wait_s = max_wait_s
+        self._durability = durability
         self._pusher: Pusher | None = None
         self._sync_pusher: SyncPusher | None = None
 
@@ -30,7 +42,13 @@ class LazyPushers:
             from worker_sdk.pusher.client import Pusher
 
             masters = Masters(self._masters, home=self._home)
-            self._pusher = Pusher(masters, token=self._token, max_wait_s=_MAX_WAIT_S)
+            self._pusher = Pusher(
+                masters,
+                token=self._token,
+                timeout_s=self._timeout_s,
+                max_wait_s=self._max_wait_s,
+                durability=self._durability,
+            )
         return self._pusher
 
     def sync_pusher(self) -> "SyncPusher":
@@ -41,7 +59,13 @@ class LazyPushers:
             # Two threads may both come here, and one pusher is lost: it has no connection yet. A lock could be held by
             # another thread when a handler forks.
             masters = Masters(self._masters, home=self._home)
-            self._sync_pusher = SyncPusher(masters, token=self._token, max_wait_s=_MAX_WAIT_S)
+            self._sync_pusher = SyncPusher(
+                masters,
+                token=self._token,
+                timeout_s=self._timeout_s,
+                max_wait_s=self._max_wait_s,
+                durability=self._durability,
+            )
         return self._sync_pusher
 
     async def stop(self) -> None:

@@ -291,7 +291,13 @@ class Pusher:
           of a value that it cannot encode.
         * `options`: see `JobOptions`.
         """
-        job = make_job(name, argument, **options)
+        return await self.enqueue_job(make_job(name, argument, **options))
+
+    async def enqueue_job(self, job: JobMap) -> str:
+        """Enqueue a job, and return its ID once the master has stored it.
+
+        * `job`: what `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
+        """
         body = _encoded(job)
         async with self._rooms.get():
             answer = await self._call(
@@ -424,7 +430,10 @@ class SyncPusher:
 
     def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
         """Do as `Pusher.enqueue`."""
-        job = make_job(name, argument, **options)
+        return self.enqueue_job(make_job(name, argument, **options))
+
+    def enqueue_job(self, job: JobMap) -> str:
+        """Do as `Pusher.enqueue_job`."""
         answer = self._call(
             "POST",
             "/api/jobs",

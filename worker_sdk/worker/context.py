@@ -28,6 +28,11 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
 logger = logging.getLogger("worker_sdk.job")
 
 
+def pushers_of(ctx: "Context") -> "Pushers":
+    """Return the clients of the worker's masters."""
+    return ctx._pushers
+
+
 class CancelSignal:
     """Tells a handler to stop: at its timeout, when its job was canceled, or when the worker ends.
 

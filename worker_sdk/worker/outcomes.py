@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import traceback
+from collections.abc import Sequence
 from typing import Any, Final
 
 from worker_sdk.errors import MAX_RETRY_AFTER_S, Defer, Discard, Fail, Retry
@@ -13,6 +14,20 @@ Fields = dict[str, Any]
 
 MAX_MESSAGE: Final = 1_000
 MAX_TRACEBACK: Final = 14_000  # bytes; with type and message an error stays under 16 KiB
+
+
+class UnfitArgumentError(Exception):
+    """The argument of a job does not fit the parameters of its handler, which has not run. `problems`: pairs of a path
+    and a reason."""
+
+    def __init__(self, message: str, problems: Sequence[tuple[str, str]]) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+class UnsendableResultError(Exception):
+    """A handler returned what cannot be sent."""
+
 
 HANDED_BACK: Final[Fields] = {"type": "handed_back"}
 CANCELED: Final[Fields] = {"type": "canceled"}
@@ -37,6 +52,16 @@ def undecodable(why: str) -> Fields:
         **failure(f"the job cannot be decoded: {why}", should_retry=False),
         "reason": "undecodable",
     }
+
+
+def invalid_argument(exc: UnfitArgumentError) -> Fields:
+    error = {
+        "type": "InvalidArgument",
+        "message": clip(_text(exc), MAX_MESSAGE),
+        "traceback": "",
+        "problems": [{"path": clip(path, 200), "problem": clip(why, 200)} for path, why in exc.problems[:20]],
+    }
+    return {**failure(_text(exc), should_retry=False, error=error), "reason": "invalid_argument"}
 
 
 def failure(
@@ -87,6 +112,10 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
         return failure(_text(exc), should_retry=False)
     if isinstance(exc, Retry):
         return failure(_text(exc), should_retry=True, retry_after_s=exc.after_s)
+    if isinstance(exc, UnfitArgumentError):
+        return invalid_argument(exc)
+    if isinstance(exc, UnsendableResultError):
+        return failure(_text(exc), should_retry=False, error=_describe(exc.__cause__ or exc))
     message = f"{type(exc).__name__}: {_text(exc)}"
     if handler.discard_on and isinstance(exc, handler.discard_on):
         return discarded(message, _describe(exc))

@@ -74,8 +74,7 @@ class Registry:
         isolated: bool = False,
     ) -> Handler:
         """Raises ValueError for a name that is bad or taken, TypeError for a function that cannot be called so."""
-        if not _NAME.fullmatch(name):
-            raise ValueError(f"not a name for jobs: {name[:64]!r} (1 to 200 of A-Z a-z 0-9 _ . : / -)")
+        check_name(name)
         if name in self._handlers:
             raise ValueError(f"{name} has a handler already")
         is_coroutine = inspect.iscoroutinefunction(function)
@@ -89,12 +88,24 @@ class Registry:
             as_retry_policies(retry_on),
             as_discarded(discard_on),
             confirm_start,
-            _origin(function) if isolated else None,
+            origin_of(function) if isolated else None,
         )
         if isolated:
             setattr(function, ATTRIBUTE, {**getattr(function, ATTRIBUTE, {}), name: handler})
-        self._handlers[name] = handler
+        self.put(handler)
         return handler
+
+    def put(self, handler: Handler) -> None:
+        """Raises ValueError for a name that is taken."""
+        if handler.name in self._handlers:
+            raise ValueError(f"{handler.name} has a handler already")
+        self._handlers[handler.name] = handler
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError for a bad name."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"not a name for jobs: {name[:64]!r} (1 to 200 of A-Z a-z 0-9 _ . : / -)")
 
 
 def _takes_context(function: Function) -> bool:
@@ -113,7 +124,8 @@ def _takes_context(function: Function) -> bool:
     return False
 
 
-def _origin(function: Function) -> Origin:
+def origin_of(function: Function) -> Origin:
+    """Raises TypeError for a function that another process cannot import."""
     qualname = function.__qualname__
     if "<" in qualname:
         raise TypeError(

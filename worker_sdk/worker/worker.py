@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from worker_sdk import forked
 from worker_sdk.environment import masters_or_default, token_or_default
@@ -29,10 +29,22 @@ logger = logging.getLogger(__name__)
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
+class TaskSource(Protocol):
+    """The part of `Tasks` that a worker uses."""
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def handler_of(self, name: str) -> Handler:
+        """Return the handler of a task."""
+        ...
+
+
 class Worker:
     """Register handlers, and run the jobs that masters give to this worker.
 
     * `master`: address of the master, or a list of addresses. Default: `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `tasks`: `Tasks`, or several of them, whose jobs this worker runs. `run_tasks` adds more.
     * `max_jobs`: maximum number of jobs that run at a time, 1 to 1000.
     * `token`: bearer token with the scope `work`, and `push` if handlers call `ctx.enqueue`. Default: `JQMASTER_TOKEN`.
     * `host`, `port`: address on which the worker's own server listens. Port 0 picks a free one.
@@ -53,6 +65,7 @@ class Worker:
         self,
         master: str | Sequence[str] | None = None,
         *,
+        tasks: TaskSource | Iterable[TaskSource] = (),
         max_jobs: int = 10,
         token: str | None = None,
         host: str = "127.0.0.1",
@@ -80,6 +93,9 @@ class Worker:
         self.version = version if version is not None else VERSION
         self._secrets = _checked_secrets(secret)
         self._registry = Registry()
+        self._sources: list[TaskSource] = []
+        self._task_names: dict[str, TaskSource] = {}
+        self.run_tasks(*([tasks] if hasattr(tasks, "handler_of") else tasks))
         self._node: Node | None = None
         forked.renew_in_child(self)
 
@@ -122,13 +138,26 @@ class Worker:
 
         return register
 
+    def run_tasks(self, *sources: TaskSource) -> None:
+        """Run the jobs of these tasks, too. Tasks that are declared before the worker starts are among them.
+
+        * `sources`: `Tasks`.
+        """
+        for source in sources:
+            if not hasattr(source, "handler_of"):
+                raise TypeError(f"a Tasks is needed here, not a {type(source).__name__}")
+            if not any(source is one for one in self._sources):
+                self._sources.append(source)
+
     @property
     def names(self) -> list[str]:
-        """The names that have a handler."""
+        """The names that have a handler or a task."""
+        self._load_tasks()
         return self._registry.names
 
     def find(self, name: str) -> Handler | None:
         """The registered handler of this name."""
+        self._load_tasks()
         return self._registry.get(name)
 
     # --- serving
@@ -208,13 +237,24 @@ class Worker:
         finally:
             self._node = None
 
+    def _load_tasks(self) -> None:
+        """Register the tasks that were declared meanwhile. Raise TypeError for one whose types cannot travel, and
+        ValueError for a name that is taken."""
+        for source in self._sources:
+            for name in source.names:
+                if (known := self._task_names.get(name)) is None:
+                    self._registry.put(source.handler_of(name))
+                    self._task_names[name] = source
+                elif known is not source:
+                    raise ValueError(f"two tasks are named {name}")
+
     async def _start(self, *, serve: bool) -> None:
         from worker_sdk.worker.node import Node
 
         if self._node is not None:
             raise RuntimeError("this worker is running already")
-        if not self._registry.names:
-            raise ValueError("a worker without handlers has nothing to do")
+        if not self.names:
+            raise ValueError("a worker without handlers and tasks has nothing to do")
         node = Node(self._config(), self._registry)
         self._node = node
         try:

@@ -221,7 +221,8 @@ class JobSummary(Answer):
     finished_at: Timestamp | None
     expires_at: Timestamp | None
     cause: str | None = Field(
-        description="Reason why the job ended: error, timeout, undecodable, invalid_argument, lost, expired or canceled."
+        description="Reason why the job ended: error, timeout, undecodable, invalid_argument, lost, expired or "
+        "canceled."
     )
     worker_id: str | None = Field(description="Worker of the latest attempt.")
     tags: list[str]

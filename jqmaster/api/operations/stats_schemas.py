@@ -179,7 +179,9 @@ class FailureGroup(Answer):
         "filter, and sees all failures of one name, cause and error type as one group.",
     )
     name: str
-    cause: str = Field(description="Cause of the failures: error, timeout, undecodable, invalid_argument or lost.")
+    cause: str = Field(
+        description="Cause of the failures: error, timeout, undecodable, invalid_argument or lost."
+    )
     message: str = Field(
         description="Message with placeholders for variable parts. `[hidden]` if the caller may not see it, "
         "`[redacted]` if nobody may."

@@ -34,7 +34,9 @@ SearchOption = Annotated[
 ]
 CauseOption = Annotated[
     str | None,
-    typer.Option(help="Select jobs with this cause: error, timeout, undecodable, invalid_argument, lost, expired or canceled."),
+    typer.Option(
+        help="Select jobs with this cause: error, timeout, undecodable, invalid_argument, lost, expired or canceled."
+    ),
 ]
 TextOption = Annotated[
     str | None, typer.Option(help="Select jobs whose last error message contains this text.")

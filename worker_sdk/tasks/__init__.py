@@ -1,0 +1,1 @@
+"""Tasks: functions with typed parameters whose calls can be enqueued as jobs."""

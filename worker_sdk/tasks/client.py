@@ -1,0 +1,58 @@
+"""The clients by which tasks are enqueued: one pair for the process, or that of the worker whose job runs."""
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from worker_sdk.environment import configuration, masters_or_default, token_or_default
+from worker_sdk.worker.context import pushers_of
+
+if TYPE_CHECKING:
+    from worker_sdk.pusher.by_process import LazyPushers
+    from worker_sdk.worker.context import Context, Pushers
+
+# The context of the job that runs here.
+running_job: ContextVar["Context | None"] = ContextVar("running_job", default=None)
+
+
+class ProcessPushers:
+    """The clients that a process shares. Threads, event loops and forked processes may use them at a time: each call
+    has a connection of its own."""
+
+    def __init__(self) -> None:
+        self._made_for: Any = None
+        self._pushers: LazyPushers | None = None
+
+    def get(self) -> "LazyPushers":
+        """Return them; new ones after a change of the configuration or of the environment."""
+        masters, token = masters_or_default(None), token_or_default(None)
+        key = (masters, token, configuration())
+        # Two threads may both come here, and one pair is lost: it has no connection yet.
+        if self._pushers is None or self._made_for != key:
+            from worker_sdk.pusher.by_process import LazyPushers
+
+            settings = configuration()
+            self._pushers = LazyPushers(
+                masters,
+                token,
+                timeout_s=settings.timeout_s,
+                max_wait_s=settings.max_wait_s,
+                durability=settings.durability,
+            )
+            self._made_for = key
+        return self._pushers
+
+
+process_pushers: Final = ProcessPushers()
+# Stands for every other client, in tests.
+substitutes: Final[list["Pushers"]] = []
+
+
+def pushers_for(own: "LazyPushers | None") -> "Pushers":
+    """Return the clients for a call of this moment. `own`: those of the tasks themselves."""
+    if substitutes:
+        return substitutes[-1]
+    if own is not None:
+        return own
+    if (ctx := running_job.get()) is not None:
+        return pushers_of(ctx)
+    return process_pushers.get()

@@ -1,0 +1,268 @@
+"""Encode, decode and check arguments and results by the annotations of a task.
+
+msgspec does this by default, and is imported when the first job is made or run. Types of pydantic are left to pydantic,
+which the modules that use it have imported already.
+"""
+
+import datetime
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, NotRequired, TypedDict
+
+import msgspec
+import msgspec.inspect
+
+from worker_sdk.errors import InvalidArgument
+from worker_sdk.tasks.signature import Signature
+
+# Values that MessagePack carries as they are.
+_CARRIED: Final = (bytes, bytearray, datetime.datetime)
+_PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?$", re.DOTALL)
+# The value itself stays out of messages: those who may not see arguments see messages.
+_VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
+
+
+class Codec:
+    """Encode and decode the arguments and the result of one task.
+
+    * `bind`: find the arguments of a call by name.
+
+    Raise TypeError, when made, for an annotation whose values cannot travel.
+    """
+
+    def __init__(self, task: str, signature: Signature) -> None:
+        self._task = task
+        self.bind = signature.binder().bind
+        self._required = {name for name in signature.annotations if not signature.has_default(name)}
+        self._types = {
+            name: _checked_type(f"task {task}: parameter {name}", annotation)
+            for name, annotation in signature.annotations.items()
+        }
+        self._result_type = _checked_type(f"task {task}: the result", signature.returns)
+        self._by_pydantic = {name: one for name, one in self._types.items() if isinstance(one, _PydanticType)}
+        self._map = TypedDict(  # type: ignore[misc]
+            "Arguments",
+            {
+                name: (one if name in self._required else NotRequired[one])
+                for name, one in ((n, Any if n in self._by_pydantic else t) for n, t in self._types.items())
+            },
+        )
+
+    def encode_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the map that travels. Raise InvalidArgument for values that do not fit or cannot travel."""
+        given = arguments
+        if self._by_pydantic:
+            given = {
+                name: self._by_pydantic[name].encode(value) if name in self._by_pydantic else value
+                for name, value in arguments.items()
+            }
+        try:
+            encoded: dict[str, Any] = msgspec.to_builtins(
+                given, builtin_types=_CARRIED, enc_hook=_encode_other
+            )
+        except (TypeError, ValueError, RecursionError):
+            raise InvalidArgument(self._task, self._unencodable(given)) from None
+        self.decode_arguments(encoded)
+        return encoded
+
+    def decode_arguments(self, argument: Any) -> dict[str, Any]:
+        """Return the arguments of the call. Raise InvalidArgument for what does not fit."""
+        if argument is None:
+            argument = {}
+        try:
+            arguments: dict[str, Any] = msgspec.convert(argument, self._map, dec_hook=_decode_other)
+            if len(arguments) != len(argument):
+                raise InvalidArgument(self._task, self._problems(argument))
+            for name, kind in self._by_pydantic.items():
+                if name in arguments:
+                    arguments[name] = kind.decode(arguments[name])
+        except (msgspec.ValidationError, _PydanticError):
+            raise InvalidArgument(self._task, self._problems(argument)) from None
+        return arguments
+
+    def encode_result(self, value: Any) -> Any:
+        """Return the result that travels. Raise TypeError or ValueError for one that cannot."""
+        if isinstance(self._result_type, _PydanticType):
+            value = self._result_type.encode(value)
+        return msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=_encode_other)
+
+    def decode_result(self, value: Any) -> Any:
+        """Return the result as its annotation says. Raise ValueError if it does not fit."""
+        try:
+            return _decoded(value, self._result_type)
+        except (msgspec.ValidationError, _PydanticError) as exc:
+            what, path = _place_of(exc, "result")[0]
+            raise ValueError(f"{path}: {what}") from None
+
+    def _unencodable(self, arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
+        problems = []
+        for name, value in arguments.items():
+            try:
+                msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=_encode_other)
+            except RecursionError:
+                problems.append((name, "is nested too deep, or holds itself"))
+            except (TypeError, ValueError) as exc:
+                problems.append((name, str(exc)))
+        return problems
+
+    def _problems(self, argument: Any) -> list[tuple[str, str]]:
+        """Everything that is wrong, as pairs of a path and a reason."""
+        if not isinstance(argument, dict):
+            return [("argument", f"Expected a map of parameters, got `{type(argument).__name__}`")]
+        problems = [(str(name), "is no parameter") for name in argument if name not in self._types]
+        problems += [(name, "is missing") for name in self._required if name not in argument]
+        for name, kind in self._types.items():
+            if name in argument:
+                try:
+                    _decoded(argument[name], kind)
+                except (msgspec.ValidationError, _PydanticError) as exc:
+                    problems += [
+                        (path, _with_type(what, argument[name]) if path == name else what)
+                        for what, path in _place_of(exc, name)
+                    ]
+        return sorted(problems)
+
+
+# --- types of pydantic
+
+
+class _PydanticError(ValueError):
+    """`faults`: pairs of a reason and a path."""
+
+    def __init__(self, faults: list[tuple[str, str]]) -> None:
+        super().__init__("; ".join(f"{path.removeprefix('.')}: {what}" for what, path in faults))
+        self.faults = faults
+
+
+class _PydanticType:
+    """A type that pydantic checks."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
+
+    def encode(self, value: Any) -> Any:
+        return self._adapter.dump_python(value, by_alias=True, round_trip=True, warnings=False)
+
+    def decode(self, value: Any) -> Any:
+        return _validated(self._adapter.validate_python, value)
+
+
+def _validated(validate: Callable[[Any], Any], value: Any) -> Any:
+    import pydantic
+
+    try:
+        return validate(value)
+    except pydantic.ValidationError as exc:
+        raise _PydanticError(
+            [
+                (f"{error['msg']}, got `{type(error['input']).__name__}`", "".join(map(_step, error["loc"])))
+                for error in exc.errors(include_url=False, include_context=False)
+            ]
+        ) from None
+
+
+def _step(part: int | str) -> str:
+    return f"[{part}]" if isinstance(part, int) else f".{part}"
+
+
+def _is_model(kind: Any) -> bool:
+    pydantic = sys.modules.get("pydantic")
+    return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
+
+
+def _encode_other(value: Any) -> Any:
+    """Encode what msgspec does not know."""
+    if _is_model(type(value)):
+        return value.model_dump(by_alias=True, round_trip=True, warnings=False)
+    if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
+        return str(value)  # a URL
+    raise TypeError(f"a {type(value).__name__} cannot travel; give it as a type that can")
+
+
+def _decode_other(kind: Any, value: Any) -> Any:
+    return _validated(kind.model_validate, value)
+
+
+# --- types in general
+
+
+def _decoded(value: Any, kind: Any) -> Any:
+    if isinstance(kind, _PydanticType):
+        return kind.decode(value)
+    return msgspec.convert(value, kind, dec_hook=_decode_other)
+
+
+def _checked_type(what: str, annotation: Any) -> Any:
+    """Return what checks values of an annotation: itself, or a `_PydanticType`."""
+    if annotation is object:
+        return Any
+    if _has_pydantic_metadata(annotation):
+        return _by_pydantic(what, annotation)
+    try:
+        found = list(_classes(msgspec.inspect.type_info(annotation)))
+    except TypeError as exc:
+        return _by_pydantic(what, annotation, str(exc))
+    if any(hasattr(one, "__is_pydantic_dataclass__") for one in found):
+        return _by_pydantic(what, annotation)
+    if others := [one for one in found if not _is_known(one)]:
+        return _by_pydantic(
+            what, annotation, f"{getattr(others[0], '__name__', others[0])} is none that can travel"
+        )
+    return annotation
+
+
+def _by_pydantic(what: str, annotation: Any, why: str = "") -> "_PydanticType":
+    if (pydantic := sys.modules.get("pydantic")) is not None:
+        try:
+            return _PydanticType(pydantic.TypeAdapter(annotation))
+        except pydantic.PydanticSchemaGenerationError as exc:
+            why = why or str(exc).partition("\n")[0]
+    raise TypeError(f"{what} has the type {annotation}: {why}")
+
+
+def _has_pydantic_metadata(annotation: Any) -> bool:
+    """Whether an `Annotated` in it holds what only pydantic understands, such as `Field(gt=0)`."""
+    if any(
+        type(one).__module__.partition(".")[0] in ("pydantic", "annotated_types")
+        for one in getattr(annotation, "__metadata__", ())
+    ):
+        return True
+    return any(_has_pydantic_metadata(part) for part in getattr(annotation, "__args__", ()))
+
+
+def _classes(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
+    """Classes that msgspec treats as dataclasses, or does not know, in a description of a type."""
+    seen = set() if seen is None else seen
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, msgspec.inspect.CustomType | msgspec.inspect.DataclassType):
+        yield node.cls
+    if isinstance(node, msgspec.Struct):
+        for name in node.__struct_fields__:
+            value = getattr(node, name)
+            for part in value if isinstance(value, tuple) else (value,):
+                yield from _classes(part, seen)
+
+
+def _is_known(kind: Any) -> bool:
+    import dataclasses
+
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__") or _is_model(kind)
+
+
+def _with_type(what: str, value: Any) -> str:
+    return what if "got `" in what else f"{what}, got `{type(value).__name__}`"
+
+
+def _place_of(exc: Exception, name: str) -> list[tuple[str, str]]:
+    """Return pairs of a reason and a path that begins with `name`."""
+    if isinstance(exc, _PydanticError):
+        return [(what, f"{name}{path}") for what, path in exc.faults]
+    found = _PLACE.match(str(exc))
+    assert found
+    what = _VALUE.sub(r"\1", found["what"])
+    if isinstance(exc.__cause__, _PydanticError):  # a model inside a type that msgspec checks
+        return [(reason, f"{name}{found['path'] or ''}{path}") for reason, path in exc.__cause__.faults]
+    return [(f"{what} (of a key)" if found["key"] else what, f"{name}{found['path'] or ''}")]

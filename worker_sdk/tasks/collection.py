@@ -1,0 +1,187 @@
+"""`Tasks`: where a module declares its tasks."""
+
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+
+from worker_sdk.tasks.task import Task
+from worker_sdk.worker.policies import ExceptionType, RetryOn, as_retry_policies
+from worker_sdk.worker.registry import ATTRIBUTE, check_name
+
+if TYPE_CHECKING:
+    from worker_sdk.pusher.by_process import LazyPushers
+    from worker_sdk.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask
+    from worker_sdk.worker.context import Context
+    from worker_sdk.worker.registry import Handler
+
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
+
+class Tasks:
+    """Declare tasks: functions whose calls can be enqueued. A module of tasks needs no master and no worker.
+
+    * `master`: address of the master that their jobs go to, or a list of addresses. Default: that of the worker inside
+      a job; elsewhere that of `configure`, then `JQMASTER_URL`, then `http://127.0.0.1:8080`.
+    * `token`: bearer token with the scopes `push`, and `read` for results. It counts only with `master`.
+    """
+
+    def __init__(self, *, master: str | Sequence[str] | None = None, token: str | None = None) -> None:
+        if token is not None and master is None:
+            raise TypeError(
+                "token counts only together with master; configure(token=...) sets that of the process"
+            )
+        self._tasks: dict[str, Task[..., Any]] = {}
+        self._access = (master, token) if master is not None else None
+        self._own_pushers: LazyPushers | None = None
+
+    def task(
+        self,
+        name: str,
+        *,
+        timeout: float | timedelta | None = None,
+        max_retry: int | None = None,
+        retry: Mapping[str, Any] | None = None,
+        retry_on: RetryOn | ExceptionType | Iterable[RetryOn | ExceptionType] | None = None,
+        priority: int | None = None,
+        keep_result: bool | None = None,
+        tags: Sequence[str] | None = None,
+        expires: float | timedelta | None = None,
+        rerun_lost: bool | None = None,
+        confirm_start: bool = False,
+        isolated: bool = False,
+    ) -> "Decorator":
+        """Decorate a function to make it a task. Its parameters are the arguments of the job.
+
+        An `async def` runs in the event loop of the worker, a `def` in a thread. A parameter annotated with `Context`
+        is filled by the worker: put it first, or give it the default `INJECTED`, so that type checkers let callers
+        omit it. Arguments are checked by their annotations before the function runs. A job whose argument does not fit
+        fails with the cause `invalid_argument`, and is not retried.
+
+        * `name`: name of the jobs: letters, digits and `_ . : / -`, up to 200 characters. Workers find the task by it,
+          so keep it when you rename the function.
+        * `retry_on`: as for `Worker.handler`.
+        * `expires`: time from the enqueue. A job that still waits after it is skipped.
+        * `confirm_start`, `isolated`: as for `Worker.handler`.
+        * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`: see `JobOptions`.
+        """
+        if not isinstance(name, str):
+            raise TypeError('a task needs a name: write @tasks.task("…")')
+        check_name(name)
+        given = {
+            "timeout": timeout,
+            "max_retry": max_retry,
+            "retry": retry,
+            "priority": priority,
+            "keep_result": keep_result,
+            "tags": tags,
+            "expires": expires,
+            "rerun_lost": rerun_lost,
+        }
+        options = {option: value for option, value in given.items() if value is not None}
+        policies = as_retry_policies(retry_on)
+
+        def add(function: Callable[..., Any]) -> Task[..., Any]:
+            if name in self._tasks:
+                raise ValueError(f"there is a task {name} already: {_place(self._tasks[name])}")
+            task: Task[..., Any] = Task(
+                self,
+                name,
+                function,
+                options,
+                retry_on=policies,
+                confirm_start=confirm_start,
+                isolated=isolated,
+            )
+            self._tasks[name] = task
+            return task
+
+        return Decorator(add)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tasks."""
+        return sorted(self._tasks)
+
+    def __iter__(self) -> Iterator[Task[..., Any]]:
+        return iter(list(self._tasks.values()))
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tasks
+
+    def __getitem__(self, name: str) -> Task[..., Any]:
+        return self._tasks[name]
+
+    # --- for the rest of the package
+
+    def handler_of(self, name: str) -> "Handler":
+        """Return what a worker calls to run the task. Raise TypeError if its types cannot travel."""
+        from worker_sdk.tasks.handler import handler_of
+
+        return handler_of(self._tasks[name])
+
+    def own_pushers(self) -> "LazyPushers | None":
+        """The clients of the master that was given to these tasks, if one was."""
+        if self._access is None:
+            return None
+        if self._own_pushers is None:
+            from worker_sdk.pusher.by_process import LazyPushers
+
+            self._own_pushers = LazyPushers(*self._access)
+        return self._own_pushers
+
+
+def _handlers(task: Task[..., Any]) -> "dict[str, Handler]":
+    from worker_sdk.tasks.handler import handler_of
+
+    return {task.name: handler_of(task)}
+
+
+# Where the process of an isolated attempt finds the handler.
+setattr(Task, ATTRIBUTE, property(_handlers))
+
+
+def _place(task: Task[..., Any]) -> str:
+    return f"{task.function.__module__}.{task.function.__qualname__}"
+
+
+class _Anything:
+    """A function whose first parameter takes this takes anything, and not the context alone."""
+
+
+class Decorator:
+    """The result of `Tasks.task`, which makes a function a task."""
+
+    __slots__ = ("_add",)
+
+    def __init__(self, add: Callable[[Callable[..., Any]], Task[..., Any]]) -> None:
+        self._add = add
+
+    # A first parameter without a type, or with `object`, may or may not be the context.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[_Anything, P], Coroutine[Any, Any, ResultT]], /
+    ) -> "AsyncTask[..., ResultT]": ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[_Anything, P], ResultT], /
+    ) -> "SyncTask[..., ResultT]": ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: "Callable[Concatenate[Context, P], Coroutine[Any, Any, ResultT]]", /
+    ) -> "AsyncContextTask[P, ResultT]": ...
+    @overload
+    def __call__(
+        self, function: "Callable[Concatenate[Context, P], ResultT]", /
+    ) -> "SyncContextTask[P, ResultT]": ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, ResultT]], /
+    ) -> "AsyncTask[P, ResultT]": ...
+    @overload
+    def __call__(self, function: Callable[P, ResultT], /) -> "SyncTask[P, ResultT]": ...
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        return self._add(function)

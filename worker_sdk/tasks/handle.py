@@ -1,0 +1,295 @@
+"""Handles: what became of an enqueued job."""
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Protocol, TypeVar, cast, overload
+
+from worker_sdk.errors import (
+    JobCanceled,
+    JobFailed,
+    JobSkipped,
+    NoResultError,
+    NotFinished,
+    NotFinishedError,
+    NotKept,
+    RefusedError,
+    ResultGone,
+    UnreadableResult,
+)
+
+if TYPE_CHECKING:
+    from worker_sdk.pusher.client import JobResult
+    from worker_sdk.worker.context import Pushers
+
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+_FOREVER_S: Final = float("inf")
+
+
+class Named(Protocol):
+    """The part of a task that the handles of its jobs use."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decode_result(self, value: Any) -> Any:
+        """Raises ValueError for a result that does not fit."""
+        ...
+
+
+class JobHandle(Generic[ResultT_co]):
+    """A job of a task. `enqueue` returns it.
+
+    * `id`: ID of the job.
+    * `name`: its name, which is that of the task.
+    * `status`: its state when it was last heard of, such as `ready` or `succeeded`. None if a handle was made of an ID,
+      and has not asked yet.
+    * `job`: the job as `Pusher.status` returns it, after `refresh` or `cancel`.
+
+    Every method that asks a master has a sibling for `async def`, with an `a` before its name.
+    """
+
+    __slots__ = ("_exception", "_is_known", "_pushers", "_task", "_value", "id", "job", "name", "status")
+
+    def __init__(self, task: Named, job_id: str, pushers: "Pushers", *, status: str | None = None) -> None:
+        self._task = task
+        self.id = job_id
+        self.name = task.name
+        self.status = status
+        self.job: Mapping[str, Any] | None = None
+        self._pushers = pushers
+        # A master gives a result once: it stays here.
+        self._is_known = False
+        self._value: Any = None
+        self._exception: Exception | None = None
+
+    def __repr__(self) -> str:
+        return f"<job {self.id} of {self.name}, {self.status or 'not asked about'}>"
+
+    def get(self, timeout: float | None = None) -> ResultT_co:
+        """Wait for the job to end, and return its result as the annotation of the task says.
+
+        * `timeout`: seconds to wait; 0 to look once. Default: wait for as long as it takes.
+
+        The job needs `keep_result`. A master hands a result out once; this handle keeps it. Raise one of these instead:
+
+        * `NotFinished`: the job did not end within `timeout`.
+        * `JobFailed`: the job failed for good. It has the error and the traceback.
+        * `JobCanceled`, `JobSkipped`: the job was canceled, or did not start before it expired.
+        * `NotKept`: the job succeeded, but was enqueued without `keep_result`.
+        * `ResultGone`: the result was fetched before or is no longer kept, or the job is unknown.
+        * `UnreadableResult`: the result does not fit the annotation.
+        """
+        if not self._is_known:
+            pusher = self._pushers.sync_pusher()
+            try:
+                result = pusher.result(self.id, wait=_FOREVER_S if timeout is None else timeout)
+            except NotFinishedError as exc:
+                self._raise_unfinished(exc)
+            if result is not None:
+                self._note_result(result)
+            else:
+                try:
+                    self._note_end(pusher.status(self.id))
+                except RefusedError as exc:
+                    self._note_refusal(exc)
+        return self._end()
+
+    async def aget(self, timeout: float | None = None) -> ResultT_co:
+        """Do as `get`, without blocking the event loop.
+
+        * `timeout`: as for `get`.
+        """
+        if not self._is_known:
+            pusher = self._pushers.pusher()
+            try:
+                result = await pusher.result(self.id, wait=_FOREVER_S if timeout is None else timeout)
+            except NotFinishedError as exc:
+                self._raise_unfinished(exc)
+            if result is not None:
+                self._note_result(result)
+            else:
+                try:
+                    self._note_end(await pusher.status(self.id))
+                except RefusedError as exc:
+                    self._note_refusal(exc)
+        return self._end()
+
+    def refresh(self) -> "JobHandle[ResultT_co]":
+        """Ask a master about the job, and return this handle with its new `status` and `job`. Raise ResultGone if the
+        job is unknown."""
+        try:
+            self._note_view(self._pushers.sync_pusher().status(self.id))
+        except RefusedError as exc:
+            self._raise_unknown(exc)
+        return self
+
+    async def arefresh(self) -> "JobHandle[ResultT_co]":
+        """Do as `refresh`, without blocking the event loop."""
+        try:
+            self._note_view(await self._pushers.pusher().status(self.id))
+        except RefusedError as exc:
+            self._raise_unknown(exc)
+        return self
+
+    def cancel(self) -> None:
+        """Cancel the job. A running job ends as soon as its worker has stopped it. Raise RefusedError if the job is
+        over."""
+        self._note_view(self._pushers.sync_pusher().cancel(self.id))
+
+    async def acancel(self) -> None:
+        """Do as `cancel`, without blocking the event loop."""
+        self._note_view(await self._pushers.pusher().cancel(self.id))
+
+    # --- what the answers mean
+
+    def _end(self) -> ResultT_co:
+        if self._exception is not None:
+            raise self._exception.with_traceback(None)
+        return cast("ResultT_co", self._value)
+
+    def _raise_unfinished(self, exc: NotFinishedError) -> NoReturn:
+        self.status = exc.state
+        raise NotFinished(self.id, exc.state) from None
+
+    def _raise_unknown(self, exc: RefusedError) -> NoReturn:
+        if exc.status != 404:
+            raise exc
+        raise ResultGone(self.id, f"there is no job {self.id}, or no longer") from None
+
+    def _note_view(self, view: Mapping[str, Any]) -> None:
+        self.job = view
+        self.status = str(view.get("state"))
+
+    def _note_result(self, result: "JobResult") -> None:
+        self._is_known = True
+        if not result.is_success:
+            self.status = "failed"
+            reason = result.reason or "other"
+            self._exception = JobFailed(
+                self.id,
+                cause="error" if reason == "other" else reason,
+                message=result.message or "",
+                should_retry=result.should_retry,
+                error=result.error,
+            )
+            return
+        self.status = "succeeded"
+        try:
+            self._value = self._task.decode_result(result.result)
+        except ValueError as exc:
+            self._exception = UnreadableResult(self.id, f"the result of job {self.id} does not fit: {exc}")
+
+    def _note_end(self, view: Mapping[str, Any]) -> None:
+        """Note a job that is over and has no result to fetch."""
+        self._note_view(view)
+        self._is_known = True
+        self._exception = _ending(self.id, view)
+
+    def _note_refusal(self, exc: RefusedError) -> None:
+        if exc.status != 404:
+            raise exc
+        self._is_known = True
+        self._exception = ResultGone(self.id, f"there is no job {self.id}, or no longer")
+
+
+def _ending(job_id: str, view: Mapping[str, Any]) -> NoResultError:
+    cause = str(view.get("cause") or "error")
+    match view.get("state"):
+        case "succeeded":
+            return ResultGone(job_id) if view.get("keep_result") else NotKept(job_id)
+        case "canceled":
+            return JobCanceled(job_id)
+        case "skipped":
+            return JobSkipped(job_id, cause)
+        case _:
+            attempts = view.get("attempts")
+            last = attempts[-1] if isinstance(attempts, list) and attempts else {}
+            return JobFailed(
+                job_id, cause=cause, message=str(last.get("message") or ""), error=last.get("error")
+            )
+
+
+@overload
+def wait_all(
+    handles: Iterable[JobHandle[ResultT_co]],
+    timeout: float | None = None,
+    *,
+    return_exceptions: Literal[False] = False,
+) -> list[ResultT_co]: ...
+@overload
+def wait_all(
+    handles: Iterable[JobHandle[ResultT_co]],
+    timeout: float | None = None,
+    *,
+    return_exceptions: Literal[True],
+) -> list[ResultT_co | NoResultError | NotFinished]: ...
+def wait_all(
+    handles: Iterable[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
+) -> list[Any]:
+    """Wait for several jobs, and return their results in order.
+
+    * `handles`: handles of jobs.
+    * `timeout`: seconds to wait for all of them together. Default: wait for as long as it takes.
+    * `return_exceptions`: return what `JobHandle.get` raised in the place of a result. Otherwise raise the first such
+      exception, in order, once all jobs were waited for; the handles keep the other results.
+    """
+    end_s = None if timeout is None else time.monotonic() + timeout
+    results: list[Any] = []
+    for handle in handles:
+        try:
+            results.append(handle.get(_left_s(end_s)))
+        except (NoResultError, NotFinished) as exc:
+            results.append(exc)
+    return _raised(results, return_exceptions)
+
+
+@overload
+async def await_all(
+    handles: Iterable[JobHandle[ResultT_co]],
+    timeout: float | None = None,
+    *,
+    return_exceptions: Literal[False] = False,
+) -> list[ResultT_co]: ...
+@overload
+async def await_all(
+    handles: Iterable[JobHandle[ResultT_co]],
+    timeout: float | None = None,
+    *,
+    return_exceptions: Literal[True],
+) -> list[ResultT_co | NoResultError | NotFinished]: ...
+async def await_all(
+    handles: Iterable[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
+) -> list[Any]:
+    """Do as `wait_all`, without blocking the event loop.
+
+    * `handles`, `timeout`, `return_exceptions`: as for `wait_all`.
+    """
+    end_s = None if timeout is None else time.monotonic() + timeout
+    room = asyncio.Semaphore(_POLLS)
+
+    async def one(handle: JobHandle[Any]) -> Any:
+        async with room:
+            try:
+                return await handle.aget(_left_s(end_s))
+            except (NoResultError, NotFinished) as exc:
+                return exc
+
+    return _raised(await asyncio.gather(*map(one, handles)), return_exceptions)
+
+
+# Long polls under way at a time: each holds a connection, which other calls of the process need, too.
+_POLLS: Final = 20
+
+
+def _left_s(end_s: float | None) -> float | None:
+    return None if end_s is None else max(0.0, end_s - time.monotonic())
+
+
+def _raised(results: list[Any], return_exceptions: bool) -> list[Any]:
+    if not return_exceptions:
+        for result in results:
+            if isinstance(result, NoResultError | NotFinished):
+                raise result
+    return results

@@ -1,0 +1,91 @@
+"""The handler of a task: what a worker calls with the argument of a job and its context."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from worker_sdk.errors import InvalidArgument
+from worker_sdk.tasks.client import running_job
+from worker_sdk.worker.outcomes import UnfitArgumentError, UnsendableResultError
+from worker_sdk.worker.registry import Handler, Kind, origin_of
+
+if TYPE_CHECKING:
+    from worker_sdk.tasks.task import Task
+    from worker_sdk.worker.context import Context
+
+
+def handler_of(task: "Task[..., Any]") -> Handler:
+    """Raise TypeError for a task whose types cannot travel."""
+    is_coroutine = task.signature.is_coroutine
+    kind = Kind.ISOLATED if task.isolated else Kind.ASYNC if is_coroutine else Kind.SYNC
+    return Handler(
+        task.name,
+        kind,
+        _async_call(task) if is_coroutine else _sync_call(task),
+        takes_context=True,
+        is_coroutine=is_coroutine,
+        retry_on=task.retry_on,
+        confirm_start=task.confirm_start,
+        origin=origin_of(task.function) if task.isolated else None,
+    )
+
+
+def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
+    prepare, encode, function = _preparation(task), task.codec.encode_result, task.function
+
+    async def call(argument: Any, ctx: "Context") -> Any:
+        args, kwargs = prepare(argument, ctx)
+        # Each job is an asyncio task of its own, and so has a variable of its own.
+        running_job.set(ctx)
+        value = await function(*args, **kwargs)
+        return None if value is None else _encoded(encode, value)
+
+    return call
+
+
+def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
+    prepare, encode, function = _preparation(task), task.codec.encode_result, task.function
+
+    def call(argument: Any, ctx: "Context") -> Any:
+        args, kwargs = prepare(argument, ctx)
+        mark = running_job.set(ctx)
+        try:
+            value = function(*args, **kwargs)
+        finally:
+            running_job.reset(mark)
+        return None if value is None else _encoded(encode, value)
+
+    return call
+
+
+def _preparation(
+    task: "Task[..., Any]",
+) -> "Callable[[Any, Context], tuple[tuple[Any, ...], dict[str, Any]]]":
+    """Return a function that makes the arguments of the call from the argument of the job."""
+    decode, context = task.codec.decode_arguments, task.signature.context
+    # A context that can only be given by position is one of those.
+    positional = task.signature.leading
+
+    def prepare(argument: Any, ctx: "Context") -> tuple[tuple[Any, ...], dict[str, Any]]:
+        try:
+            arguments = decode(argument)
+        except InvalidArgument as exc:
+            raise UnfitArgumentError(str(exc), exc.problems) from None
+        if context is not None:
+            arguments[context] = ctx
+        if positional:
+            args = []
+            for name in positional:
+                if name not in arguments:  # the rest have defaults
+                    break
+                args.append(arguments.pop(name))
+            return tuple(args), arguments
+        return (), arguments
+
+    return prepare
+
+
+def _encoded(encode: Callable[[Any], Any], value: Any) -> Any:
+    try:
+        return encode(value)
+    except (TypeError, ValueError, RecursionError) as exc:
+        raise UnsendableResultError(f"the result cannot be sent: {exc}") from exc

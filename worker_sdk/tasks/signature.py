@@ -1,0 +1,147 @@
+"""The parameters of a task's function: which of them travel, and which the worker fills."""
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from worker_sdk.errors import InvalidArgument
+from worker_sdk.worker.context import Context
+
+Function = Callable[..., Any]
+
+# The default of a parameter that the worker fills. A type checker then lets callers omit it, wherever it stands.
+INJECTED: Any = None
+
+_NAMED_CONTEXT: Final = "ctx"
+
+
+class Signature:
+    """The parameters of a function, as a task. Annotations are resolved when they are first needed, because a module
+    of tasks may be imported before the modules of its types are complete.
+
+    * `annotations`: the types of the parameters that travel, by name.
+    """
+
+    def __init__(self, task: str, function: Function) -> None:
+        self._task = task
+        self._function = function
+        self._resolved: tuple[dict[str, Any], Any, str | None] | None = None
+        self._parameters = _parameters_of(task, function)
+        self.is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            inspect.unwrap(function)
+        )
+
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """The types of the parameters that travel. Raise TypeError if one cannot be resolved."""
+        return self._resolve()[0]
+
+    @property
+    def returns(self) -> Any:
+        """The type of the result; Any if the function does not say."""
+        return self._resolve()[1]
+
+    @property
+    def context(self) -> str | None:
+        """The name of the parameter that takes the `Context`, if there is one."""
+        return self._resolve()[2]
+
+    @property
+    def leading(self) -> list[str]:
+        """The parameters that the function takes by position alone, the context among them."""
+        return [name for name, one in self._parameters.items() if one.kind is _POSITIONAL_ONLY]
+
+    def has_default(self, name: str) -> bool:
+        """Return whether a call may omit the parameter."""
+        return self._parameters[name].default is not _EMPTY
+
+    def binder(self) -> "Binder":
+        """Return what finds the arguments of calls."""
+        return Binder(self._task, self._parameters, self.context)
+
+    def _resolve(self) -> tuple[dict[str, Any], Any, str | None]:
+        if self._resolved is None:
+            try:
+                hints = typing.get_type_hints(self._function, include_extras=True)
+            except NameError as exc:
+                raise TypeError(
+                    f"task {self._task}: an annotation cannot be resolved, because {exc}. "
+                    "Import the type when the program runs too, not only under TYPE_CHECKING."
+                ) from None
+            contexts = [name for name in self._parameters if _is_context(hints.get(name))]
+            if len(contexts) > 1:
+                raise TypeError(f"task {self._task}: {' and '.join(contexts)} both take the Context")
+            travelling = {name: hints.get(name, Any) for name in self._parameters if name not in contexts}
+            self._resolved = travelling, hints.get("return", Any), contexts[0] if contexts else None
+        return self._resolved
+
+
+class Binder:
+    """Find the arguments of calls by the names of parameters. `inspect.Signature.bind` takes ten times as long."""
+
+    def __init__(self, task: str, parameters: Mapping[str, inspect.Parameter], context: str | None) -> None:
+        self._task = task
+        self._context = context
+        travelling = {name: one for name, one in parameters.items() if name != context}
+        self._names = travelling.keys()
+        self._positional = [name for name, one in travelling.items() if one.kind is not _KEYWORD_ONLY]
+        self._required = {name for name, one in travelling.items() if one.default is _EMPTY}
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that were given, by name. Raise InvalidArgument for those that do not fit."""
+        arguments = dict(zip(self._positional, args, strict=False))
+        if len(args) > len(self._positional) or not kwargs.keys() <= self._names or arguments.keys() & kwargs:
+            raise InvalidArgument(self._task, self._problems(args, kwargs))
+        arguments.update(kwargs)
+        if not self._required <= arguments.keys():
+            raise InvalidArgument(self._task, self._problems(args, kwargs))
+        return arguments
+
+    def _problems(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
+        problems = []
+        if len(args) > len(self._positional):
+            problems.append(
+                ("arguments", f"{len(args)} were given by position, at most {len(self._positional)} fit")
+            )
+        by_position = self._positional[: len(args)]
+        for name in kwargs:
+            if name == self._context:
+                problems.append((name, "is the context, which the worker gives"))
+            elif name not in self._names:
+                problems.append((name, "is no parameter"))
+            elif name in by_position:
+                problems.append((name, "is given twice"))
+        missing = sorted(self._required - set(by_position) - kwargs.keys())
+        return problems + [(name, "is missing") for name in missing]
+
+
+_EMPTY: Final = inspect.Parameter.empty
+_KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
+_POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
+
+
+def _parameters_of(task: str, function: Function) -> dict[str, inspect.Parameter]:
+    """Raise TypeError for what cannot be a task."""
+    if not inspect.isfunction(function):
+        what = "method" if isinstance(function, staticmethod | classmethod) else type(function).__name__
+        raise TypeError(f"task {task}: a {what} cannot be a task; decorate a function")
+    place = function.__qualname__.rpartition(".")[0]
+    if place and not place.endswith("<locals>"):
+        raise TypeError(
+            f"task {task}: {function.__qualname__} is a method, and a job has no object to call it on. "
+            "Move it out of the class."
+        )
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"task {task}: a generator cannot be a task, because a job has one result")
+    parameters = dict(inspect.signature(function).parameters)
+    for parameter in parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(f"task {task}: name each parameter instead of {parameter}")
+        if parameter.name == _NAMED_CONTEXT and parameter.annotation is _EMPTY:
+            raise TypeError(f"task {task}: annotate the parameter, ctx: Context, to be given the context")
+    return parameters
+
+
+def _is_context(annotation: Any) -> bool:
+    return annotation is Context or Context in typing.get_args(annotation)

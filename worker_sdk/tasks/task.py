@@ -1,0 +1,273 @@
+"""A task: a function whose calls can be enqueued as jobs."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
+
+from worker_sdk.tasks.signature import Signature
+from worker_sdk.worker.policies import RetryOn
+
+if TYPE_CHECKING:
+    from worker_sdk.pusher.by_process import LazyPushers
+    from worker_sdk.tasks.codec import Codec
+    from worker_sdk.tasks.handle import JobHandle
+    from worker_sdk.tasks.options import TaskOptions
+    from worker_sdk.worker.context import Context, Pushers
+
+P = ParamSpec("P")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class Owner(Protocol):
+    """The part of `Tasks` that its tasks use."""
+
+    def own_pushers(self) -> "LazyPushers | None":
+        """Return the clients of the master that was given to these tasks, if one was."""
+        ...
+
+
+class TaskJob(dict[str, Any], Generic[ResultT_co]):
+    """A job as data: the map that `Pusher.enqueue_many` accepts, with an ID. `Task.to_job` makes it.
+
+    * `task`: the task.
+    * `arguments`: its arguments as they were given, by the names of the parameters.
+    * `options`: its options as they were given, those of the task among them.
+    """
+
+    __slots__ = ("arguments", "options", "task")
+
+    task: "Task[..., ResultT_co]"
+    arguments: Mapping[str, Any]
+    options: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        """The ID of the job."""
+        return str(self["id"])
+
+
+def _job_of(
+    task: "Task[..., ResultT_co]", arguments: Mapping[str, Any], argument: Any, options: Mapping[str, Any]
+) -> TaskJob[ResultT_co]:
+    """Return the job of one call. `argument` holds `arguments` in the form that travels."""
+    from worker_sdk.pusher.client import make_job
+
+    given = dict(options)
+    if (expires := given.pop("expires", None)) is not None:
+        if given.get("expires_at") is not None:
+            raise TypeError("give expires or expires_at, not both")
+        after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
+        given["expires_at"] = datetime.now(UTC) + after
+    # A type checker has seen the options where they were given.
+    job = TaskJob[ResultT_co](make_job(task.name, argument, **given))
+    job.task, job.arguments, job.options = task, arguments, options
+    return job
+
+
+class Calls(Generic[P, ResultT_co]):
+    """Ways to enqueue calls of a task, with the options that were chosen by `using`."""
+
+    __slots__ = ("_options", "_task")
+
+    def __init__(self, task: "Task[P, ResultT_co]", options: Mapping[str, Any]) -> None:
+        self._task = task
+        self._options = options
+
+    def using(self, **options: "Unpack[TaskOptions]") -> "Calls[P, ResultT_co]":
+        """Return the same task with options for the jobs that are enqueued through it. They take precedence over those
+        of the task.
+
+        * `options`: see `TaskOptions`.
+        """
+        from worker_sdk.pusher.client import JobOptions
+
+        if unknown := options.keys() - JobOptions.__annotations__.keys() - {"expires"}:
+            raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+        return Calls(self._task, {**self._options, **options})
+
+    def to_job(self, /, *args: P.args, **kwargs: P.kwargs) -> TaskJob[ResultT_co]:
+        """Return the job of a call as data, without enqueueing it. `many` and `Pusher.enqueue_many` take it.
+
+        Its arguments are those of the function. Raise TypeError if they do not fit.
+        """
+        return self._task.make(args, kwargs, self._options)
+
+    def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
+        """Enqueue a call of the function as a job, and return its handle once a master has stored it.
+
+        Its arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do not
+        fit its parameters, and the errors of `Pusher.enqueue`.
+        """
+        job = self._task.make(args, kwargs, self._options)
+        pushers = self._task.pushers()
+        pushers.sync_pusher().enqueue_job(job)
+        return self._task.handle_of(job, pushers)
+
+    async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
+        """Do as `enqueue`, without blocking the event loop."""
+        job = self._task.make(args, kwargs, self._options)
+        pushers = self._task.pushers()
+        await pushers.pusher().enqueue_job(job)
+        return self._task.handle_of(job, pushers)
+
+    def many(self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]]) -> "list[JobHandle[ResultT_co]]":
+        """Enqueue any number of calls, and return their handles in order.
+
+        * `calls`: an iterable of jobs from `to_job` of this task, or of maps of arguments by name.
+
+        The iterable is read as it is sent, as `Pusher.enqueue_many` does.
+        """
+        jobs: list[TaskJob[Any]] = []
+        pushers = self._task.pushers()
+        pushers.sync_pusher().enqueue_many(self._noted(calls, jobs))
+        return [self._task.handle_of(job, pushers) for job in jobs]
+
+    async def amany(
+        self,
+        calls: "Iterable[TaskJob[Any] | Mapping[str, Any]] | AsyncIterable[TaskJob[Any] | Mapping[str, Any]]",
+    ) -> "list[JobHandle[ResultT_co]]":
+        """Do as `many`, without blocking the event loop.
+
+        * `calls`: as for `many`; an async iterable, too.
+        """
+        jobs: list[TaskJob[Any]] = []
+        pushers = self._task.pushers()
+        if isinstance(calls, AsyncIterable):
+            await pushers.pusher().enqueue_many(self._anoted(calls, jobs))
+        else:
+            await pushers.pusher().enqueue_many(self._noted(calls, jobs))
+        return [self._task.handle_of(job, pushers) for job in jobs]
+
+    def _noted(
+        self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]], jobs: "list[TaskJob[Any]]"
+    ) -> Iterator[TaskJob[Any]]:
+        for call in calls:
+            jobs.append(self._job(call))
+            yield jobs[-1]
+
+    async def _anoted(
+        self, calls: "AsyncIterable[TaskJob[Any] | Mapping[str, Any]]", jobs: "list[TaskJob[Any]]"
+    ) -> "AsyncIterator[TaskJob[Any]]":
+        async for call in calls:
+            jobs.append(self._job(call))
+            yield jobs[-1]
+
+    def _job(self, call: "TaskJob[Any] | Mapping[str, Any]") -> TaskJob[Any]:
+        if isinstance(call, TaskJob):
+            if call.task is not self._task:
+                raise TypeError(f"a job of {call.task.name} among those of {self._task.name}")
+            return call
+        if not isinstance(call, Mapping):
+            raise TypeError(
+                f"{self._task.name}: a call is a job from to_job, or a map of arguments, not a {type(call).__name__}"
+            )
+        return self._task.make((), call, self._options)
+
+
+class Task(Calls[P, ResultT_co]):
+    """A function whose calls can be enqueued as jobs. `Tasks.task` makes it; calling it calls the function.
+
+    * `name`: name of its jobs.
+    * `function`: the function.
+    * `options`: options of its jobs, unless `using` gives others.
+    """
+
+    __name__: str
+
+    def __init__(
+        self,
+        tasks: Owner,
+        name: str,
+        function: Callable[..., Any],
+        options: Mapping[str, Any],
+        *,
+        retry_on: tuple[RetryOn, ...],
+        confirm_start: bool,
+        isolated: bool,
+    ) -> None:
+        super().__init__(self, options)
+        self.tasks = tasks
+        self.name = name
+        self.function = function
+        self.options = options
+        self.retry_on = retry_on
+        self.confirm_start = confirm_start
+        self.isolated = isolated
+        self.signature = Signature(name, function)
+        self._codec: Codec | None = None
+        for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(self, attribute, getattr(function, attribute))
+        self.__wrapped__ = function
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+    def __reduce__(self) -> str:
+        # By reference, as a function is pickled.
+        return str(self.function.__qualname__)
+
+    def handle(self, job_id: str) -> "JobHandle[ResultT_co]":
+        """Return a handle of a job of this task that was enqueued elsewhere.
+
+        * `job_id`: its ID.
+        """
+        from worker_sdk.tasks.handle import JobHandle
+
+        return JobHandle(self, job_id, self.pushers())
+
+    # --- for the rest of the package
+
+    @property
+    def codec(self) -> "Codec":
+        """Return the codec of arguments and results. Raise TypeError if a type cannot travel."""
+        if self._codec is None:
+            from worker_sdk.tasks.codec import Codec
+
+            self._codec = Codec(self.name, self.signature)
+        return self._codec
+
+    def decode_result(self, value: Any) -> Any:
+        """Return the result as the annotation says. Raise ValueError if it does not fit."""
+        return self.codec.decode_result(value)
+
+    def pushers(self) -> "Pushers":
+        """The clients by which a call of this moment goes."""
+        from worker_sdk.tasks.client import pushers_for
+
+        return pushers_for(self.tasks.own_pushers())
+
+    def make(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> TaskJob[ResultT_co]:
+        """Return the job of one call."""
+        arguments = self.codec.bind(args, kwargs)
+        return _job_of(self, arguments, self.codec.encode_arguments(arguments), options)
+
+    def handle_of(self, job: TaskJob[Any], pushers: "Pushers") -> "JobHandle[ResultT_co]":
+        """Return the handle of a job that was enqueued."""
+        from worker_sdk.tasks.handle import JobHandle
+
+        return JobHandle(
+            self, job.id, pushers, status="scheduled" if job.keys() & {"delay", "run_at"} else "ready"
+        )
+
+
+if TYPE_CHECKING:
+    # The types of decorated functions: they are called as they were written, and enqueued without their context.
+
+    class SyncTask(Task[P, ResultT_co]):
+        def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
+
+    class AsyncTask(Task[P, ResultT_co]):
+        def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, ResultT_co]: ...
+
+    class SyncContextTask(Task[P, ResultT_co]):
+        def __call__(self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
+
+    class AsyncContextTask(Task[P, ResultT_co]):
+        def __call__(
+            self, ctx: Context, /, *args: P.args, **kwargs: P.kwargs
+        ) -> Coroutine[Any, Any, ResultT_co]: ...
