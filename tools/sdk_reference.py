@@ -70,6 +70,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("errors.NoResultError", is_constructed=False),
         Entry("errors.JobFailed", is_constructed=False),
         Entry("errors.JobCanceled", is_constructed=False),
+        Entry("errors.JobDiscarded", is_constructed=False),
         Entry("errors.JobSkipped", is_constructed=False),
         Entry("errors.NotKept", is_constructed=False),
         Entry("errors.ResultGone", is_constructed=False),

@@ -194,6 +194,17 @@ class JobCanceled(NoResultError):  # noqa: N818
         super().__init__(job_id, f"job {job_id} was canceled")
 
 
+class JobDiscarded(NoResultError):  # noqa: N818
+    """The handler discarded the job: there was nothing left to do.
+
+    * `message`: the reason, for people.
+    """
+
+    def __init__(self, job_id: str, message: str = "") -> None:
+        super().__init__(job_id, f"job {job_id} was discarded" + (f": {message}" if message else ""))
+        self.message = message
+
+
 class JobSkipped(NoResultError):  # noqa: N818
     """The job did not run in time: it was skipped.
 

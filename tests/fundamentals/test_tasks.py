@@ -20,6 +20,7 @@ from worker_sdk import (
     INJECTED,
     Context,
     JobCanceled,
+    JobDiscarded,
     JobFailed,
     JobSkipped,
     NotFinished,
@@ -292,6 +293,19 @@ async def test_the_retry_policy_of_a_task_counts(url: str) -> None:
             await (await load.aenqueue()).aget(20)
     assert attempts == [1, 2]
     assert raised.value.should_retry is False
+
+
+@pytest.mark.req("S12")
+async def test_a_discarded_job_is_told_to_its_caller(url: str) -> None:
+    tasks = Tasks(master=url)
+
+    @tasks.task("photo.load", discard_on=LookupError, keep_result=True)
+    def load() -> None:
+        raise LookupError("no photo 7")
+
+    async with running(url, tasks):
+        with pytest.raises(JobDiscarded, match="was discarded: LookupError: no photo 7"):
+            await (await load.aenqueue()).aget(20)
 
 
 @pytest.mark.req("J14")

@@ -5,7 +5,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from worker_sdk.tasks.task import Task
-from worker_sdk.worker.policies import ExceptionType, RetryOn, as_retry_policies
+from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
 from worker_sdk.worker.registry import ATTRIBUTE, check_name
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class Tasks:
         max_retry: int | None = None,
         retry: Mapping[str, Any] | None = None,
         retry_on: RetryOn | ExceptionType | Iterable[RetryOn | ExceptionType] | None = None,
+        discard_on: ExceptionType | Iterable[ExceptionType | tuple[ExceptionType, ...]] | None = None,
         priority: int | None = None,
         keep_result: bool | None = None,
         tags: Sequence[str] | None = None,
@@ -60,7 +61,7 @@ class Tasks:
 
         * `name`: name of the jobs: letters, digits and `_ . : / -`, up to 200 characters. Workers find the task by it,
           so keep it when you rename the function.
-        * `retry_on`: as for `Worker.handler`.
+        * `retry_on`, `discard_on`: as for `Worker.handler`.
         * `expires`: time from the enqueue. A job that still waits after it is skipped.
         * `confirm_start`, `isolated`: as for `Worker.handler`.
         * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`: see `JobOptions`.
@@ -79,7 +80,7 @@ class Tasks:
             "rerun_lost": rerun_lost,
         }
         options = {option: value for option, value in given.items() if value is not None}
-        policies = as_retry_policies(retry_on)
+        policies, discarded = as_retry_policies(retry_on), as_discarded(discard_on)
 
         def add(function: Callable[..., Any]) -> Task[..., Any]:
             if name in self._tasks:
@@ -90,6 +91,7 @@ class Tasks:
                 function,
                 options,
                 retry_on=policies,
+                discard_on=discarded,
                 confirm_start=confirm_start,
                 isolated=isolated,
             )

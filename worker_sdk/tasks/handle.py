@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Protoc
 
 from worker_sdk.errors import (
     JobCanceled,
+    JobDiscarded,
     JobFailed,
     JobSkipped,
     NoResultError,
@@ -77,6 +78,7 @@ class JobHandle(Generic[ResultT_co]):
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
         * `JobCanceled`, `JobSkipped`: the job was canceled, or did not start before it expired.
+        * `JobDiscarded`: the handler found nothing left to do.
         * `NotKept`: the job succeeded, but was enqueued without `keep_result`.
         * `ResultGone`: the result was fetched before or is no longer kept, or the job is unknown.
         * `UnreadableResult`: the result does not fit the annotation.
@@ -196,19 +198,20 @@ class JobHandle(Generic[ResultT_co]):
 
 def _ending(job_id: str, view: Mapping[str, Any]) -> NoResultError:
     cause = str(view.get("cause") or "error")
+    attempts = view.get("attempts")
+    last = attempts[-1] if isinstance(attempts, list) and attempts else {}
+    message = str(last.get("message") or "")
     match view.get("state"):
         case "succeeded":
             return ResultGone(job_id) if view.get("keep_result") else NotKept(job_id)
         case "canceled":
             return JobCanceled(job_id)
+        case "discarded":
+            return JobDiscarded(job_id, message)
         case "skipped":
             return JobSkipped(job_id, cause)
         case _:
-            attempts = view.get("attempts")
-            last = attempts[-1] if isinstance(attempts, list) and attempts else {}
-            return JobFailed(
-                job_id, cause=cause, message=str(last.get("message") or ""), error=last.get("error")
-            )
+            return JobFailed(job_id, cause=cause, message=message, error=last.get("error"))
 
 
 @overload

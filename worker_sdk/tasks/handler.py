@@ -24,6 +24,7 @@ def handler_of(task: "Task[..., Any]") -> Handler:
         takes_context=True,
         is_coroutine=is_coroutine,
         retry_on=task.retry_on,
+        discard_on=task.discard_on,
         confirm_start=task.confirm_start,
         origin=origin_of(task.function) if task.isolated else None,
     )

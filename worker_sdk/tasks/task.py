@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from worker_sdk.tasks.signature import Signature
-from worker_sdk.worker.policies import RetryOn
+from worker_sdk.worker.policies import ExceptionType, RetryOn
 
 if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import LazyPushers
@@ -182,6 +182,7 @@ class Task(Calls[P, ResultT_co]):
         options: Mapping[str, Any],
         *,
         retry_on: tuple[RetryOn, ...],
+        discard_on: tuple[ExceptionType, ...],
         confirm_start: bool,
         isolated: bool,
     ) -> None:
@@ -191,6 +192,7 @@ class Task(Calls[P, ResultT_co]):
         self.function = function
         self.options = options
         self.retry_on = retry_on
+        self.discard_on = discard_on
         self.confirm_start = confirm_start
         self.isolated = isolated
         self.signature = Signature(name, function)
