@@ -372,6 +372,18 @@ async def test_many_calls_go_in_bulk_and_are_read_as_they_are_sent(url: str) -> 
         assert await asyncio.to_thread(both) == [8, 10]
 
 
+async def test_a_repeated_key_leads_to_the_first_job(url: str) -> None:
+    tasks = Tasks(master=url)
+
+    @tasks.task("feed.insert")
+    async def insert(number: int) -> None: ...
+
+    keyed = insert.using(key="feed:42:7")
+    first = await keyed.aenqueue(7)
+    assert (await keyed.aenqueue(7)).id == first.id
+    assert [handle.id for handle in await keyed.amany([{"number": 7}])] == [first.id]
+
+
 async def test_enqueue_blocks_a_thread_alone(url: str) -> None:
     tasks = Tasks(master=url)
 

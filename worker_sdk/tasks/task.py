@@ -1,6 +1,15 @@
 """A task: a function whose calls can be enqueued as jobs."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
@@ -100,15 +109,13 @@ class Calls(Generic[P, ResultT_co]):
         """
         job = self._task.make(args, kwargs, self._options)
         pushers = self._task.pushers()
-        pushers.sync_pusher().enqueue_job(job)
-        return self._task.handle_of(job, pushers)
+        return self._task.handle_of(job, pushers.sync_pusher().enqueue_job(job), pushers)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
         """Do as `enqueue`, without blocking the event loop."""
         job = self._task.make(args, kwargs, self._options)
         pushers = self._task.pushers()
-        await pushers.pusher().enqueue_job(job)
-        return self._task.handle_of(job, pushers)
+        return self._task.handle_of(job, await pushers.pusher().enqueue_job(job), pushers)
 
     def many(self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]]) -> "list[JobHandle[ResultT_co]]":
         """Enqueue any number of calls, and return their handles in order.
@@ -119,8 +126,8 @@ class Calls(Generic[P, ResultT_co]):
         """
         jobs: list[TaskJob[Any]] = []
         pushers = self._task.pushers()
-        pushers.sync_pusher().enqueue_many(self._noted(calls, jobs))
-        return [self._task.handle_of(job, pushers) for job in jobs]
+        ids = pushers.sync_pusher().enqueue_many(self._noted(calls, jobs))
+        return self._handles(jobs, ids, pushers)
 
     async def amany(
         self,
@@ -133,10 +140,15 @@ class Calls(Generic[P, ResultT_co]):
         jobs: list[TaskJob[Any]] = []
         pushers = self._task.pushers()
         if isinstance(calls, AsyncIterable):
-            await pushers.pusher().enqueue_many(self._anoted(calls, jobs))
+            ids = await pushers.pusher().enqueue_many(self._anoted(calls, jobs))
         else:
-            await pushers.pusher().enqueue_many(self._noted(calls, jobs))
-        return [self._task.handle_of(job, pushers) for job in jobs]
+            ids = await pushers.pusher().enqueue_many(self._noted(calls, jobs))
+        return self._handles(jobs, ids, pushers)
+
+    def _handles(
+        self, jobs: list[TaskJob[Any]], ids: Sequence[str], pushers: "Pushers"
+    ) -> "list[JobHandle[ResultT_co]]":
+        return [self._task.handle_of(job, job_id, pushers) for job, job_id in zip(jobs, ids, strict=True)]
 
     def _noted(
         self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]], jobs: "list[TaskJob[Any]]"
@@ -248,12 +260,12 @@ class Task(Calls[P, ResultT_co]):
         arguments = self.codec.bind(args, kwargs)
         return _job_of(self, arguments, self.codec.encode_arguments(arguments), options)
 
-    def handle_of(self, job: TaskJob[Any], pushers: "Pushers") -> "JobHandle[ResultT_co]":
-        """Return the handle of a job that was enqueued."""
+    def handle_of(self, job: TaskJob[Any], job_id: str, pushers: "Pushers") -> "JobHandle[ResultT_co]":
+        """Return the handle of a job that was enqueued. A job with a key may have got the ID of an earlier one."""
         from worker_sdk.tasks.handle import JobHandle
 
         return JobHandle(
-            self, job.id, pushers, status="scheduled" if job.keys() & {"delay", "run_at"} else "ready"
+            self, job_id, pushers, status="scheduled" if job.keys() & {"delay", "run_at"} else "ready"
         )
 
 
