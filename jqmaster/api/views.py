@@ -251,12 +251,16 @@ def constraint_detail(detail: Detail, access: ContentAccess) -> dict[str, Any]:
 
 def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> dict[str, Any]:
     gate = one.gate
+    text = access.key_text(key, one.text)
     return {
-        "value": access.key_text(key, one.text),
+        # Of a covered value it would let a reader try guesses.
+        "id": one.value_id if text == one.text else None,
+        "value": text,
         "waiting": gate.waiting,
         "running": gate.running,
         "starts_in_window": gate.starts,
         "limits": describe_limits(one.limits),
+        "own_limits": None if one.own is None else describe_limits(one.own),
         "held_until": _time(gate.held_until_ms or 0),
         "next_opening": _time(gate.opens_at_ms or 0),
         "is_open": gate.is_open,

@@ -9,6 +9,7 @@ from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
@@ -122,6 +123,7 @@ class RequestServices:
             self._parts.rules,
             self._usage,
             self._parts.store_time_ms,
+            KeyValues(self._usage, self._stores.lanes, self._shared.clock),
             audience=self._shared.policies.audience,
         )
 

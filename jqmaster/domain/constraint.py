@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import blake2b
@@ -24,6 +24,8 @@ from jqmaster.domain.matcher import (
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
+# The canonical bytes of a value that is a list or a map: overrides are kept in the memory of every master.
+MAX_COMPOSITE_BYTES: Final = 4096
 NO_KEY: Final = "0" * 16
 
 _NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
@@ -164,13 +166,33 @@ def check_key(key: Path) -> None:
 
 def _check_override(override: Override, loc: Loc) -> bytes:
     """Return the canonical bytes of its value."""
-    try:
-        check_scalar(override.value, (*loc, "value"))
-    except MatcherError as error:
-        raise ConstraintError(error.loc, error.msg) from None
+    check_key_value(override.value, (*loc, "value"))
     for kind in PER_VALUE:
         kind.check(getattr(override.limits, kind.name), loc)
     return canonical(override.value)
+
+
+def check_key_value(value: object, loc: Loc) -> None:
+    """Raise ConstraintError unless an override may name this value: a scalar, or a list or map of them."""
+    for part in _scalars(value):
+        try:
+            check_scalar(part, loc)
+        except MatcherError as error:
+            raise ConstraintError(error.loc, error.msg) from None
+    if isinstance(value, list | dict) and len(canonical(value)) > MAX_COMPOSITE_BYTES:
+        raise ConstraintError(loc, f"a list or map longer than {MAX_COMPOSITE_BYTES} bytes")
+
+
+def _scalars(value: object) -> Iterator[object]:
+    if isinstance(value, list):
+        for member in value:
+            yield from _scalars(member)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield key
+            yield from _scalars(member)
+    else:
+        yield value
 
 
 def new_cid() -> str:
@@ -225,6 +247,11 @@ def read_key(constraint: Constraint, fields: JobFields) -> object:
     return constraint._read_key(fields)
 
 
+def value_id(key: KeyValue) -> str:
+    """Return 16 hexadecimal digits that tell this value of a key from all others."""
+    return blake2b(key.canonical, digest_size=8).hexdigest()
+
+
 def gate_id(cid: str, key: KeyValue | None) -> str:
     """`cid`, then 16 hexadecimal digits: scripts read from it whose gate it is."""
-    return cid + (NO_KEY if key is None else blake2b(key.canonical, digest_size=8).hexdigest())
+    return cid + (NO_KEY if key is None else value_id(key))

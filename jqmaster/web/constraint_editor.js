@@ -15,6 +15,7 @@ import { FormCheck, FormField, useForm } from "./ui/forms.js";
 const PREVIEW_MS = 500;
 // As the API has it: a name is a part of an address.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
+const VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
 const BLANK = {
   name: "",
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
@@ -79,28 +80,34 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
     <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div><//>`;
 }
 
+/** @param {any} key A value of the key. @returns {Values} */
+const ownLimits = (key) => {
+  const figures = formOf(key.own_limits);
+  return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
+};
+
 /**
  * The limits of one value of the key.
- * @param {{shown: any, constraint: any, override: any, path: string, valueOf: (text: string) => any, onClose: () => void, onDone: () => unknown}} props
- *   `override`: what the value has of its own so far.
+ * @param {{shown: any, path: string, onClose: () => void, onDone: () => unknown}} props
  */
-export function ValueLimits({ shown, constraint, override, path, valueOf, onClose, onDone }) {
-  const own = (/** @type {any} */ document) => {
-    const { paused: _, ...figures } = formOf(document === constraint ? override : null);
-    return Object.fromEntries(
-      PER_VALUE.flatMap((kind) => kind.figures).map(({ name }) => [name, figures[name] ?? ""]),
-    );
+export function ValueLimits({ shown, path, onClose, onDone }) {
+  const form = useForm(shown, ownLimits);
+  const reread = async () => {
+    const { top_keys: keys } = await get(/** @type {"api/constraints/{name}"} */ (path));
+    return keys.find((/** @type {any} */ key) => key.id === shown.id) ?? { ...shown, own_limits: null };
   };
-  const form = useForm(constraint, own);
-  const save = async (/** @type {Values} */ values) => {
-    const limits = limitsIn({ ...values, paused: shown.limits.paused ? "yes" : "" }, PER_VALUE);
-    await post(`${path}/values`, { value: override ? override.value : valueOf(shown.value), ...limits });
+  const save = async (/** @type {Values} */ values, /** @type {any} */ base) => {
+    const present = await reread();
+    if (toJson(present.own_limits) !== toJson(base.own_limits) && form.differences.length === 0)
+      throw new Problem(412, { title: t("form.conflict") });
+    const limits = limitsIn({ ...values, paused: present.own_limits?.paused ? "yes" : "" }, PER_VALUE);
+    await post(`${path}/values`, { value_id: shown.id, ...limits });
     await onDone();
     return t("constraints.done.value", { value: visible(shown.value) });
   };
-  return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}>
+  return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf}>
     <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
-    <div class="form-grid">${PER_VALUE.flatMap((kind) => kind.figures).map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
+    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
 }
 
 /** @param {string} field @param {string} msg */

@@ -80,7 +80,16 @@ def override(value: object, **limits: Any) -> Override:
             ("overrides", 2, "value"),
             "the same value as overrides.1",
         ),
-        ({"key": HOST, "overrides": (override([]),)}, ("overrides", 0, "value"), "must be null, a boolean"),
+        (
+            {"key": HOST, "overrides": (override([{1, 2}]),)},
+            ("overrides", 0, "value"),
+            "must be null, a boolean",
+        ),
+        (
+            {"key": HOST, "overrides": (override(["x" * 1000] * 5),)},
+            ("overrides", 0, "value"),
+            "a list or map longer than 4096 bytes",
+        ),
         (
             {"key": HOST, "overrides": (override("a" * 1025),)},
             ("overrides", 0, "value"),

@@ -11,6 +11,7 @@ from jqmaster.domain.constraint import MAX_OVERRIDES, Mode
 from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
 from jqmaster.errors import FieldError, InvalidError
+from jqmaster.service.constraints.key_values import ValueId
 from jqmaster.service.constraints.reader import AskedValue
 
 _MATCHER: Final = {"$ref": "#/components/schemas/Matcher"}
@@ -78,7 +79,12 @@ KeyPath = Annotated[
     ),
 ]
 KeyScalar = Annotated[
-    Any, WithJsonSchema({"description": "A value of the key: null, a boolean, a number, text or binary."})
+    Any,
+    WithJsonSchema(
+        {
+            "description": "A value of the key: null, a boolean, a number, text, binary, or a list or map of them."
+        }
+    ),
 ]
 
 
@@ -135,10 +141,13 @@ class ConstraintRequest(Request):
 
 
 class ValueRequest(Request):
-    """The override for one value of the key. Give either `value` or `job_id`. With nothing else, the override is
-    removed."""
+    """The override for one value of the key. Give one of `value`, `value_id` and `job_id`. With nothing else, the
+    override is removed."""
 
     value: KeyScalar = None
+    value_id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None = Field(
+        None, description="The `id` of the value, as the constraint's answer shows it."
+    )
     job_id: JobId | None = Field(
         None,
         description="Use this job's value of the key. This works even for values that nobody may see.",
@@ -147,13 +156,20 @@ class ValueRequest(Request):
     rate: RateRequest | None = None
     paused: bool | None = None
 
-    def addressed(self) -> AskedValue | str:
-        """Return the value, or the ID of a job that has it. Raise InvalidError unless exactly one of them is given."""
-        if ("value" in self.model_fields_set) == (self.job_id is not None):
+    def addressed(self) -> AskedValue | ValueId | str:
+        """Return the value, its ID, or the ID of a job that has it. Raise InvalidError unless exactly one of them is
+        given."""
+        given: list[AskedValue | ValueId | str] = [
+            *([AskedValue(self.value)] if "value" in self.model_fields_set else []),
+            *([ValueId(self.value_id)] if self.value_id is not None else []),
+            *([self.job_id] if self.job_id is not None else []),
+        ]
+        if len(given) != 1:
             raise InvalidError(
-                "the request is not valid", errors=[FieldError(("value",), "give either value or job_id")]
+                "the request is not valid",
+                errors=[FieldError(("value",), "give one of value, value_id and job_id")],
             )
-        return AskedValue(self.value) if self.job_id is None else self.job_id
+        return given[0]
 
 
 class PreviewRequest(Request):
@@ -247,6 +263,11 @@ class LimitsView(Answer):
 class KeyUsageView(Answer):
     """One value of the key."""
 
+    id: str | None = Field(
+        None,
+        description="Identifies the value, whatever its type and length: send it as `value_id`. Null if you may not "
+        "see the value.",
+    )
     value: str = Field(
         description="The value for people: plain text, or JSON where text would be ambiguous; binary as 0x…. At "
         "most 128 characters."
@@ -255,6 +276,9 @@ class KeyUsageView(Answer):
     running: int | None
     starts_in_window: int | None
     limits: LimitsView
+    own_limits: LimitsView | None = Field(
+        None, description="The limits of the value's override. Null if it has none."
+    )
     held_until: Timestamp | None = Field(description="End of the hold that a worker asked for.")
     next_opening: Timestamp | None
     is_open: bool = Field(description="True: this constraint would let a job start now.")

@@ -138,6 +138,12 @@ CODES: Final = (
     ProblemCode("poll_replaced", (429,), "The same worker made a later call for jobs.", "Make one call at a time."),
     # Constraints, settings, masters
     ProblemCode("unknown_constraint", (404,), "No constraint has this name.", "Check the name."),
+    ProblemCode(
+        "unknown_key_value",
+        (404,),
+        "No override and no unfinished job has the key value with this `value_id`.",
+        "Give `value` or `job_id` instead.",
+    ),
     ProblemCode("constraint_exists", (412,), "`If-None-Match: *` was sent and the constraint exists.", _READ),
     ProblemCode("precondition_failed", (412,), "The constraint does not match `If-Match`.", _READ),
     ProblemCode("too_many_constraints", (409,), "No more constraints can be created.",

@@ -9,6 +9,7 @@ from jqmaster.domain.constraint import (
     Constraint,
     Limits,
     Override,
+    check_key_value,
     keeps_counts,
     needs_rematch,
     new_cid,
@@ -18,7 +19,7 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Job
 from jqmaster.domain.key_value import canonical
 from jqmaster.domain.limit_kinds import ConstraintError
-from jqmaster.domain.matcher import MISSING, check_scalar
+from jqmaster.domain.matcher import MISSING
 from jqmaster.errors import NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import RuleCache
@@ -29,6 +30,7 @@ from jqmaster.service.constraints.documents import (
     refusal,
     refusing,
 )
+from jqmaster.service.constraints.key_values import KeyValues, ValueId
 from jqmaster.service.constraints.reader import AskedValue, no_key, unknown_constraint
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import Change, RuleStore
@@ -74,6 +76,7 @@ class ConstraintEditor:
         rules: RuleCache,
         usage: UsageStore,
         store_time_ms: Callable[[], Awaitable[int]],
+        values: KeyValues,
         *,
         audience: LiveValue[ContentAccess],
     ) -> None:
@@ -81,6 +84,7 @@ class ConstraintEditor:
         self._rules = rules
         self._usage = usage
         self._store_time_ms = store_time_ms
+        self._values = values
         self._audience = audience
 
     async def put(
@@ -112,7 +116,7 @@ class ConstraintEditor:
     async def put_value(
         self,
         name: str,
-        addressed: AskedValue | str,
+        addressed: AskedValue | ValueId | str,
         limits: Limits,
         who: str,
         access: ContentAccess,
@@ -120,10 +124,12 @@ class ConstraintEditor:
         demands: Precondition = ANYHOW,
     ) -> StoredConstraint:
         """Set the override for one value of its key, or remove it if it neither limits nor pauses. `addressed`: the
-        value, or the ID of a job that has it, for a caller who may not see it.
+        value or its ID; or the ID of a job that has it, for a caller who may not see it.
 
         Raises NotFoundError, InvalidError, ForbiddenError for a value that the caller may not see, and as `put`.
         """
+        if isinstance(addressed, ValueId):
+            addressed = AskedValue(await self._value(name, addressed, access))
         job = await self._job(addressed) if isinstance(addressed, str) else None
 
         def value_of(constraint: Constraint) -> object:
@@ -141,7 +147,7 @@ class ConstraintEditor:
             if old.constraint.key is None:
                 raise no_key(("value",))
             value = value_of(old.constraint)
-            return _with_override(old.constraint, _canonical_scalar(value), value, limits)
+            return _with_override(old.constraint, _canonical_value(value), value, limits)
 
         def part(constraint: Constraint | None) -> dict[str, Any] | None:
             if constraint is None:
@@ -155,6 +161,15 @@ class ConstraintEditor:
             name, make, who=who, demands=demands, action="constraint.value", describe_part=part
         )
         return stored
+
+    async def _value(self, name: str, wanted: ValueId, access: ContentAccess) -> object:
+        stored = (await self._rules.reload()).named(name)
+        if stored is None:
+            raise unknown_constraint(name)
+        if stored.constraint.key is None:
+            raise no_key(("value_id",))
+        access.check_path(stored.constraint.key, ("value_id",))
+        return await self._values.find(stored.constraint, wanted)
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
         """Its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
@@ -279,9 +294,9 @@ def _with_override(constraint: Constraint, wanted: bytes, value: object, limits:
         raise refusal(loc, error.msg) from None
 
 
-def _canonical_scalar(value: object) -> bytes:
+def _canonical_value(value: object) -> bytes:
     with refusing():
-        check_scalar(value, ("value",))
+        check_key_value(value, ("value",))
     return canonical(value)
 
 

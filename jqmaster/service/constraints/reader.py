@@ -27,11 +27,16 @@ MAX_LISTED_GATES: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
-    """One value of a key: what holds for it, and its use."""
+    """One value of a key: what holds for it, and its use. `own`: the limits of its override, if it has one."""
 
     gate: GateUsage
     text: str
     limits: Limits
+    own: Limits | None = None
+
+    @property
+    def value_id(self) -> str:
+        return self.gate.gate_id[CID_LENGTH:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +145,8 @@ class ConstraintReader:
             if value is not None:
                 key = key_value(value.value)
                 (gate,) = await self._usage.gates([gate_id(constraint.cid, key)])
-                asked = KeyUsage(gate, key.text, constraint.limits_of(key))
+                own = _own_limits(constraint).get(gate.gate_id)
+                asked = KeyUsage(gate, key.text, constraint.limits_of(key), own)
         gates.sort(key=lambda gate: (-gate.waiting, -(gate.running or 0), gate.gate_id))
         usage = _usage(constraint, gates, delayed, in_force, keys, is_exact=len(gates) >= total)
         return Detail(
@@ -194,8 +200,12 @@ class ConstraintReader:
             gate_id(constraint.cid, key): constraint.limits_of(key)
             for key in (key_value(override.value) for override in constraint.overrides)
         }
-        own = constraint.limits_of(None)
-        return [KeyUsage(gate, gate.text, special.get(gate.gate_id, own)) for gate in gates[:MAX_TOP_KEYS]]
+        own = _own_limits(constraint)
+        of_all = constraint.limits_of(None)
+        return [
+            KeyUsage(gate, gate.text, special.get(gate.gate_id, of_all), own.get(gate.gate_id))
+            for gate in gates[:MAX_TOP_KEYS]
+        ]
 
     async def _unsettled(self, rules: Rules) -> frozenset[str] | None:
         """Return the constraints whose change is not followed up yet. None stands for all of them: jobs are still
@@ -204,6 +214,14 @@ class ConstraintReader:
         if rules.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None
         return frozenset(cid for cid, _ in await self._gates.reopened())
+
+
+def _own_limits(constraint: Constraint) -> dict[str, Limits]:
+    """Return the limits of the overrides, by gate."""
+    return {
+        gate_id(constraint.cid, key_value(override.value)): override.limits
+        for override in constraint.overrides
+    }
 
 
 def _usage(

@@ -24,4 +24,8 @@ export default {
   "enqueue.forbidden":
     "You may not enqueue jobs. Ask an administrator for the role operator, or a token with the scope push.",
   "enqueue.no_worker": "No live worker takes the name {name}. The job will wait until one does.",
+  "constraints.ask_value.hint": "Text or JSON. 42 finds the number and the text.",
+  "constraints.done.paused": "{value} was paused.",
+  "constraints.done.resumed": "{value} was resumed.",
+  "constraints.done.as_all": "{value} has the limits of all values again.",
 };

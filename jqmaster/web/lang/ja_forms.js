@@ -25,4 +25,8 @@ export default {
     "ジョブを投入する権限がありません。管理者にオペレーターのロール、または push スコープのトークンを依頼してください。",
   "enqueue.no_worker":
     "{name} を実行できる稼働中のワーカーがありません。ジョブはワーカーが現れるまで待機します。",
+  "constraints.ask_value.hint": "テキストまたは JSON。42 は数値とテキストの両方を探します。",
+  "constraints.done.paused": "{value} を一時停止しました。",
+  "constraints.done.resumed": "{value} を再開しました。",
+  "constraints.done.as_all": "{value} の制限を全体と同じに戻しました。",
 };

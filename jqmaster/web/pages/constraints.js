@@ -1,17 +1,17 @@
 /** Limits on sets of jobs: what each admits now, who holds its slots, what waits; made, changed, paused and tried out here. */
 import { html, useState } from "../lib.js";
-import { Problem, call, del, get, may, parseExact, post, toJson } from "../api.js";
-import { ConstraintEditor, ValueLimits } from "../constraint_editor.js";
+import { Problem, call, del, get, may, toJson } from "../api.js";
+import { ConstraintEditor } from "../constraint_editor.js";
+import { KeyValues } from "../constraint_values.js";
 import { curl } from "../curl.js";
 import { number, t } from "../i18n.js";
 import { LIMIT_KINDS } from "../limit_kinds.js";
-import { PER_VALUE, limitTexts, limitsOf } from "../limits.js";
+import { limitTexts, limitsOf } from "../limits.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { Dialog, attempt } from "../ui/dialogs.js";
-import { FilterInput } from "../ui/filters.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { Difference } from "./audit.js";
@@ -116,10 +116,8 @@ const nameOf = (one) => one.name;
 /** @param {{name: string, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 function One({ name, go, session }) {
   const path = `api/constraints/${encodeURIComponent(name)}`;
-  const [asked, setAsked] = useState("");
   const [dialog, setDialog] = useState("");
-  const [limiting, setLimiting] = useState(/** @type {any} */ (null));
-  const found = useResource((signal) => get(path, { value: asked }, signal), [name, asked], {
+  const found = useResource((signal) => get(path, {}, signal), [name], {
     events: ["constraints", "jobs"],
     leastMs: 2000,
     everyMs: 5000,
@@ -141,13 +139,6 @@ function One({ name, go, session }) {
         }),
       t("constraints.saved"),
     ).then(found.reload);
-  const limitValue = (/** @type {any} */ value, /** @type {Record<string, unknown>} */ limits) =>
-    attempt(() => post(`${path}/values`, { value: value, ...limits }), t("constraints.saved")).then(
-      found.reload,
-    );
-  const override = (/** @type {any} */ key) =>
-    one.overrides.find((/** @type {any} */ other) => String(other.value) === key.value);
-  const keys = one.value ? [one.value] : one.top_keys;
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
     <div class="page-head job-head"><h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
@@ -168,33 +159,9 @@ function One({ name, go, session }) {
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
       <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4000} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}</section></div>
-      <div class="stack">${
-        one.key &&
-        html`<section class="card"><h2>${t("constraints.top_keys")} ${usage.keys !== null && html`<span class="muted num">${number(usage.keys)}</span>`}</h2>
-        ${one.values_hidden ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>` : html`<${FilterInput} label=${t("constraints.ask_value")} value=${asked} onChange=${setAsked} />`}
-        ${
-          keys.length === 0
-            ? html`<p class="muted">${t("constraints.no_keys")}</p>`
-            : html`<ul class="plain keys-list">${keys.map(
-                (
-                  /** @type {any} */ key,
-                  /** @type {number} */ at,
-                ) => html`<li key=${one.values_hidden ? at : key.value}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
-            <span class="muted">${limitsText({ ...key.limits, max_backlog: null })}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
-          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
-            ${
-              mayOperate &&
-              !one.values_hidden &&
-              html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
-              <${Button} class="small" onClick=${() => limitValue(valueOf(key.value), { ...limitsOf(override(key), PER_VALUE), paused: !key.limits.paused })}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
-              ${override(key) && html`<${Button} class="small" onClick=${() => limitValue(override(key).value, {})}>${t("constraints.as_all")}<//>`}`
-            }</div></li>`,
-              )}</ul>`
-        }</section>`
-      }
+      <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
-    ${limiting && html`<${ValueLimits} shown=${limiting} constraint=${one} override=${override(limiting)} path=${path} valueOf=${valueOf} onClose=${() => setLimiting(null)} onDone=${found.reload} />`}
     ${dialog === "edit" && html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
     ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go("constraints")} />`}`;
 }
@@ -225,15 +192,6 @@ function Changes({ name, etag }) {
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
     <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
-}
-
-/** @param {string} text A value as it is shown: text as it is unless it could be read as another value, else JSON. */
-function valueOf(text) {
-  try {
-    return parseExact(text);
-  } catch {
-    return text;
-  }
 }
 
 /** @param {any} one What the API takes of what it gave. */

@@ -253,7 +253,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"key": "argument.k", "overrides": [{"paused": True}]}, "overrides.0.value"),
     ({"rate": "10/60"}, "rate"),
     ({"key": "argument.k", "overrides": [{"value": 1, "rate": "10/60"}]}, "overrides.0.rate"),
-    ({"key": "argument.k", "overrides": [{"value": [1], "paused": True}]}, "overrides.0.value"),
+    ({"key": "argument.k", "overrides": [{"value": ["x" * 2000], "paused": True}]}, "overrides.0.value"),
     ({"key": "argument.k", "overrides": [{"value": 1}, {"value": 1.0}]}, "overrides.1.value"),
     ({"key": "argument.k", "overrides": [{"value": "x" * 2000, "paused": True}]}, "overrides.0.value"),
     ({"key": "argument.k", "overrides": [{"value": 1, "concurrency": 0}]}, "overrides.0.concurrency"),
@@ -342,7 +342,7 @@ async def test_values_are_what_they_are(api: Api) -> None:
         assert status == 200
     overrides = (await shown(api, "c1"))["overrides"]
     assert [o["value"] for o in overrides] == [1.0, "1", True, None, b"1", 1.5, -(2**63), "x" * 1024]
-    wrong: list[Any] = ["x" * 1025, b"x" * 1025, [1], {"a": 1}, float("nan"), float("inf")]
+    wrong: list[Any] = ["x" * 1025, b"x" * 1025, ["x" * 1025], ["x" * 1000] * 5, float("nan"), float("inf")]
     for value in wrong:
         status, problem = await api.call(
             "POST", "/api/constraints/c1/values", {"value": value, "paused": True}

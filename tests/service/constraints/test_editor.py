@@ -11,6 +11,7 @@ from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of
 from jqmaster.service.constraints.editor import ANYHOW, MAX_REPEATS, ConstraintEditor, Precondition
+from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.constraints.reader import AskedValue, ConstraintReader
 from jqmaster.store.constraints.constraints import Change, Rules
 from jqmaster.store.constraints.usage import UsageStore
@@ -45,7 +46,8 @@ def editor(world: StoreWorld) -> ConstraintEditor:
         return world.now_ms
 
     usage = UsageStore(world.shard, world.records)
-    return ConstraintEditor(world.rule_store, world.rules, usage, now_ms, audience=LiveValue(ALL))
+    values = KeyValues(usage, world.lanes, SystemClock())
+    return ConstraintEditor(world.rule_store, world.rules, usage, now_ms, values, audience=LiveValue(ALL))
 
 
 async def changes(world: StoreWorld) -> tuple[int, int]:

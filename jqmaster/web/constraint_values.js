@@ -1,0 +1,89 @@
+/** The values of a constraint's key: what each lets through, and limits and pauses of their own. */
+import { get, post } from "./api.js";
+import { ValueLimits } from "./constraint_editor.js";
+import { number, t } from "./i18n.js";
+import { html, useState } from "./lib.js";
+import { PER_VALUE, limitTexts, limitsOf } from "./limits.js";
+import { useResource } from "./live.js";
+import { visible } from "./text.js";
+import { Button, ErrorBox } from "./ui/controls.js";
+import { attempt } from "./ui/dialogs.js";
+import { FilterInput } from "./ui/filters.js";
+import { Badge, Text } from "./ui/formats.js";
+
+/**
+ * @param {{one: any, path: string, mayOperate: boolean, onDone: () => Promise<void>}} props `one`: the constraint, which has a key.
+ */
+export function KeyValues({ one, path, mayOperate, onDone }) {
+  const [asked, setAsked] = useState("");
+  const [limiting, setLimiting] = useState(/** @type {any} */ (null));
+  const found = useResource((signal) => askFor(path, asked, signal), [path, asked], {
+    events: ["constraints", "jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
+  const keys = asked ? (found.data ?? []) : one.top_keys;
+  const done = async () => {
+    await Promise.all([onDone(), found.reload()]);
+  };
+  const setLimits = (
+    /** @type {any} */ key,
+    /** @type {Record<string, unknown>} */ limits,
+    /** @type {string} */ text,
+  ) =>
+    attempt(
+      () => post(`${path}/values`, { value_id: key.id, ...limits }),
+      t(text, { value: visible(key.value) }),
+    ).then(done);
+  const toggle = (/** @type {any} */ key) =>
+    setLimits(
+      key,
+      { ...limitsOf(key.own_limits, PER_VALUE), paused: !key.limits.paused },
+      key.limits.paused ? "constraints.done.resumed" : "constraints.done.paused",
+    );
+  return html`<section class="card"><h2>${t("constraints.top_keys")} ${one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`}</h2>
+    ${
+      one.values_hidden
+        ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>`
+        : html`<${FilterInput} label=${t("constraints.ask_value")} hint=${t("constraints.ask_value.hint")} maxlength="1024" value=${asked} onChange=${setAsked} />`
+    }
+    <${ErrorBox} problem=${asked ? found.problem : null} />
+    ${
+      keys.length === 0
+        ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>`
+        : html`<ul class="plain keys-list">${keys.map(
+            (
+              /** @type {any} */ key,
+              /** @type {number} */ at,
+            ) => html`<li key=${key.id ?? at}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
+            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
+          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
+            ${
+              mayOperate &&
+              key.id &&
+              html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
+              <${Button} class="small" disabled=${one.paused && !key.own_limits?.paused} onClick=${() => toggle(key)}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
+              ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`
+            }</div></li>`,
+          )}</ul>`
+    }
+    ${limiting && html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
+}
+
+/**
+ * What `text` may stand for: `42` is a number, and the text of two digits too.
+ * @param {string} path
+ * @param {string} text
+ * @param {AbortSignal} signal
+ * @returns {Promise<any[]>}
+ */
+async function askFor(path, text, signal) {
+  if (!text) return [];
+  const details = await Promise.all(
+    [text, JSON.stringify(text)].map((value) => get(path, { value }, signal)),
+  );
+  const values = details.flatMap((detail) => (detail.value ? [detail.value] : []));
+  const different = values.filter((value, at) => values.findIndex((one) => one.id === value.id) === at);
+  const known = different.filter((value) => value.waiting || value.running || value.own_limits);
+  return known.length > 0 ? known : different;
+}
