@@ -8,6 +8,7 @@ from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
@@ -66,6 +67,7 @@ class Services:
     polls: PollDesk
     waiting: WaitingPlaces
     constraints: ConstraintReader
+    pauses: Pauses
     constraint_editor: ConstraintEditor
     audit: AuditStore
     audit_writer: AuditWriter

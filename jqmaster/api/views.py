@@ -208,6 +208,7 @@ def constraint_view(stored: StoredConstraint, access: ContentAccess) -> dict[str
     return {
         **access.constraint(describe(stored.constraint)),
         "values_hidden": access.cover_of(stored.constraint.key) is not None,
+        "created_by": stored.created_by,
         "etag": stored.etag,
         "created_at": iso_ms(stored.created_at_ms),
         "changed_at": iso_ms(stored.changed_at_ms),

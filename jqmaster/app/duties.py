@@ -8,6 +8,7 @@ from jqmaster.lifecycle import Component
 from jqmaster.runtime.duties.audit_exporter import AuditExporter
 from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
 from jqmaster.runtime.duties.bulk_actions import BulkActions
+from jqmaster.runtime.duties.constraint_expiry import ConstraintExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
@@ -85,6 +86,13 @@ class LeaderDuties:
         return [
             self.dispatcher,
             self.keeper,
+            ConstraintExpiry(
+                self._parts.constraint_editor,
+                self._shared.clock,
+                who=f"master {self._shared.master_id}",
+                store_time_ms=self._parts.store_time_ms,
+                on_stale=self._leader.step_down,
+            ),
             self.promoter,
             self._make_quarantine(),
             self._reaper,

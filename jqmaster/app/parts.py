@@ -9,6 +9,8 @@ from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.editor import ConstraintEditor
+from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -20,6 +22,7 @@ from jqmaster.service.workers.polls import PollDesk
 from jqmaster.service.workers.registrations import Registrations
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.workers import WorkerService
+from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.link.shard import Shard
 
 
@@ -39,6 +42,16 @@ class ShardParts:
             store.client, clock, settings, store.report, quorum_of=(store.client, store.reserve)
         )
         self.rules = RuleCache(stores.rules)
+        usage = UsageStore(link, stores.records)
+        self.key_values = KeyValues(usage, stores.lanes, clock)
+        self.constraint_editor = ConstraintEditor(
+            stores.rules,
+            self.rules,
+            usage,
+            self.store_time_ms,
+            self.key_values,
+            audience=policies.audience,
+        )
         self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
         self.polls = PollDesk(stores.polls, stores.leases)
         self.waiters = FinishWaiters()

@@ -8,8 +8,7 @@ from jqmaster.app.readiness import Readiness
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
-from jqmaster.service.constraints.editor import ConstraintEditor
-from jqmaster.service.constraints.key_values import KeyValues
+from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
@@ -96,7 +95,8 @@ class RequestServices:
             polls=parts.polls,
             waiting=self.waiting,
             constraints=constraints,
-            constraint_editor=self._make_editor(),
+            pauses=Pauses(parts.rules, parts.constraint_editor, parts.key_values, parts.store_time_ms),
+            constraint_editor=parts.constraint_editor,
             audit=audit,
             audit_writer=AuditWriter(audit),
             identity=self._identity,
@@ -116,16 +116,6 @@ class RequestServices:
     def _make_reader(self) -> ConstraintReader:
         stores, parts = self._stores, self._parts
         return ConstraintReader(parts.rules, self._usage, stores.lanes, stores.gates, self._shared.clock)
-
-    def _make_editor(self) -> ConstraintEditor:
-        return ConstraintEditor(
-            self._stores.rules,
-            self._parts.rules,
-            self._usage,
-            self._parts.store_time_ms,
-            KeyValues(self._usage, self._stores.lanes, self._shared.clock),
-            audience=self._shared.policies.audience,
-        )
 
     def _make_feed(self) -> LiveFeed:
         policies = self._shared.policies

@@ -24,6 +24,9 @@ from jqmaster.domain.matcher import (
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
+MAX_REASON: Final = 500
+# The names of pauses begin so.
+PAUSE_PREFIX: Final = "pause-"
 # The canonical bytes of a value that is a list or a map: overrides are kept in the memory of every master.
 MAX_COMPOSITE_BYTES: Final = 4096
 NO_KEY: Final = "0" * 16
@@ -86,6 +89,10 @@ class Constraint:
     max_backlog: int | None = None
     fair: bool = False
     overrides: tuple[Override, ...] = ()
+    # Why it exists, for people.
+    reason: str = ""
+    # The leader deletes it then. None: it stays.
+    expires_at_ms: int | None = None
     _by_value: Mapping[bytes, Limits] = field(init=False, repr=False, compare=False)
     _read_key: Reader = field(init=False, repr=False, compare=False)
 
@@ -140,6 +147,8 @@ def _check_own(constraint: Constraint) -> None:
         raise ConstraintError(("name",), "must be 1 to 100 of A-Z a-z 0-9 _ . : -")
     if not _CID.fullmatch(constraint.cid):
         raise ConstraintError(("cid",), "must be 8 hexadecimal digits")
+    if len(constraint.reason) > MAX_REASON:
+        raise ConstraintError(("reason",), f"longer than {MAX_REASON} characters")
     given = [kind for kind in KINDS if getattr(constraint, kind.name) is not kind.none]
     for kind in given:
         kind.check(getattr(constraint, kind.name), ())

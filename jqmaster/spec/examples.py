@@ -454,6 +454,11 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
     },
     "ValueRequest": {"value": "acme", "paused": True},
+    "PauseRequest": {
+        "job_name": "mail.send",
+        "reason": "The mail provider is down.",
+        "duration_s": 3600.0,
+    },
     "PreviewRequest": {"matcher": _CONSTRAINT["matcher"], "key": "argument.tenant", "limit": 1},
     "PreviewAnswer": {
         "count": 17,

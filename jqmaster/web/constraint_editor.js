@@ -23,6 +23,7 @@ const BLANK = {
   ...formOf(null),
   mode: "enforce",
   enabled: "yes",
+  reason: "",
 };
 
 /** @param {any} constraint null: a new one. @returns {Values} */
@@ -35,12 +36,17 @@ const valuesOf = (constraint) =>
         ...formOf(constraint),
         mode: constraint.mode,
         enabled: constraint.enabled ? "yes" : "",
+        reason: constraint.reason,
       }
     : BLANK;
 
 /** @param {string} name Of a part of the form. */
 const labelOf = (name) =>
-  name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
+  name === "reason"
+    ? t("pause.reason")
+    : name === "matcher" || name === "key"
+      ? t(`constraints.${name}`)
+      : t(`constraints.form.${name}`);
 
 /** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
 export function ConstraintEditor({ constraint, onClose, onDone }) {
@@ -57,6 +63,8 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
       mode: given["mode"],
       enabled: given["enabled"] === "yes",
       overrides: base?.overrides ?? [],
+      reason: given["reason"] ?? "",
+      expires_at: base?.expires_at ?? null,
       ...(given["key"]?.trim() && { key: given["key"].trim() }),
       ...limitsIn(given, LIMIT_KINDS),
     };
@@ -77,6 +85,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
     <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div><//>`;
 }
 

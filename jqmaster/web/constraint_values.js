@@ -5,6 +5,7 @@ import { number, t } from "./i18n.js";
 import { html, useState } from "./lib.js";
 import { PER_VALUE, limitTexts, limitsOf } from "./limits.js";
 import { useResource } from "./live.js";
+import { PauseButton } from "./pause_dialog.js";
 import { visible } from "./text.js";
 import { Button, ErrorBox } from "./ui/controls.js";
 import { attempt } from "./ui/dialogs.js";
@@ -35,12 +36,8 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
       () => post(`${path}/values`, { value_id: key.id, ...limits }),
       t(text, { value: visible(key.value) }),
     ).then(done);
-  const toggle = (/** @type {any} */ key) =>
-    setLimits(
-      key,
-      { ...limitsOf(key.own_limits, PER_VALUE), paused: !key.limits.paused },
-      key.limits.paused ? "constraints.done.resumed" : "constraints.done.paused",
-    );
+  const resume = (/** @type {any} */ key) =>
+    setLimits(key, { ...limitsOf(key.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
   return html`<section class="card"><h2>${t("constraints.top_keys")} ${one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`}</h2>
     ${
       one.values_hidden
@@ -62,7 +59,11 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
               mayOperate &&
               key.id &&
               html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
-              <${Button} class="small" disabled=${one.paused && !key.own_limits?.paused} onClick=${() => toggle(key)}>${t(key.limits.paused ? "constraints.unpause" : "constraints.pause")}<//>
+              ${
+                key.own_limits?.paused
+                  ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>`
+                  : html`<${PauseButton} target=${{ constraint: one.name, value_id: key.id }} what=${`${visible(one.key)} = ${visible(key.value)}`} onDone=${done} />`
+              }
               ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`
             }</div></li>`,
           )}</ul>`

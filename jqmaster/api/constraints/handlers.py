@@ -5,7 +5,7 @@ import re
 from typing import Any, Final, TypeVar
 
 from jqmaster.api import views
-from jqmaster.api.constraints.schemas import ConstraintRequest, PreviewRequest, ValueRequest
+from jqmaster.api.constraints.schemas import ConstraintRequest, PauseRequest, PreviewRequest, ValueRequest
 from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.json_bridge import json_to_msgpack
 from jqmaster.api.http.endpoint import Call, Reply, check
@@ -16,6 +16,8 @@ from jqmaster.domain.ids import new_id
 from jqmaster.errors import FieldError, ForbiddenError, InvalidError, TooLargeError, UnparsableError
 from jqmaster.service.constraints.documents import describe_limits, limits_of
 from jqmaster.service.constraints.editor import Precondition
+from jqmaster.service.constraints.key_values import ValueId
+from jqmaster.service.constraints.pauses import PauseTarget
 from jqmaster.service.constraints.reader import AskedValue
 
 # Every master keeps all constraints in memory, and every change reads them anew.
@@ -70,6 +72,20 @@ async def put_value(call: Call) -> Reply:
         call.path["name"], request.addressed(), limits, call.who, call.content, demands=demands
     )
     return Reply(200, views.constraint_view(stored, call.content), _etag(stored.etag))
+
+
+async def pause(call: Call) -> Reply:
+    request = await _read(call, PauseRequest)
+    target = PauseTarget(
+        request.job_name,
+        request.tag,
+        request.constraint,
+        None if request.value_id is None else ValueId(request.value_id),
+    )
+    stored = await call.services.pauses.begin(
+        target, reason=request.reason, duration_s=request.duration_s, who=call.who, access=call.content
+    )
+    return Reply(201, views.constraint_view(stored, call.content), _etag(stored.etag))
 
 
 async def delete(call: Call) -> Reply:

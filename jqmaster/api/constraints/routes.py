@@ -28,6 +28,10 @@ _VALUE_TEXT: Final = (
 _PREVIEW_TEXT: Final = (
     f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs and stops after {PREVIEW_MAX_S:g} s."
 )
+_PAUSE_TEXT: Final = (
+    "No more of these jobs start; running jobs go on. The pause is a constraint of its own, whose name begins with "
+    "`pause-`: delete it to end the pause."
+)
 _DELETE_TEXT: Final = "Jobs that it holds back may start at once."
 _CONSTRAINT: Final = (404, 412, *_STORE)
 
@@ -46,6 +50,9 @@ OPERATIONS: Final = [
     Operation("POST", "/api/constraints/preview", handlers.preview, Scope.READ,
               "Preview the waiting jobs of a constraint", "constraints",
               {200: schemas.PreviewAnswer}, schemas.PreviewRequest, problems=(429, *_STORE), text=_PREVIEW_TEXT),
+    Operation("POST", "/api/pauses", handlers.pause, Scope.OPERATE,
+              "Pause a name, a tag, a constraint or one value", "constraints",
+              {201: schemas.ConstraintView}, schemas.PauseRequest, problems=(404, 409, *_STORE), text=_PAUSE_TEXT),
     Operation("GET", "/api/constraints/{name}", handlers.get, Scope.READ, "Get a constraint and its usage",
               "constraints",
               {200: schemas.ConstraintDetail}, query=_VALUE, problems=(404, *_STORE)),

@@ -1,19 +1,31 @@
 """HTTP models of constraints."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, WithJsonSchema, model_validator
 
 from jqmaster.api.jobs.schemas import JobSummary
-from jqmaster.api.schemas import Answer, JobId, MatcherDocument, Request, Seconds, Timestamp
+from jqmaster.api.schemas import (
+    NAME_PATTERN,
+    Answer,
+    Instant,
+    JobId,
+    MatcherDocument,
+    Request,
+    Seconds,
+    ShortText,
+    Timestamp,
+)
 from jqmaster.domain import matcher as matchers
-from jqmaster.domain.constraint import MAX_OVERRIDES, Mode
+from jqmaster.domain.constraint import MAX_OVERRIDES, MAX_REASON, Mode
 from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.constraints.key_values import ValueId
+from jqmaster.service.constraints.pauses import MAX_PAUSE_S
 from jqmaster.service.constraints.reader import AskedValue
 
+VALUE_ID_PATTERN: Final = r"^[0-9a-f]{16}$"
 _MATCHER: Final = {"$ref": "#/components/schemas/Matcher"}
 # Each schema has a name: client generators cannot handle a recursive union of anonymous maps.
 MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
@@ -138,6 +150,12 @@ class ConstraintRequest(Request):
     overrides: list[OverrideRequest] = Field(
         default_factory=list, json_schema_extra={"maxItems": MAX_OVERRIDES}
     )
+    reason: str = Field(
+        "", description="Why the constraint exists, for people.", json_schema_extra={"maxLength": MAX_REASON}
+    )
+    expires_at: Instant | None = Field(
+        None, description="The constraint is deleted at this time. Null: it stays until somebody deletes it."
+    )
 
 
 class ValueRequest(Request):
@@ -145,7 +163,7 @@ class ValueRequest(Request):
     override is removed."""
 
     value: KeyScalar = None
-    value_id: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")] | None = Field(
+    value_id: Annotated[str, Field(pattern=VALUE_ID_PATTERN)] | None = Field(
         None, description="The `id` of the value, as the constraint's answer shows it."
     )
     job_id: JobId | None = Field(
@@ -170,6 +188,35 @@ class ValueRequest(Request):
                 errors=[FieldError(("value",), "give one of value, value_id and job_id")],
             )
         return given[0]
+
+
+class PauseRequest(Request):
+    """What to pause. Give one of `job_name`, `tag` and `constraint`; with a constraint that has a key you can name one
+    value of it."""
+
+    job_name: Annotated[str, Field(pattern=NAME_PATTERN)] | None = Field(
+        None, description="Pause the jobs of this name."
+    )
+    tag: ShortText | None = Field(None, description="Pause the jobs with this tag.")
+    constraint: Annotated[str, Field(pattern=CONSTRAINT_NAME_PATTERN)] | None = Field(
+        None, description="Pause the jobs that this constraint matches."
+    )
+    value_id: Annotated[str, Field(pattern=VALUE_ID_PATTERN)] | None = Field(
+        None,
+        description="Only those with this value of its key. The constraint's answer shows the `id` of each.",
+    )
+    reason: str = Field("", description="Why, for people.", json_schema_extra={"maxLength": MAX_REASON})
+    duration_s: Annotated[Seconds, Field(gt=0, le=MAX_PAUSE_S)] | None = Field(
+        None, description="Seconds until the pause ends by itself. Null: until somebody ends it."
+    )
+
+    @model_validator(mode="after")
+    def _one_target(self) -> Self:
+        if sum(one is not None for one in (self.job_name, self.tag, self.constraint)) != 1:
+            raise ValueError("give one of job_name, tag and constraint")
+        if self.value_id is not None and self.constraint is None:
+            raise ValueError("value_id requires constraint")
+        return self
 
 
 class PreviewRequest(Request):
@@ -228,6 +275,11 @@ class ConstraintView(Answer):
     max_backlog: int | None
     fair: bool
     overrides: list[OverrideView]
+    reason: str = Field("", description="Why the constraint exists, for people.")
+    expires_at: Timestamp | None = Field(
+        None, description="Time at which the constraint is deleted. Null: it stays."
+    )
+    created_by: str | None = Field(None, description="Who created it. Null if a former release did.")
     values_hidden: bool = Field(
         description="True: the values of the key are replaced by `[hidden]`, or by `[redacted]` if nobody may see "
         "them. The same applies to constants that the matcher compares with such values. If you send the "

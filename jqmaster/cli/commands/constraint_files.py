@@ -5,13 +5,25 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import rule_line
+from jqmaster.domain.constraint import PAUSE_PREFIX
 from jqmaster.domain.limit_kinds import KINDS
 
-FIELDS = ("enabled", "mode", "matcher", "key", *(kind.name for kind in KINDS), "overrides")
+FIELDS = (
+    "enabled",
+    "mode",
+    "matcher",
+    "key",
+    *(kind.name for kind in KINDS),
+    "overrides",
+    "reason",
+    "expires_at",
+)
+# A master of a former release does not name them.
+_NEW: Final = {"reason": "", "expires_at": None}
 
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:
@@ -110,7 +122,11 @@ def steps_to(
         if spelled(before) != spelled(after):
             steps.append(Step(name, there[name]["etag"] if before else "", before, after))
     if prune:
-        steps += [Step(n, one["etag"], document_of(one), None) for n, one in there.items() if n not in wanted]
+        steps += [
+            Step(n, one["etag"], document_of(one), None)
+            for n, one in there.items()
+            if n not in wanted and not n.startswith(PAUSE_PREFIX)
+        ]
     return steps
 
 
@@ -121,7 +137,7 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator
 
 
 def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
-    return {field: view[field] for field in ("name", *FIELDS)}
+    return {field: view.get(field, _NEW.get(field)) for field in ("name", *FIELDS)}
 
 
 def spelled(value: Any) -> str:

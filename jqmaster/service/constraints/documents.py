@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, check_key
+from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.limit_kinds import KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.matcher import Loc, Matcher, MatcherError, Path, parse_matcher, parse_path
 from jqmaster.errors import FieldError, InvalidError
@@ -27,6 +28,8 @@ def draft_of(name: str, fields: Mapping[str, Any]) -> Constraint:
             mode=Mode(fields["mode"]),
             key=parse_key(fields["key"]),
             overrides=tuple(Override(o["value"], limits_of(o)) for o in fields["overrides"]),
+            reason=fields.get("reason", ""),
+            expires_at_ms=fields.get("expires_at"),
             **{kind.name: kind.parse(fields[kind.name]) for kind in KINDS},
         )
 
@@ -63,6 +66,8 @@ def describe(constraint: Constraint) -> dict[str, Any]:
         "key": None if constraint.key is None else str(constraint.key),
         **{kind.name: kind.document(getattr(constraint, kind.name)) for kind in KINDS},
         "overrides": [describe_override(override) for override in constraint.overrides],
+        "reason": constraint.reason,
+        "expires_at": None if constraint.expires_at_ms is None else iso_ms(constraint.expires_at_ms),
     }
 
 

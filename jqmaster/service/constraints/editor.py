@@ -1,5 +1,6 @@
 """Changes of constraints by operators."""
 
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -171,6 +172,23 @@ class ConstraintEditor:
         access.check_path(stored.constraint.key, ("value_id",))
         return await self._values.find(stored.constraint, wanted)
 
+    async def delete_expired(self, who: str) -> int | None:
+        """Delete the constraints whose time is over. Return when the next one's is, if there is any."""
+        expiring = [
+            (stored.constraint.expires_at_ms, stored)
+            for stored in (await self._rules.reload()).stored
+            if stored.constraint.expires_at_ms is not None
+        ]
+        now_ms = await self._store_time_ms() if expiring else 0
+        for at_ms, stored in expiring:
+            if at_ms <= now_ms:
+                with contextlib.suppress(NotFoundError, PreconditionFailedError):
+                    # Somebody who made it last longer since then is not overruled.
+                    await self.delete(
+                        stored.constraint.name, who, Precondition(match=frozenset({stored.etag}))
+                    )
+        return min((at_ms for at_ms, _ in expiring if at_ms > now_ms), default=None)
+
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
         """Its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
@@ -216,7 +234,11 @@ class ConstraintEditor:
             new = replace(new, cid=old.cid if old and keeps_counts(old, new) else new_cid())
             now_ms = await self._store_time_ms()
             stored = StoredConstraint(
-                new, os.urandom(ETAG_LENGTH // 2).hex(), present.created_at_ms if present else now_ms, now_ms
+                new,
+                os.urandom(ETAG_LENGTH // 2).hex(),
+                present.created_at_ms if present else now_ms,
+                now_ms,
+                present.created_by if present else who,
             )
             entry = encode_entry(
                 who=who,

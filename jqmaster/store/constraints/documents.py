@@ -25,6 +25,8 @@ class StoredConstraint:
     etag: str
     created_at_ms: int
     changed_at_ms: int
+    # Unknown for those of a former release.
+    created_by: str | None = None
 
 
 def encode_constraint(stored: StoredConstraint) -> bytes:
@@ -40,6 +42,9 @@ def encode_constraint(stored: StoredConstraint) -> bytes:
         "overrides": [
             [o.value, *(kind.pack(getattr(o.limits, kind.name)) for kind in PER_VALUE)] for o in c.overrides
         ],
+        "reason": c.reason,
+        "expires_at_ms": c.expires_at_ms,
+        "created_by": stored.created_by,
         "created_at_ms": stored.created_at_ms,
         "changed_at_ms": stored.changed_at_ms,
     }
@@ -59,11 +64,17 @@ def decode_constraint(name: str, raw: bytes) -> StoredConstraint:
             mode=Mode(document["mode"]),
             key=None if key is None else parse_path(key),
             overrides=tuple(_override(value, limits) for value, *limits in document["overrides"]),
-            # A document of a former release lacks the kinds that came later.
+            # A document of a former release lacks what came later.
+            reason=document.get("reason", ""),
+            expires_at_ms=document.get("expires_at_ms"),
             **{kind.name: kind.unpack(document[kind.name]) for kind in KINDS if kind.name in document},
         )
         return StoredConstraint(
-            constraint, raw[:ETAG_LENGTH].decode(), document["created_at_ms"], document["changed_at_ms"]
+            constraint,
+            raw[:ETAG_LENGTH].decode(),
+            document["created_at_ms"],
+            document["changed_at_ms"],
+            document.get("created_by"),
         )
     except (KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException) as exc:
         raise DamagedError(f"constraint {name}: its document cannot be read") from exc

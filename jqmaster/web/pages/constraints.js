@@ -8,6 +8,8 @@ import { number, t } from "../i18n.js";
 import { LIMIT_KINDS } from "../limit_kinds.js";
 import { limitTexts, limitsOf } from "../limits.js";
 import { useResource } from "../live.js";
+import { PauseButton, endPause } from "../pause_dialog.js";
+import { Pauses, concerns, isPause } from "../pauses.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
@@ -52,14 +54,20 @@ function List({ go, session }) {
     leastMs: 2000,
     everyMs: 5000,
   });
-  const { rows } = useSteadyRows(found.data?.constraints ?? [], nameOf, hold.isHeld, "all");
+  const all = /** @type {any[]} */ (found.data?.constraints ?? []);
+  const { rows } = useSteadyRows(
+    all.filter((one) => !isPause(one.name)),
+    nameOf,
+    hold.isHeld,
+    "all",
+  );
   const mayOperate = may(session, "operate");
   return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ one) => go("constraints", { name: one.name })} columns=${[
+        : html`<${Pauses} mayOperate=${mayOperate} /><div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ one) => go("constraints", { name: one.name })} columns=${[
             {
               key: "name",
               label: t("job.name"),
@@ -145,13 +153,21 @@ function One({ name, go, session }) {
     ${
       mayOperate &&
       html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
-      <${Button} onClick=${() => change({ paused: !one.paused })}>${t(one.paused ? "constraints.unpause" : "constraints.pause")}<//>
+      ${
+        one.paused
+          ? html`<${Button} onClick=${() => (isPause(one.name) ? endPause(one.name, () => go("constraints")) : change({ paused: false }))}>${t("constraints.unpause")}<//>`
+          : html`<${PauseButton} class="" target=${{ constraint: one.name }} what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`
+      }
       <${Button} onClick=${() => change({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
       <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
     }
+    ${!isPause(one.name) && html`<${Pauses} mayOperate=${mayOperate} isOf=${(/** @type {any} */ matcher) => concerns(matcher, one.matcher)} />`}
     <div class="job-grid"><div class="stack"><section class="card"><h2>${t("constraints.now")}</h2><dl class="facts">
         <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
+        ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
+        ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
+        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
         <dt>${t("constraints.waiting")}</dt><dd><${Num} value=${usage.waiting} /></dd>
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
@@ -196,6 +212,15 @@ function Changes({ name, etag }) {
 
 /** @param {any} one What the API takes of what it gave. */
 function documentOf(one) {
-  const { matcher, key, overrides, enabled, mode } = one;
-  return { enabled, mode, matcher, ...(key && { key }), ...limitsOf(one, LIMIT_KINDS), overrides };
+  const { matcher, key, overrides, enabled, mode, reason, expires_at } = one;
+  return {
+    enabled,
+    mode,
+    matcher,
+    ...(key && { key }),
+    ...limitsOf(one, LIMIT_KINDS),
+    overrides,
+    reason,
+    expires_at,
+  };
 }

@@ -4,6 +4,7 @@ import { Problem, del, get, may, patch, post, toJson } from "../api.js";
 import { curl } from "../curl.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
+import { PauseButton } from "../pause_dialog.js";
 import { href } from "../router.js";
 import { admits, isIn } from "../states.js";
 import { visible } from "../text.js";
@@ -81,7 +82,7 @@ export function Page({ query, go, session }) {
     </div><div class="stack">
       <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
       ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
-      <${Facts} job=${job} />
+      <${Facts} job=${job} mayOperate=${mayOperate} />
     </div></div>
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${
@@ -297,10 +298,11 @@ function Carried({ title, value, isHidden, isMissing = false, isRedacted = false
     ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${value} label=${title} />`}</section>`;
 }
 
-/** @param {{job: any}} props */
-function Facts({ job }) {
+/** @param {{job: any, mayOperate: boolean}} props */
+function Facts({ job, mayOperate }) {
   const headers = Object.entries(job.headers);
   return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
+    <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
     <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
@@ -309,7 +311,7 @@ function Facts({ job }) {
     ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
     <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
     ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
-    ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> `)}</dd>`}
+    ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((/** @type {string} */ name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
 }

@@ -1,10 +1,13 @@
 /** The kinds of jobs: how many, how often they succeed, how long they wait and run; one of them whole, with its course. */
 import { html, useMemo, useState } from "../lib.js";
-import { get } from "../api.js";
+import { get, may } from "../api.js";
 import { number, t } from "../i18n.js";
 import { useResource } from "../live.js";
+import { PauseButton } from "../pause_dialog.js";
+import { Pauses } from "../pauses.js";
 import { href } from "../router.js";
 import { OUTCOMES } from "../states.js";
+import { visible } from "../text.js";
 import { Chart } from "../ui/charts.js";
 import { Bar, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Badge, Duration, Num, Text, Time, durationText } from "../ui/formats.js";
@@ -17,10 +20,10 @@ const SORTS = ["name", "pushed", "failed", "ready"];
 const PAGE = 50;
 const FAILING_SHARE = 0.05;
 
-/** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
-export function Page({ query, go }) {
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+export function Page({ query, go, session }) {
   return query["name"]
-    ? html`<${One} name=${query["name"]} query=${query} />`
+    ? html`<${One} name=${query["name"]} query=${query} session=${session} />`
     : html`<${List} query=${query} go=${go} />`;
 }
 
@@ -170,8 +173,8 @@ function columns() {
   ];
 }
 
-/** @param {{name: string, query: Record<string, string>}} props */
-function One({ name, query }) {
+/** @param {{name: string, query: Record<string, string>, session: import("../api.js").Session}} props */
+function One({ name, query, session }) {
   const span = spanOf(query);
   const found = useResource(
     (signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal),
@@ -190,7 +193,8 @@ function One({ name, query }) {
     ${
       !data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a></p>
+        : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a> ${may(session, "operate") && html`<${PauseButton} target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`}</p>
+      <${Pauses} mayOperate=${may(session, "operate")} isOf=${(/** @type {any} */ matcher) => matcher.field === "name" && matcher.value === name} />
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} />`}</section>

@@ -33,6 +33,8 @@ export function Dialog({ title, onClose, children, isWide = false }) {
     ${children}</div></dialog>`;
 }
 
+const TOAST_MS = 6_000;
+const UNDO_MS = 15_000;
 /** From this many jobs on the count has to be typed. */
 const TYPED_FROM = 1000;
 
@@ -80,33 +82,44 @@ export function ConfirmCount({
   <//>`;
 }
 
-/** @type {Set<(toast: {id: number, text: string, kind: string}) => void>} */
+/** @typedef {{id: number, text: string, kind: string, undo?: (() => unknown) | undefined}} Toast */
+/** @type {Set<(toast: Toast) => void>} */
 const toasters = new Set();
 let toastId = 0;
 /**
  * Says what was done, for a few seconds, politely.
  * @param {string} text
  * @param {"ok" | "bad"} [kind]
+ * @param {() => unknown} [undo] Takes it back.
  */
-export function toast(text, kind = "ok") {
+export function toast(text, kind = "ok", undo) {
   toastId += 1;
-  for (const show of toasters) show({ id: toastId, text, kind });
+  for (const show of toasters) show({ id: toastId, text, kind, undo });
 }
 
 export function Toasts() {
-  const [all, setAll] = useState(/** @type {{id: number, text: string, kind: string}[]} */ ([]));
+  const [all, setAll] = useState(/** @type {Toast[]} */ ([]));
   useEffect(() => {
     const show = (/** @type {any} */ one) => {
       setAll((/** @type {any[]} */ old) => [...old.slice(-3), one]);
       setTimeout(
         () => setAll((/** @type {any[]} */ old) => old.filter((other) => other.id !== one.id)),
-        6000,
+        one.undo ? UNDO_MS : TOAST_MS,
       );
     };
     toasters.add(show);
     return () => void toasters.delete(show);
   }, []);
-  return html`<div class="toasts" role="status" aria-live="polite">${all.map((one) => html`<p key=${one.id} class=${`toast ${one.kind}`}>${one.text}</p>`)}</div>`;
+  return html`<div class="toasts" role="status" aria-live="polite">${all.map(
+    (one) =>
+      html`<p key=${one.id} class=${`toast ${one.kind}`}>${one.text}${
+        one.undo &&
+        html` <${Button} class="small" onClick=${() => {
+          setAll((/** @type {Toast[]} */ old) => old.filter((other) => other.id !== one.id));
+          void one.undo?.();
+        }}>${t("undo")}<//>`
+      }</p>`,
+  )}</div>`;
 }
 
 /**

@@ -10,9 +10,9 @@ import { Text } from "./formats.js";
 /** @typedef {import("./forms.js").Form} Form */
 
 /**
- * @param {{title: string, form: Form, onSave: (values: import("./forms.js").Values, base: any) => Promise<string>, onClose: () => void,
+ * @param {{title: string, form: Form, onSave: (values: import("./forms.js").Values, base: any) => Promise<string | {text: string, undo: () => unknown}>, onClose: () => void,
  *   reread?: () => Promise<any>, labelOf?: (name: string) => string, isNew?: boolean, staysOpen?: boolean, saveLabel?: string, isWide?: boolean, more?: Node, children?: Node}} props
- *   `onSave` gives the sentence that tells what was done. `base` is the document whose version it demands. `reread`: the newest
+ *   `onSave` gives the sentence that tells what was done, perhaps with what takes it back. `base` is the document whose version it demands. `reread`: the newest
  *   document, asked for when the master answers 412. `isNew`: there is no document yet, so unchanged values are sent too. `staysOpen`: the caller shows what was made in place of the form.
  *   `more`: buttons before Save.
  */
@@ -74,11 +74,12 @@ export function FormDialog({
         return form.compare(newest).length === 0 ? await onSave(values, newest) : undefined;
       }
     });
-    if (typeof done !== "string") {
+    if (!done) {
       isSaving.current = false;
       return;
     }
-    toast(done);
+    if (typeof done === "string") toast(done);
+    else toast(done.text, "ok", done.undo);
     unsaved.current = false;
     if (!staysOpen) onClose();
   };

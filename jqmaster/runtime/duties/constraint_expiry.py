@@ -1,0 +1,37 @@
+"""Deletes constraints whose time is over, such as a pause for an hour."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.service.constraints.editor import ConstraintEditor
+
+# A constraint ends at most this much late; to look costs nothing while no constraint expires.
+POLL_S: Final = 1.0
+
+
+class ConstraintExpiry(LeaderLoop):
+    """Component of one leadership. `who` stands in the audit log."""
+
+    def __init__(
+        self,
+        editor: ConstraintEditor,
+        clock: Clock,
+        *,
+        who: str,
+        store_time_ms: Callable[[], Awaitable[int]],
+        on_stale: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            "constraint_expiry", clock, complaint="cannot delete expired constraints", on_stale=on_stale
+        )
+        self._editor = editor
+        self._who = who
+        self._store_time_ms = store_time_ms
+
+    async def _round(self) -> float:
+        next_ms = await self._editor.delete_expired(self._who)
+        if next_ms is None:
+            return POLL_S
+        return min(POLL_S, max(0.0, (next_ms - await self._store_time_ms()) / 1000))

@@ -1,0 +1,85 @@
+"""Pauses: constraints that let no job start, of a name, a tag, a constraint or one value of its key."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.domain.constraint import PAUSE_PREFIX
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.limit_kinds import KINDS
+from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.editor import ConstraintEditor, Precondition
+from jqmaster.service.constraints.key_values import KeyValues, ValueId
+from jqmaster.service.constraints.reader import no_key, unknown_constraint
+from jqmaster.store.constraints.documents import StoredConstraint
+
+MAX_PAUSE_S: Final = 366 * 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class PauseTarget:
+    """The jobs to pause: of a name, with a tag, or those of a constraint, of one value of its key if it is given."""
+
+    job_name: str | None = None
+    tag: str | None = None
+    constraint: str | None = None
+    value: ValueId | None = None
+
+
+class Pauses:
+    """Begins pauses. Each is a constraint of its own: whoever deletes it ends the pause."""
+
+    def __init__(
+        self,
+        rules: RuleCache,
+        editor: ConstraintEditor,
+        values: KeyValues,
+        store_time_ms: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._rules = rules
+        self._editor = editor
+        self._values = values
+        self._store_time_ms = store_time_ms
+
+    async def begin(
+        self, target: PauseTarget, *, reason: str, duration_s: float | None, who: str, access: ContentAccess
+    ) -> StoredConstraint:
+        """Pause the jobs; the pause ends by itself after `duration_s`, if it is given. Raise NotFoundError,
+        InvalidError, ForbiddenError for a value that the caller may not see."""
+        fields: dict[str, Any] = {
+            **{kind.name: kind.none for kind in KINDS},
+            "enabled": True,
+            "mode": "enforce",
+            "matcher": await self._matcher(target, access),
+            "key": None,
+            "paused": True,
+            "overrides": [],
+            "reason": reason,
+            "expires_at": None
+            if duration_s is None
+            else await self._store_time_ms() + round(duration_s * 1000),
+        }
+        name = PAUSE_PREFIX + os.urandom(4).hex()
+        stored, _ = await self._editor.put(name, fields, who, access, Precondition(none_match=frozenset("*")))
+        return stored
+
+    async def _matcher(self, target: PauseTarget, access: ContentAccess) -> Mapping[str, Any]:
+        if target.job_name is not None:
+            return {"field": "name", "op": "eq", "value": target.job_name}
+        if target.tag is not None:
+            return {"field": "tags", "op": "eq", "value": target.tag}
+        name = target.constraint or ""
+        stored = (await self._rules.reload()).named(name)
+        if stored is None:
+            raise unknown_constraint(name)
+        constraint = stored.constraint
+        if target.value is None:
+            return constraint.matcher.document
+        if constraint.key is None:
+            raise no_key(("value_id",))
+        access.check_path(constraint.key, ("value_id",))
+        value = await self._values.find(constraint, target.value)
+        return {
+            "all": [constraint.matcher.document, {"field": str(constraint.key), "op": "eq", "value": value}]
+        }

@@ -1,0 +1,85 @@
+"""Pauses in the web UI: of a name, a tag, a constraint or one value, with a reason and an end, and taken back."""
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.support import real_time
+from tests.support.master import Api
+from tests.ui.conftest import Screens
+from tests.ui.test_core import LATER, accessible, picture, tag
+
+pytestmark = [pytest.mark.req("J13", "J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+
+async def pause(page: Page, reason: str, duration: str = "") -> None:
+    """Fill the dialog that is open, and send it."""
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Reason").fill(reason)
+    await dialog.get_by_label("For").select_option(duration)
+    await dialog.get_by_role("button", name="Pause").click()
+    await expect(dialog).to_have_count(0)
+
+
+async def pauses(api: Api) -> dict[str, dict[str, object]]:
+    found = (await api.call("GET", "/api/constraints"))[1]["constraints"]
+    return {one["reason"]: one for one in found if one["name"].startswith("pause-")}
+
+
+async def test_one_tenant_whose_name_is_a_number_is_paused_and_keeps_its_limit(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    document = {
+        "matcher": {"field": "name", "op": "eq", "value": name},
+        "key": "argument.tenant",
+        "concurrency": 5,
+    }
+    assert (await api.call("PUT", f"/api/constraints/{name}", document))[0] == 201
+    for tenant in ("42", 42, "x" * 300):
+        await api.enqueue(name, {"tenant": tenant}, **LATER)
+    async with screens.open(f"#/constraints?name={name}") as page:
+        rows = page.locator(".keys-list > li")
+        await expect(rows).to_have_count(3)
+        # Both are found by what a person types.
+        await page.get_by_label("Show one value").fill("42")
+        await expect(rows).to_have_count(2)
+        row = rows.filter(has_text='"42"')
+        await row.get_by_role("button", name="Limit…").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Running at once").fill("2")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(row).to_contain_text("2 at once")
+        await row.get_by_role("button", name="Pause").click()
+        await pause(page, f"{name}: too many", "3600")
+        await expect(page.get_by_role("status").get_by_role("button", name="Undo")).to_be_visible()
+        await expect(row).to_contain_text("2 at once")
+        await page.goto("/#/constraints")
+        listed = page.locator(".paused-now li").filter(has_text=name)
+        await expect(listed).to_contain_text('argument.tenant = "42"')
+        await expect(listed).to_contain_text("1 job waits")
+        await accessible(page)
+        await picture(page, "paused-now")
+        await listed.get_by_role("button", name="Resume").click()
+        await expect(listed).to_have_count(0)
+    overrides = (await api.call("GET", f"/api/constraints/{name}"))[1]["overrides"]
+    assert [(one["value"], one["concurrency"]) for one in overrides] == [("42", 2)]
+    assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204
+
+
+async def test_a_name_and_a_tag_are_paused_from_a_job_and_the_toast_takes_it_back(
+    screens: Screens, api: Api
+) -> None:
+    name, mark = tag(), tag()
+    job = await api.enqueue(name, tags=[mark], **LATER)
+    async with screens.open(f"#/job?id={job}") as page:
+        await page.get_by_role("button", name=f"Pause: jobs named {name}").click()
+        await pause(page, f"{name} by name")
+        assert (await pauses(api))[f"{name} by name"]["expires_at"] is None
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_role("status")).to_contain_text("The pause has ended.")
+        await page.get_by_role("button", name=f"Pause: jobs tagged {mark}").click()
+        await pause(page, f"{name} by tag", "900")
+        assert (await pauses(api))[f"{name} by tag"]["expires_at"] is not None
+        await page.get_by_role("button", name="Undo").click()
+        await expect(page.get_by_role("button", name="Undo")).to_have_count(0)
+    assert not any(reason.startswith(name) for reason in await pauses(api))
