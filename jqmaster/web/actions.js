@@ -71,6 +71,7 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
   return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted} onClose=${onClose}
       onConfirm=${async () => {
         await post("api/jobs/actions", body());
+        for (const tell of begun) tell();
         toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
         onBegun();
       }}>
@@ -84,15 +85,29 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
     </div><//>`;
 }
 
+/** @type {Set<() => void>} */
+const begun = new Set();
+
+/** @param {() => void} onEnd Called when an action on many jobs has ended, so that a list shows at once what it did. */
+export function useActionEnds(onEnd) {
+  const latest = useRef(onEnd);
+  latest.current = onEnd;
+  useEffect(
+    () =>
+      listen("action", (action) => {
+        if (action.state !== "running") latest.current();
+      }),
+    [],
+  );
+}
+
 /**
- * The actions that run, and those that ended a moment ago, with their progress.
- * @param {{mayOperate: boolean, generation: number, onChange: () => void}} props `generation`: another number has them fetched again.
+ * The actions that run, and those that ended a moment ago, with their progress: on every page.
+ * @param {{mayOperate: boolean}} props
  */
-export function ActionsUnderWay({ mayOperate, generation, onChange }) {
+export function ActionsUnderWay({ mayOperate }) {
   const [all, setAll] = useState(/** @type {Record<string, any>} */ ({}));
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
-  const latestOnChange = useRef(onChange);
-  latestOnChange.current = onChange;
   const take = (/** @type {any[]} */ actions) =>
     setAll((/** @type {any} */ old) => ({
       ...old,
@@ -105,12 +120,11 @@ export function ActionsUnderWay({ mayOperate, generation, onChange }) {
         () => {},
       );
     void fetchAll();
+    begun.add(fetchAll);
     const ends = [
-      listen("action", (action) => {
-        take([action]);
-        if (action.state !== "running") latestOnChange.current();
-      }),
+      listen("action", (action) => take([action])),
       listen("resumed", fetchAll),
+      () => begun.delete(fetchAll),
     ];
     const poll = setInterval(() => {
       if (!document.hidden && liveStatus() !== "live") void fetchAll();
@@ -119,7 +133,7 @@ export function ActionsUnderWay({ mayOperate, generation, onChange }) {
       clearInterval(poll);
       for (const end of ends) end();
     };
-  }, [generation]);
+  }, []);
   const shown = Object.values(all)
     .filter(
       (action) =>

@@ -1,8 +1,10 @@
 /** The shell: who is there, where we are, the navigation, the keys; each page is loaded when it is first wanted. */
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./lib.js";
 import { Problem, fetchSession, logOut, may, whenUnauthorized } from "./api.js";
+import { ActionsUnderWay } from "./actions.js";
 import { LANGUAGES, language, t } from "./i18n.js";
 import { liveStatus, start, stop, useLiveStatus } from "./live.js";
+import { Palette } from "./palette.js";
 import { usePref } from "./prefs.js";
 import { go, href, useRoute } from "./router.js";
 import { Button, ErrorBox, Loading } from "./ui/controls.js";
@@ -40,6 +42,7 @@ function App() {
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isLoginWanted, setLoginWanted] = useState(false);
   const [isHelpOpen, setHelpOpen] = useState(false);
+  const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [isMenuOpen, setMenuOpen] = useState(false);
   const [lang] = usePref("language", null);
   const [theme] = usePref("theme", "auto");
@@ -84,7 +87,10 @@ function App() {
     document.title = `${page ? t(`nav.${page}`) : t("error.no_page")} · jqmaster`;
     setMenuOpen(false);
   }, [page, lang]);
-  useShortcuts(() => setHelpOpen(true));
+  useShortcuts(
+    () => setHelpOpen(true),
+    () => setPaletteOpen(true),
+  );
 
   if (session === null)
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
@@ -108,6 +114,7 @@ function App() {
         ${isIn && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}>☰</button>`}
         <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" width="24" height="24" /> jqmaster</a>
         ${isIn && html`<${Search} />`}
+        ${isIn && may(session, "read") && html`<button type="button" class="icon-button palette-button" aria-haspopup="dialog" aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}><kbd>Ctrl K</kbd></button>`}
         ${isIn && html`<${Connection} />`}
         <${Preferences} session=${isIn ? session : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
       </header>
@@ -125,6 +132,7 @@ function App() {
       }
       <main id="main" tabindex="-1">
         ${isIn && html`<${LostBanner} />`}
+        ${isIn && may(session, "read") && html`<${ActionsUnderWay} mayOperate=${may(session, "operate")} />`}
         ${
           page === null
             ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>`
@@ -137,6 +145,7 @@ function App() {
         }
       </main>
     </div>
+    ${isPaletteOpen && isIn && html`<${Palette} entries=${entries} session=${session} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`}
     ${isHelpOpen && html`<${Help} entries=${entries} onClose=${() => setHelpOpen(false)} />`}
     <${Toasts} />`;
 }
@@ -232,6 +241,7 @@ function Help({ entries, onClose }) {
   const [keys, setKeys] = usePref("keys", "on");
   const rows = [
     ...entries.map((entry) => [`g ${entry.key}`, t(`nav.${entry.page}`)]),
+    ["Ctrl K", t("palette")],
     ["/", t("search")],
     ["j / k", t("key.rows")],
     ["Enter", t("key.open")],
@@ -245,12 +255,20 @@ function Help({ entries, onClose }) {
   <//>`;
 }
 
-/** @param {() => void} onHelp */
-function useShortcuts(onHelp) {
+/**
+ * @param {() => void} onHelp
+ * @param {() => void} onPalette
+ */
+function useShortcuts(onHelp, onPalette) {
   const [isOn] = usePref("keys", "on");
   const prefix = useRef({ key: "", at: 0 });
   useEffect(() => {
     const press = (/** @type {KeyboardEvent} */ event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.altKey) {
+        event.preventDefault();
+        if (!document.querySelector("dialog[open]")) onPalette();
+        return;
+      }
       if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing)
         return;
       const target = event.target;

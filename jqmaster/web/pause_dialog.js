@@ -31,7 +31,7 @@ export function PauseButton({ target, what, label, class: more = "small", onDone
 }
 
 /** @param {{target: PauseTarget, what: string, onClose: () => void, onDone?: () => unknown}} props */
-function PauseDialog({ target, what, onClose, onDone }) {
+export function PauseDialog({ target, what, onClose, onDone }) {
   const form = useForm(null, () => ({ reason: "", duration_s: "3600" }));
   const save = async (/** @type {import("./ui/forms.js").Values} */ { reason, duration_s }) => {
     const made = await post("api/pauses", {

@@ -329,3 +329,50 @@ async def test_every_text_is_there_in_both_languages(screens: Screens) -> None:
         for key in re.findall(r'\bt(?:Or)?\(\s*"([^"]+)"', path.read_text())
     }
     assert used - english.keys() == set()
+
+
+async def test_the_command_palette_finds_pages_names_and_jobs_and_runs_actions(
+    screens: Screens, api: Api
+) -> None:
+    name = tag()
+    job = await api.enqueue(name, **LATER)
+    async with screens.open("#/overview") as page:
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        await page.keyboard.press("Control+k")
+        palette = page.get_by_role("combobox", name="Search pages")
+        await expect(palette).to_be_focused()
+        await page.keyboard.type("settings")
+        await expect(page.locator(".palette [aria-selected=true]")).to_contain_text("Settings")
+        await accessible(page)
+        await picture(page, "palette")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Settings")
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type(name)
+        await page.get_by_role("option").filter(has_text=job).click()
+        await expect(page).to_have_url(re.compile(job))
+        # An action asks as it does everywhere.
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type(name)
+        await page.get_by_role("option", name=f"Pause {name}").click()
+        await expect(page.get_by_role("dialog")).to_contain_text(f"jobs named {name}")
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_the_progress_of_an_action_stays_when_one_leaves_the_page(screens: Screens, api: Api) -> None:
+    mark = tag()
+    for _ in range(3):
+        await api.enqueue("ui.echo", tags=[mark], **LATER)
+    async with screens.open(f"#/jobs?tag={mark}&state=scheduled") as page:
+        await page.get_by_role("button", name="select all that match").click()
+        await page.get_by_role("button", name="Set priority…").click()
+        dialog = page.get_by_role("dialog")
+        # The count is of the priority that is typed: all of them have 0.
+        await expect(dialog.locator(".confirm-count")).to_contain_text("0")
+        await dialog.get_by_label("Priority").fill("-5")
+        await dialog.get_by_role("button", name="Set priority (3)").click()
+        await page.get_by_role("link", name="Settings").click()
+        await expect(page.get_by_text("3 done / 3")).to_be_visible()
+    jobs = (await api.call("GET", f"/api/jobs?tag={mark}"))[1]["jobs"]
+    assert [job["priority"] for job in jobs] == [-5] * 3

@@ -76,7 +76,7 @@ async def test_a_name_and_a_tag_are_paused_from_a_job_and_the_toast_takes_it_bac
         await pause(page, f"{name} by name")
         assert (await pauses(api))[f"{name} by name"]["expires_at"] is None
         await page.get_by_role("button", name="Undo").click()
-        await expect(page.get_by_role("status")).to_contain_text("The pause has ended.")
+        await expect(page.locator(".toasts")).to_contain_text("The pause has ended.")
         await page.get_by_role("button", name=f"Pause: jobs tagged {mark}").click()
         await pause(page, f"{name} by tag", "900")
         assert (await pauses(api))[f"{name} by tag"]["expires_at"] is not None

@@ -191,7 +191,7 @@ class ValueRequest(Request):
 
 
 class PauseRequest(Request):
-    """What to pause. Give one of `job_name`, `tag` and `constraint`; with a constraint that has a key you can name one
+    """Pauses jobs. Give one of `job_name`, `tag` and `constraint`; with a constraint that has a key you can name one
     value of it."""
 
     job_name: Annotated[str, Field(pattern=NAME_PATTERN)] | None = Field(
@@ -279,7 +279,9 @@ class ConstraintView(Answer):
     expires_at: Timestamp | None = Field(
         None, description="Time at which the constraint is deleted. Null: it stays."
     )
-    created_by: str | None = Field(None, description="Who created it. Null if a former release did.")
+    created_by: str | None = Field(
+        None, description="The user or token that created it. Null if a former release did."
+    )
     values_hidden: bool = Field(
         description="True: the values of the key are replaced by `[hidden]`, or by `[redacted]` if nobody may see "
         "them. The same applies to constants that the matcher compares with such values. If you send the "

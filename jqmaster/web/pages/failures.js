@@ -1,7 +1,7 @@
 /** What failed for good, grouped by name, cause and message without what varies in it; a group is acted upon as a whole. */
 import { html, useState } from "../lib.js";
 import { get, may } from "../api.js";
-import { ActionDialog, ActionsUnderWay } from "../actions.js";
+import { ActionDialog, useActionEnds } from "../actions.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
@@ -16,7 +16,6 @@ const PAGE = 50;
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
-  const [generation, setGeneration] = useState(0);
   const hold = useHold();
   const of = JSON.stringify([query["q"], query["name"], query["cursor"]]);
   const found = useResource(
@@ -39,6 +38,7 @@ export function Page({ query, go, session }) {
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
     go("failures", { ...query, cursor: "", ...changes }, { replace: true });
+  useActionEnds(() => void found.reload());
   const mayOperate = may(session, "operate");
   const act = (/** @type {any} */ action, /** @type {any} */ group) =>
     setDialog({ action, target: { filter: { state: "failed", failure_group: group.id } } });
@@ -46,7 +46,6 @@ export function Page({ query, go, session }) {
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q })} />
       <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ name) => change({ name })} /></form>
-    <${ActionsUnderWay} mayOperate=${mayOperate} generation=${generation} onChange=${() => void found.reload()} />
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
     ${
@@ -66,7 +65,7 @@ export function Page({ query, go, session }) {
             )}</ul>`
     }</div>
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
-    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => setGeneration(generation + 1)} />`}`;
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}`;
 }
 
 /** @param {any} group */

@@ -1,7 +1,7 @@
 /** All jobs in one table: found by filters that stand in the address, chosen by hand or "all that match", and acted upon. */
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { get, may } from "../api.js";
-import { ACTIONS, ActionDialog, ActionsUnderWay } from "../actions.js";
+import { ACTIONS, ActionDialog, useActionEnds } from "../actions.js";
 import { curl } from "../curl.js";
 import { t, tOr } from "../i18n.js";
 import { useLatest, useResource } from "../live.js";
@@ -49,7 +49,6 @@ export function Page({ query, go, session }) {
       null
     ),
   );
-  const [generation, setGeneration] = useState(0);
   const [isChoosing, setChoosing] = useState(false);
   const hold = useHold();
   const mayOperate = may(session, "operate");
@@ -71,6 +70,7 @@ export function Page({ query, go, session }) {
   );
   const live = useLatest("jobs");
   const counts = live?.counts ?? page.data?.counts ?? {};
+  useActionEnds(() => void page.reload().then(() => setEnded((/** @type {number} */ n) => n + 1)));
   useEffect(() => setSelected(new Set()), [filterKey]);
   useKeys({ Escape: () => setSelected(new Set()) });
 
@@ -101,7 +101,6 @@ export function Page({ query, go, session }) {
       ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${query["state"] ?? ""} />
     <${Filters} query=${query} change=${change} />
-    <${ActionsUnderWay} mayOperate=${mayOperate} generation=${generation} onChange=${() => void page.reload().then(() => setEnded((/** @type {number} */ n) => n + 1))} />
     ${
       mayOperate &&
       html`<${Selection} count=${selected.size} isAllPossible=${rows.length > 0} state=${query["state"] ?? ""} onClear=${() => setSelected(new Set())}
@@ -120,7 +119,6 @@ export function Page({ query, go, session }) {
       dialog &&
       html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
         setSelected(new Set());
-        setGeneration(generation + 1);
         void page.reload();
       }} />`
     }
