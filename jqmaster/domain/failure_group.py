@@ -34,6 +34,18 @@ _VARYING: Final = re.compile(
     re.VERBOSE,
 )
 _NUMBER: Final = re.compile(r"\d+")
+# Parts that vary little and say which fault it is: a status or an error code, the name of a key or a column.
+_TELLING: Final = re.compile(
+    r"""
+      (?i: https?(?:/\d(?:\.\d)?)? | status | code | error | errno | answered | returned | response | exited )
+      [ :=(]{1,2} \d{1,4} (?![\w.,]*\d)
+    | (?i: key | column | attribute | field | relation | table | module | parameter | argument | property | index
+        | constraint | function | method | option | class | type | error: )
+      [ ] (?P<quote>['"`]) [A-Za-z_][A-Za-z_.]{0,39} (?P=quote)
+    | '[A-Za-z_]{1,40}' (?=[ ]object[ ])
+    """,
+    re.VERBOSE,
+)
 
 
 def _placeholder(match: re.Match[str]) -> str:
@@ -52,14 +64,23 @@ def _placeholder(match: re.Match[str]) -> str:
 def _normalised(message: str) -> str:
     if not message.isprintable():
         message = "".join(c if c.isprintable() else " " for c in message)
-    text = " ".join(_VARYING.sub(_placeholder, message).split())
+    parts, at = [], 0
+    for telling in _TELLING.finditer(message):
+        parts += [_VARYING.sub(_placeholder, message[at : telling.start()]), telling[0]]
+        at = telling.end()
+    parts.append(_VARYING.sub(_placeholder, message[at:]))
+    return _shortened("".join(parts))
+
+
+def _shortened(message: str) -> str:
+    text = " ".join(message.split())
     return text if len(text) <= MAX_MESSAGE else text[: MAX_MESSAGE - 1] + _CUT
 
 
 def normalise(message: str) -> str:
     """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters: instead of
     IDs, numbers, quoted text, paths, URLs and addresses there are `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and
-    `<address>`.
+    `<address>`. Status codes and the names of keys and columns stay, because they tell faults apart.
     """
     return _normalised(message[:MAX_LOOKED_AT])
 
@@ -67,6 +88,18 @@ def normalise(message: str) -> str:
 def failure_group_id(name: str, cause: str, message: str) -> str:
     """16 hexadecimal digits, the same for all failures of one kind. `cause` is the word that the API has for it,
     `message` as the attempt's record has it; it is normalised here."""
-    text = "\0".join((name, cause, normalise(message)))
+    return _digest(name, cause, normalise(message))
+
+
+def failure_group_ids(name: str, cause: str, message: str) -> tuple[str, ...]:
+    """Return the IDs of groups in which such a failure may be counted: the present one, and that of version 0.2, in
+    which no number and no quoted text told groups apart."""
+    printable = "".join(c if c.isprintable() else " " for c in message[:MAX_LOOKED_AT])
+    former = _shortened(_VARYING.sub(_placeholder, printable))
+    return failure_group_id(name, cause, message), _digest(name, cause, former)
+
+
+def _digest(name: str, cause: str, kind: str) -> str:
+    text = "\0".join((name, cause, kind))
     # Text from outside may hold lone surrogates, which UTF-8 has not.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -7,8 +7,8 @@ from typing import Any, Final
 from jqmaster.domain.job import FINISHED, Attempt, Cause, Job, JobState
 from jqmaster.domain.matcher import Matcher, parse_matcher
 
-# Gives the ID of a group of failures: of a name, a cause and the message of the last error.
-GroupOf = Callable[[str, str, str], str]
+# Gives the IDs of the groups in which a failure may be: of a name, a cause and the message of the last error.
+GroupsOf = Callable[[str, str, str], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +99,14 @@ class JobFilter:
             and (self.failure_group is None or job.state is JobState.FAILED)
         )
 
-    def selects_error(self, job: Job, last: Attempt | None, group_of: GroupOf) -> bool:
+    def selects_error(self, job: Job, last: Attempt | None, groups_of: GroupsOf) -> bool:
         """Return whether a job that passed `selects` is selected, given the end of its last unsuccessful attempt."""
         message = (last.message if last else None) or ""
         if self.text is not None and self.text not in message:
             return False
         if self.failure_group is None:
             return True
-        return group_of(job.name, job.cause.name.lower(), message) == self.failure_group
+        return self.failure_group in groups_of(job.name, job.cause.name.lower(), message)
 
     def document(self) -> dict[str, Any]:
         """Return the filter in the form that `of_document` takes: only the given fields, as texts and numbers."""

@@ -1,6 +1,6 @@
 /** What people do to many jobs at once (POST /api/jobs/actions): counted first, confirmed, then watched. */
 import { html, useEffect, useRef, useState } from "./lib.js";
-import { Problem, get, post } from "./api.js";
+import { Problem, get, post, toJson } from "./api.js";
 import { number, t, tOr } from "./i18n.js";
 import { listen, liveStatus } from "./live.js";
 import { visible } from "./text.js";
@@ -10,7 +10,7 @@ import { Badge, State, Text, Time } from "./ui/formats.js";
 import { FormField, useForm } from "./ui/forms.js";
 
 /** @typedef {"cancel" | "retry" | "delete" | "run" | "set_priority"} ActionName */
-/** @typedef {{ids: string[]} | {filter: Record<string, string>}} Target */
+/** @typedef {{ids: string[]} | {filter: Record<string, any>}} Target */
 
 /** @type {ActionName[]} */
 export const ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
@@ -76,7 +76,7 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
         onBegun();
       }}>
     <p>${t(`action.${action}.text`)}</p>
-    ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${value} max=${80} /></span> `)}</p>`}
+    ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `)}</p>`}
     ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((/** @type {any} */ job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
     <div class="form-grid">
       ${hasPriority && html`<${FormField} form=${form} name="priority" problem=${problem} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />`}

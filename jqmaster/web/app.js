@@ -222,7 +222,7 @@ function Preferences({ session, onLeave, onHelp }) {
     /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
   const icon = /** @type {Record<string, string>} */ ({ auto: "◐", light: "☀", dark: "☾" })[theme];
   return html`<div class="prefs">
-    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(times === "utc" ? "relative" : "utc")}>${times === "utc" ? "UTC" : "±t"}</button>
+    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(/** @type {Record<string, string>} */ ({ relative: "local", local: "utc" })[times] ?? "relative")}>${t(`times.${times}`)}</button>
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>${icon}</button>
     <${Language} class=${session ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}>?</button>

@@ -2,10 +2,12 @@
 import { pref } from "./prefs.js";
 import en from "./lang/en.js";
 import enForms from "./lang/en_forms.js";
+import enLists from "./lang/en_lists.js";
 import enOperations from "./lang/en_operations.js";
 import enStatistics from "./lang/en_statistics.js";
 import ja from "./lang/ja.js";
 import jaForms from "./lang/ja_forms.js";
+import jaLists from "./lang/ja_lists.js";
 import jaOperations from "./lang/ja_operations.js";
 import jaStatistics from "./lang/ja_statistics.js";
 
@@ -13,8 +15,8 @@ import jaStatistics from "./lang/ja_statistics.js";
 
 /** @type {Record<string, Texts>} */
 export const LANGUAGES = {
-  en: { ...en, ...enForms, ...enOperations, ...enStatistics },
-  ja: { ...ja, ...jaForms, ...jaOperations, ...jaStatistics },
+  en: { ...en, ...enForms, ...enLists, ...enOperations, ...enStatistics },
+  ja: { ...ja, ...jaForms, ...jaLists, ...jaOperations, ...jaStatistics },
 };
 
 /** @returns {string} "en" or "ja". */

@@ -82,18 +82,19 @@ export function useLatest(event) {
 
 /**
  * What `load` gives, loaded again when one of `events` arrives and after the connection came back, at most once in
- * `leastMs`, and never while the tab is hidden. Without a stream it is loaded every `everyMs`.
+ * `leastMs`, and never while the tab is hidden. Without a stream it is loaded every `everyMs`. `pollMs`: also with one, for
+ * what changes without an event, such as when a worker was last heard.
  * @template T
  * @param {(signal: AbortSignal) => Promise<T>} load
  * @param {unknown[]} deps When one changes, the old data are dropped and it is loaded at once.
- * @param {{events?: LiveEvent[], leastMs?: number, everyMs?: number, isHeld?: boolean}} [options] `isHeld`: do not load again by itself now.
+ * @param {{events?: LiveEvent[], leastMs?: number, everyMs?: number, pollMs?: number, isHeld?: boolean}} [options] `isHeld`: do not load again by itself now.
  * @returns {{data: T | null, problem: Problem | null, isLoading: boolean, isStale: boolean, reload: () => Promise<void>}}
  *   `isStale`: something happened while it was held.
  */
 export function useResource(
   load,
   deps,
-  { events = [], leastMs = 1000, everyMs = 5000, isHeld = false } = {},
+  { events = [], leastMs = 1000, everyMs = 5000, pollMs = 0, isHeld = false } = {},
 ) {
   const [state, setState] = useState(
     /** @type {{data: any, problem: Problem | null, isLoading: boolean}} */ ({
@@ -141,10 +142,19 @@ export function useResource(
     };
     setState((/** @type {any} */ old) => ({ data: old.data, problem: null, isLoading: true }));
     void run();
-    const ends = [...events, "resumed"].map((event) => listen(event, soon));
+    const ends = events.map((event) => listen(/** @type {string} */ (event), soon));
+    ends.push(
+      listen("resumed", () => {
+        // What could not be loaded while no master answered is loaded at once.
+        lastMs = 0;
+        clearTimeout(waiting);
+        waiting = undefined;
+        soon();
+      }),
+    );
     const poll = setInterval(() => {
-      if (status !== "live" && status !== "paused") soon();
-    }, everyMs);
+      if (status !== "paused" && (pollMs || status !== "live")) soon();
+    }, pollMs || everyMs);
     return () => {
       isOver = true;
       aborter.abort();

@@ -18,7 +18,7 @@ export const concerns = (matcher, other) =>
   (matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other));
 
 /** @param {any} matcher Of a pause. @returns {string} The jobs that it concerns, in words. */
-function pausedText(matcher) {
+export function pausedText(matcher) {
   const { field, op, value } = matcher;
   if (op === "eq" && field === "name") return t("pause.what.name", { name: visible(String(value)) });
   if (op === "eq" && field === "tags") return t("pause.what.tag", { tag: visible(String(value)) });

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.domain.failure_group import MAX_MESSAGE, failure_group_id, normalise
+from jqmaster.domain.failure_group import MAX_MESSAGE, failure_group_id, failure_group_ids, normalise
 
 
 @pytest.mark.req("P8")
@@ -19,11 +19,20 @@ from jqmaster.domain.failure_group import MAX_MESSAGE, failure_group_id, normali
         ("at 0x7ffdeadbeef", "at <n>"),
         ("a deadbeef facade stays", "a deadbeef facade stays"),
         ("key a8Kd9fQ2zzLm01Xy expired", "key <id> expired"),
-        ("'NoneType' object has no attribute 'x'", "<text> object has no attribute <text>"),
+        ("'NoneType' object has no attribute 'x'", "'NoneType' object has no attribute 'x'"),
         ("can't open \"a b c\", don't", "can't open <text>, don't"),
         ("no such file: /var/lib/x-1/a.json, and/or ~/b", "no such file: <path>, and/or <path>"),
         (r"cannot read C:\Users\bob\x.txt now", "cannot read <path> now"),
-        ("GET https://example.com/a?b=1 answered 503", "GET <url> answered <n>"),
+        ("GET https://example.com/a?b=1 answered 503", "GET <url> answered 503"),
+        ("HTTPError: 404 at https://x.example/4711", "HTTPError: 404 at <url>"),
+        ("status=503, retry in 30 s", "status=503, retry in <n> s"),
+        ("[Errno 111] refused by 10.0.0.7", "[Errno 111] refused by <address>"),
+        ("Error: 4711.5 points", "Error: <n> points"),
+        ("error 1795415810370", "error <n>"),
+        ("KeyError: 'vat_id'", "KeyError: 'vat_id'"),
+        ("KeyError: 'user42'", "KeyError: <text>"),
+        ('column "price" of relation "orders" is null', 'column "price" of relation "orders" is null'),
+        ("user 'alice' is unknown", "user <text> is unknown"),
         ("no route to 10.0.0.17:6379 or 2001:db8::17", "no route to <address> or <address>"),
         ("mail to a.b+c@example.com bounced", "mail to <address> bounced"),
         ("at 12:30:45 std::bad_alloc", "at <n>:<n>:<n> std::bad_alloc"),
@@ -50,6 +59,19 @@ def test_failures_that_differ_in_what_varies_are_one_group(a: int, b: int, x: ob
     )
 
 
+def test_status_codes_and_keys_tell_groups_apart_and_the_groups_of_the_former_version_are_known() -> None:
+    for one, other in (
+        ("HTTPError: 404", "HTTPError: 503"), ("KeyError: 'vat_id'", "KeyError: 'email'"),
+        ('column "price" is null', 'column "vat" is null'),
+    ):  # fmt: skip
+        assert failure_group_id("mail", "error", one) != failure_group_id("mail", "error", other)
+        (present, former), (_, former_of_other) = (
+            failure_group_ids("mail", "error", m) for m in (one, other)
+        )
+        assert present == failure_group_id("mail", "error", one)
+        assert former == former_of_other != present
+
+
 def test_name_cause_and_kind_tell_groups_apart() -> None:
     ids = {
         failure_group_id(name, cause, message)
@@ -61,7 +83,8 @@ def test_name_cause_and_kind_tell_groups_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["'", '"', "1.", "a:", "/a", "a@", "a.", "1-", "://", "0x", "`", "A", "::", "1e"]
+    "part",
+    ["error ", "key 'a", "'", '"', "1.", "a:", "/a", "a@", "a.", "1-", "://", "0x", "`", "A", "::", "1e"],
 )
 def test_no_message_is_slow(part: str) -> None:
     # With backtracking that grows exponentially this would not end.

@@ -259,7 +259,7 @@ class JobView(JobSummary):
 
 
 class ListedJob(JobSummary):
-    """A job in a page of the list. What was not asked for with `include`, or is hidden from the caller, is null."""
+    """A job in a page of the list. A field is null if `include` does not name it, or if the caller may not see it."""
 
     error: str | None = Field(description="Beginning of the last error message.")
     argument_excerpt: str | None = Field(

@@ -1,4 +1,4 @@
-"""What a list shows of the content of its jobs: the last error, the beginning of the argument, the worker's name."""
+"""Excerpts of jobs for lists: the last error, the beginning of the argument, the worker's name."""
 
 import json
 from collections.abc import Collection, Sequence

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.failure_group import failure_group_ids
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState
-from jqmaster.domain.job_filter import GroupOf, JobFilter
+from jqmaster.domain.job_filter import GroupsOf, JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.jobs.selection import Selection
@@ -56,10 +56,10 @@ class _Place:
 class Inspector:
     """Lists of one shard. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, records: RecordStore, group_of: GroupOf = failure_group_id) -> None:
+    def __init__(self, shard: Shard, records: RecordStore, groups_of: GroupsOf = failure_group_ids) -> None:
         self._client = shard.client
         self._keys = shard.keys
-        self._selection = Selection(records, group_of)
+        self._selection = Selection(records, groups_of)
         self._finished = {shard.keys.finished(state) for state in FINISHED}
 
     async def counts(self) -> dict[JobState, int]:

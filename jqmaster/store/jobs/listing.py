@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.failure_group import failure_group_ids
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED, LISTED, Job, JobState
-from jqmaster.domain.job_filter import GroupOf, JobFilter
+from jqmaster.domain.job_filter import GroupsOf, JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.jobs.selection import Selection
@@ -58,11 +58,11 @@ class Page:
 class JobLists:
     """Lists of one shard. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, shard: Shard, records: RecordStore, group_of: GroupOf = failure_group_id) -> None:
+    def __init__(self, shard: Shard, records: RecordStore, groups_of: GroupsOf = failure_group_ids) -> None:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        self._selection = Selection(records, group_of)
+        self._selection = Selection(records, groups_of)
 
     async def page(
         self,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from jqmaster.domain.job import Job
-from jqmaster.domain.job_filter import GroupOf, JobFilter
+from jqmaster.domain.job_filter import GroupsOf, JobFilter
 from jqmaster.domain.matcher import Matcher
 from jqmaster.store import codec
 from jqmaster.store.jobs.placement import fields_of
@@ -14,9 +14,9 @@ from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 class Selection:
     """Selects jobs of one shard. Raises what `StoreClient.run` raises."""
 
-    def __init__(self, records: RecordStore, group_of: GroupOf) -> None:
+    def __init__(self, records: RecordStore, groups_of: GroupsOf) -> None:
         self._records = records
-        self._group_of = group_of
+        self._groups_of = groups_of
 
     async def of(self, wanted: JobFilter, ids: Sequence[str], beginnings: Sequence[bytes]) -> dict[int, Job]:
         """Return the jobs that the filter selects, by their number. `beginnings`: the first HEAD_READ bytes of each
@@ -42,7 +42,7 @@ class Selection:
         return {
             n: job
             for (n, job), end in zip(selected.items(), ends, strict=True)
-            if wanted.selects_error(job, end, self._group_of)
+            if wanted.selects_error(job, end, self._groups_of)
         }
 
     async def _matched(

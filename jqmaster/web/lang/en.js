@@ -33,7 +33,7 @@ export default {
   "copy.curl": "Copy as curl",
   code: "Code",
   loading: "Loading …",
-  "times.switch": "Times: relative or UTC",
+  "times.switch": "Times: relative, local or UTC",
   "theme.switch": "Theme: {theme}",
   "theme.auto": "system",
   "theme.light": "light",

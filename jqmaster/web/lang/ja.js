@@ -31,7 +31,7 @@ export default {
   "copy.curl": "curl コマンドとしてコピー",
   code: "コード",
   loading: "読み込み中…",
-  "times.switch": "時刻: 相対表示または UTC",
+  "times.switch": "時刻: 相対表示、現地時間または UTC",
   "theme.switch": "テーマ: {theme}",
   "theme.auto": "システムに合わせる",
   "theme.light": "ライト",

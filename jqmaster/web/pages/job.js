@@ -27,6 +27,7 @@ import {
 } from "../ui/formats.js";
 import { FormDialog } from "../ui/form_dialog.js";
 import { FormField, useForm } from "../ui/forms.js";
+import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -38,6 +39,11 @@ export function Page({ query, go, session }) {
     leastMs: 1000,
     everyMs: 3000,
   });
+  useTitle(
+    found.data
+      ? `${tOr(`state.${found.data.state}`, found.data.state)} · ${found.data.name} · …${id.slice(-6)}`
+      : null,
+  );
   const job = found.data?.id === id ? found.data : null;
   const isOver = job !== null && isIn(job.state, "finished");
   const why = useResource(

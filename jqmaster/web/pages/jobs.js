@@ -1,48 +1,44 @@
 /** All jobs in one table: found by filters that stand in the address, chosen by hand or "all that match", and acted upon. */
-import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
-import { get, may } from "../api.js";
+import { html, useEffect, useMemo, useState } from "../lib.js";
+import { may } from "../api.js";
 import { ACTIONS, ActionDialog, useActionEnds } from "../actions.js";
 import { curl } from "../curl.js";
-import { t, tOr } from "../i18n.js";
-import { useLatest, useResource } from "../live.js";
+import { number, t, tOr } from "../i18n.js";
+import { ColumnsDialog, chosenColumns, includeOf, orderedBy, useJobColumns } from "../job_columns.js";
+import { MOST, exportJobs } from "../job_export.js";
+import { FILTERS, Filters, actionFilterOf, filterOf, useDeployedMs } from "../job_filters.js";
+import { PAGE, useJobCount, useJobSearch } from "../job_search.js";
+import { useLatest } from "../live.js";
 import { usePref } from "../prefs.js";
 import { href } from "../router.js";
 import { STATES, isIn } from "../states.js";
-import { visible } from "../text.js";
-import { Button, Copy, Empty, ErrorBox, Loading, Pager, Tabs } from "../ui/controls.js";
-import { Dialog } from "../ui/dialogs.js";
-import { Duration, Id, Num, State, Text, Time, nowMs, useTick } from "../ui/formats.js";
-import { FilterInput, FilterInstant } from "../ui/filters.js";
-import { Field } from "../ui/forms.js";
+import { Bar, Button, Copy, Empty, ErrorBox, Loading, Pager, Tabs } from "../ui/controls.js";
+import { attempt, toast } from "../ui/dialogs.js";
 import { useKeys } from "../ui/keys.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
-
-const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
-const TEXT_FILTERS = ["q", "name", "tag", "worker", "text"];
-const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
-/** What selects jobs, as the API names it. */
-const FILTERS = ["state", ...TEXT_FILTERS, "cause", "failure_group", ...TIME_FILTERS];
-const PAGE = 50;
-const DEFAULT_COLUMNS = [
-  "state",
-  "name",
-  "id",
-  "attempt",
-  "created",
-  "started",
-  "duration",
-  "worker",
-  "cause",
-];
+import { useReturn } from "../ui/returns.js";
+import { useTitle } from "../ui/titles.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
-  const filter = useMemo(
-    () => Object.fromEntries(FILTERS.flatMap((key) => (query[key] ? [[key, query[key]]] : []))),
-    [JSON.stringify(query)],
-  );
+  const state = query["state"] ?? "";
   const order = orderOf(query);
-  const filterKey = JSON.stringify([filter, order, query["cursor"] ?? ""]);
+  const columns = useJobColumns(state, query["columns"]);
+  const include = includeOf(columns);
+  const deployedMs = useDeployedMs(query["within"] === "deploy");
+  const isFiltered = FILTERS.some((key) => key !== "state" && query[key]);
+  const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
+  const filter = () => filterOf(query, deployedMs);
+  const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
+  const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
+  // Of all states, so that each tab has its number.
+  const counted = useJobCount(
+    isFiltered ? () => ({ ...filter(), state: "" }) : null,
+    JSON.stringify([
+      FILTERS.map((key) => (key === "state" ? isIn(state, "finished") : (query[key] ?? ""))),
+      deployedMs,
+    ]),
+  );
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const [dialog, setDialog] = useState(
     /** @type {{action: import("../actions.js").ActionName, target: import("../actions.js").Target} | null} */ (
@@ -50,69 +46,94 @@ export function Page({ query, go, session }) {
     ),
   );
   const [isChoosing, setChoosing] = useState(false);
+  const [density] = usePref("density", "normal");
   const hold = useHold();
   const mayOperate = may(session, "operate");
   const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
-  const page = useResource(
-    (signal) => get("api/jobs", { ...filter, order, cursor: query["cursor"], limit: PAGE }, signal),
-    [filterKey],
-    { events: ["jobs"], leastMs: 1000, everyMs: 4000 },
-  );
-  const isCurrent = useRef(filterKey);
-  if (!page.isLoading) isCurrent.current = filterKey;
   // What one's own action did is shown at once, wherever the pointer is.
   const [ended, setEnded] = useState(0);
-  const { rows, newCount, showNew } = useSteadyRows(
-    page.data?.jobs ?? [],
+  const steady = useSteadyRows(
+    page.progress?.jobs ?? page.data?.jobs ?? [],
     keyOf,
     isHeld,
-    `${ended} ${isCurrent.current}`,
+    `${ended} ${page.progress ? `${listed} ${page.progress.jobs.length}` : page.data?.of}`,
   );
+  // Only a list that is shown whole can be sorted by what the store has no order of.
+  const isWhole = Boolean(page.data && !page.data.next_cursor && !query["cursor"] && !page.progress);
+  const sorted = useSorted(steady.rows, columns, isWhole ? query : {});
   const live = useLatest("jobs");
   const counts = live?.counts ?? page.data?.counts ?? {};
+  const matching = isFiltered ? counted : null;
   useActionEnds(() => void page.reload().then(() => setEnded((/** @type {number} */ n) => n + 1)));
-  useEffect(() => setSelected(new Set()), [filterKey]);
+  useEffect(() => setSelected(new Set()), [listed]);
   useKeys({ Escape: () => setSelected(new Set()) });
+  useReturn(sorted.map(keyOf).join());
+  useTitle(title(state, matching, counts));
 
   /** @param {Record<string, string | undefined>} changes */
   const change = (changes, replace = false) => go("jobs", { ...query, cursor: "", ...changes }, { replace });
   const { state: _, ...unstated } = query;
+  const tabCount = (/** @type {string} */ one) =>
+    isFiltered ? (matching?.states[one]?.count ?? (matching ? 0 : undefined)) : (counts[one] ?? 0);
+  const isExact = (/** @type {string} */ one) => !isFiltered || (matching?.states[one]?.is_exact ?? true);
   const tabs = [
     {
       key: "",
       label: t("jobs.all"),
-      count: sum(counts),
-      href: href("jobs", { ...unstated, order: "", cursor: "" }),
+      count: isFiltered ? matching?.count : sum(counts),
+      isAtLeast: isFiltered && matching !== null && !matching.is_exact,
+      href: href("jobs", { ...unstated, order: "", sort: "", cursor: "" }),
     },
     ...Object.keys(STATES)
-      .filter((state) => counts[state] !== undefined || state === query["state"])
-      .map((state) => ({
-        key: state,
-        label: tOr(`state.${state}`, state),
-        count: counts[state] ?? 0,
-        kind: state === "failed" && counts[state] ? "bad" : "",
-        href: href("jobs", { ...query, state, order: "", cursor: "" }),
+      .filter((one) => counts[one] !== undefined || one === state)
+      .map((one) => ({
+        key: one,
+        label: tOr(`state.${one}`, one),
+        count: tabCount(one),
+        isAtLeast: !isExact(one),
+        kind: one === "failed" && tabCount(one) ? "bad" : "",
+        href: href("jobs", { ...query, state: one, order: "", sort: "", cursor: "" }),
       })),
   ];
-  const isFiltered = Object.keys(filter).length > 0;
+  const by = orderedBy(state);
+  const shownColumns = columns.map((column) => ({
+    ...column,
+    ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
+  }));
+  const onSort = (/** @type {string} */ key) => {
+    if (key === by) change({ sort: "", order: order === "newest" ? "oldest" : "newest" }, true);
+    else change({ sort: query["sort"] === key ? `-${key}` : key }, true);
+  };
+  const sort = query["sort"] && isWhole ? query["sort"].replace(/^-/, "") : by;
+  const isAscending = query["sort"] && isWhole ? !query["sort"].startsWith("-") : order === "oldest";
+  const link = () =>
+    new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
   return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
       <${Button} opensDialog class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
-      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter, order, limit: PAGE } })} />
+      <${Export} filter=${filter} order=${order} />
+      <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
+      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE } })} />
       ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
-    <${Tabs} label=${t("job.state")} tabs=${tabs} current=${query["state"] ?? ""} />
+    <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
     <${Filters} query=${query} change=${change} />
+    <div class="list-head">
+      <p class="matches" aria-live="polite">${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", { count: state ? (matching.states[state]?.count ?? 0) : matching.count }) : ""}</p>
+      <label class="order">${t("filter.order")} <select value=${order} onChange=${(/** @type {any} */ e) => change({ order: e.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
     ${
       mayOperate &&
-      html`<${Selection} count=${selected.size} isAllPossible=${rows.length > 0} state=${query["state"] ?? ""} onClear=${() => setSelected(new Set())}
-      onAct=${(/** @type {any} */ action, /** @type {boolean} */ isAll) => setDialog({ action, target: isAll ? { filter } : { ids: [...selected] } })} />`
+      html`<${Selection} count=${selected.size} isAllPossible=${sorted.length > 0 && !page.isLoading} state=${state} onClear=${() => setSelected(new Set())}
+      onAct=${(/** @type {any} */ action, /** @type {boolean} */ isAll) => setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } })} />`
     }
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
-    <div ...${hold.bind} aria-busy=${String(page.isLoading)}><${NewRows} count=${newCount} onShow=${showNew} />
+    <${Searching} page=${page} of=${state ? (counts[state] ?? 0) : sum(counts)} />
+    ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
+    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       ${
-        !page.data
+        !page.data && !page.progress
           ? html`<${Loading} isLoading=${!page.problem} />`
-          : html`<${JobTable} rows=${rows} go=${go} selected=${selected} onSelect=${mayOperate ? setSelected : undefined}
-        empty=${html`<div class="card"><${NoJobs} session=${session} isFiltered=${isFiltered} hasMore=${page.data.next_cursor !== null} /></div>`} />`
+          : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted} rowKey=${keyOf} label=${(/** @type {any} */ job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : undefined}
+        sort=${sort} isAscending=${isAscending} onSort=${onSort}
+        onOpen=${(/** @type {any} */ job) => go("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`
       }</div>
     <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go("jobs", { ...query, cursor: page.data?.next_cursor })} onFirst=${() => go("jobs", { ...query, cursor: "" })} />
     ${
@@ -122,7 +143,7 @@ export function Page({ query, go, session }) {
         void page.reload();
       }} />`
     }
-    ${isChoosing && html`<${Columns} onClose=${() => setChoosing(false)} />`}`;
+    ${isChoosing && html`<${ColumnsDialog} columns=${columns} onClose=${() => setChoosing(false)} />`}`;
 }
 
 /**
@@ -142,204 +163,57 @@ const keyOf = (job) => job.id;
 /** @param {Record<string, number>} counts */
 const sum = (counts) => Object.values(counts).reduce((all, count) => all + count, 0);
 
-/** @type {Record<string, import("../ui/tables.js").Column>} */
-const COLUMNS = {
-  state: {
-    key: "state",
-    get label() {
-      return t("job.state");
-    },
-    render: (job) => html`<${State} state=${job.state} />`,
-  },
-  name: {
-    key: "name",
-    get label() {
-      return t("job.name");
-    },
-    render: (job) =>
-      html`<a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${80} /></a>${job.tags.slice(0, 4).map((/** @type {string} */ tag) => html` <a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${30} /></a>`)}`,
-  },
-  id: {
-    key: "id",
-    get label() {
-      return t("job.id");
-    },
-    priority: 3,
-    render: (job) => html`<${Id} id=${job.id} />`,
-  },
-  priority: {
-    key: "priority",
-    get label() {
-      return t("job.priority");
-    },
-    align: "end",
-    priority: 3,
-    render: (job) => html`<${Num} value=${job.priority} />`,
-  },
-  attempt: {
-    key: "attempt",
-    get label() {
-      return t("job.attempt");
-    },
-    align: "end",
-    priority: 2,
-    render: (job) =>
-      html`<span class="num" title=${t("job.failures_of", { failures: job.failures, most: job.max_retry })}>${job.attempt}${job.failures > 0 && html` <span class="fails">✗${job.failures}</span>`}</span>`,
-  },
-  created: {
-    key: "created",
-    get label() {
-      return t("job.created");
-    },
-    align: "end",
-    render: (job) => html`<${Time} at=${job.created_at} />`,
-  },
-  run_at: {
-    key: "run_at",
-    get label() {
-      return t("job.due");
-    },
-    align: "end",
-    priority: 2,
-    render: (job) => html`<${Time} at=${job.run_at} />`,
-  },
-  started: {
-    key: "started",
-    get label() {
-      return t("job.started");
-    },
-    align: "end",
-    priority: 3,
-    render: (job) => html`<${Time} at=${job.started_at} />`,
-  },
-  finished: {
-    key: "finished",
-    get label() {
-      return t("job.finished");
-    },
-    align: "end",
-    priority: 3,
-    render: (job) => html`<${Time} at=${job.finished_at} />`,
-  },
-  duration: {
-    key: "duration",
-    get label() {
-      return t("job.duration");
-    },
-    align: "end",
-    priority: 2,
-    render: (job) => html`<${Ran} job=${job} />`,
-  },
-  worker: {
-    key: "worker",
-    get label() {
-      return t("job.worker");
-    },
-    priority: 3,
-    render: (job) =>
-      job.worker_id
-        ? html`<${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} />`
-        : html`<${Num} value=${null} />`,
-  },
-  cause: {
-    key: "cause",
-    get label() {
-      return t("job.cause");
-    },
-    priority: 2,
-    render: (job) =>
-      job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`,
-  },
-  timeout: {
-    key: "timeout",
-    get label() {
-      return t("job.timeout");
-    },
-    align: "end",
-    priority: 3,
-    render: (job) => html`<${Duration} ms=${job.timeout * 1000} />`,
-  },
-};
-
-/** @param {{job: any}} props How long the latest attempt ran, or runs. */
-function Ran({ job }) {
-  useTick();
-  if (!job.started_at) return html`<${Num} value=${null} />`;
-  if (job.finished_at)
-    return html`<${Duration} ms=${Math.max(0, Date.parse(job.finished_at) - Date.parse(job.started_at))} />`;
-  return job.state === "running"
-    ? html`<${Duration} ms=${Math.max(0, Math.floor((nowMs() - Date.parse(job.started_at)) / 1000) * 1000)} />`
-    : html`<${Num} value=${null} />`;
+/** @param {string} state @param {any} matching @param {Record<string, number>} counts */
+function title(state, matching, counts) {
+  const what = state ? `${tOr(`state.${state}`, state)} · ${t("nav.jobs")}` : t("nav.jobs");
+  const count = matching ? (state ? matching.states[state]?.count : matching.count) : counts[state];
+  return count === undefined ? what : `${what} (${number(count)})`;
 }
 
-/** @param {{rows: any[], go: any, selected: Set<string>, onSelect: ((selected: Set<string>) => void) | undefined, empty: any}} props */
-function JobTable({ rows, go, selected, onSelect, empty }) {
-  const [chosen] = usePref("columns", DEFAULT_COLUMNS);
-  const columns = (Array.isArray(chosen) ? chosen : DEFAULT_COLUMNS).flatMap((key) =>
-    COLUMNS[key] ? [COLUMNS[key]] : [],
-  );
-  return html`<${Table} caption=${t("nav.jobs")} columns=${columns.length ? columns : [COLUMNS["name"]]} rows=${rows} rowKey=${keyOf} label=${(/** @type {any} */ job) => job.name} selected=${selected} onSelect=${onSelect}
-    onOpen=${(/** @type {any} */ job) => go("job", { id: job.id })} empty=${empty} />`;
+/**
+ * @param {any[]} rows
+ * @param {import("../job_columns.js").JobColumn[]} columns
+ * @param {Record<string, string>} query `sort`: the key of a column, with a minus sign for the largest first.
+ */
+function useSorted(rows, columns, query) {
+  const sort = query["sort"] ?? "";
+  const by = columns.find((column) => column.key === sort.replace(/^-/, ""))?.by;
+  return useMemo(() => {
+    if (!by) return rows;
+    const sign = sort.startsWith("-") ? -1 : 1;
+    return [...rows].sort((a, b) => {
+      const [one, other] = [by(a), by(b)];
+      return sign * (typeof one === "string" ? one.localeCompare(String(other)) : one - Number(other));
+    });
+  }, [rows, sort]);
 }
 
-/** @param {{onClose: () => void}} props */
-function Columns({ onClose }) {
-  const [chosen, setChosen] = usePref("columns", DEFAULT_COLUMNS);
-  const toggle = (/** @type {string} */ key) => {
-    const next = chosen.includes(key)
-      ? chosen.filter((/** @type {string} */ one) => one !== key)
-      : Object.keys(COLUMNS).filter((one) => one === key || chosen.includes(one));
-    if (next.length) setChosen(next);
+/** @param {{page: ReturnType<typeof useJobSearch>, of: number}} props How far a search came that has not found a page yet. */
+function Searching({ page, of }) {
+  const lookedAt = page.progress?.lookedAt ?? 0;
+  if (page.progress)
+    return html`<p class="searching" role="status">${t("jobs.searched", { looked_at: lookedAt, of: Math.max(of, lookedAt), count: page.progress.jobs.length })} <${Bar} value=${lookedAt} of=${of} label=${t("jobs.search")} /> <${Button} class="small" onClick=${page.stop}>${t("jobs.search.stop")}<//></p>`;
+  if (!page.isLong || !page.data) return null;
+  const text = t(page.data.is_stopped ? "jobs.search.stopped" : "jobs.search.over", {
+    looked_at: page.data.looked_at,
+    of: Math.max(of, page.data.looked_at),
+  });
+  return html`<p class="searching muted">${text} <${Button} class="small" onClick=${page.reload}>${t("jobs.search.again")}<//></p>`;
+}
+
+/** @param {{filter: () => Record<string, any>, order: string}} props */
+function Export({ filter, order }) {
+  const [count, setCount] = useState(/** @type {number | null} */ (null));
+  const run = (/** @type {"csv" | "json"} */ kind) => async () => {
+    setCount(0);
+    await attempt(async () => {
+      const done = await exportJobs(kind, filter(), order, setCount);
+      toast(t(done.isCut ? "jobs.exported.cut" : "jobs.exported", { count: done.count, most: MOST }));
+    }, "");
+    setCount(null);
   };
-  return html`<${Dialog} title=${t("columns")} onClose=${onClose}><ul class="plain">${Object.values(COLUMNS).map((column) => html`<li key=${column.key}><label class="check"><input type="checkbox" checked=${chosen.includes(column.key)} onChange=${() => toggle(column.key)} /> ${column.label}</label></li>`)}</ul>
-    <footer><${Button} onClick=${() => setChosen(null)}>${t("columns.reset")}<//><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
-}
-
-/** @param {{query: Record<string, string>, change: (changes: Record<string, string | undefined>, replace?: boolean) => void}} props */
-function Filters({ query, change }) {
-  const active = FILTERS.filter((key) => key !== "state" && query[key]);
-  const isMoreWanted = ["worker", "text", "failure_group", ...TIME_FILTERS].some((key) => query[key]);
-  const [isMore, setMore] = useState(isMoreWanted);
-  const names = useNames(query["name"] ?? "");
-  return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-    <${Typed} name="q" query=${query} change=${change} />
-    <${Typed} name="name" query=${query} change=${change} list="names" />
-    <${Typed} name="tag" query=${query} change=${change} />
-    <${Field} label=${t("filter.cause")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["cause"] ?? ""} onChange=${(/** @type {any} */ e) => change({ cause: e.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
-    <${Field} label=${t("filter.order")}>${(/** @type {any} */ a) => html`<select ...${a} value=${orderOf(query)} onChange=${(/** @type {any} */ e) => change({ order: e.target.value })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select>`}<//>
-    <datalist id="names">${names.map((/** @type {string} */ name) => html`<option key=${name} value=${name} />`)}</datalist>
-    <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
-    ${isMore && html`<${Typed} name="text" query=${query} change=${change} /><${Typed} name="worker" query=${query} change=${change} />${TIME_FILTERS.map((name) => html`<${Instant} key=${name} name=${name} query=${query} change=${change} />`)}`}
-    ${
-      active.length > 0 &&
-      html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${t(`filter.${key}`)}: <${Text} value=${query[key]} max=${60} /><button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change({ [key]: "" })}>✕</button></span>`)}
-      <button type="button" class="link" onClick=${() => change(Object.fromEntries(active.map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`
-    }
-  </form>`;
-}
-
-/** @param {string} typed */
-function useNames(typed) {
-  const [names, setNames] = useState(/** @type {string[]} */ ([]));
-  useEffect(() => {
-    const aborter = new AbortController();
-    get("api/names", { q: typed, sort: "pushed", limit: 20 }, aborter.signal).then(
-      (answer) => setNames(answer.names.map((/** @type {any} */ name) => name.name)),
-      () => {},
-    );
-    return () => aborter.abort();
-  }, [typed]);
-  return names;
-}
-
-/** @param {{name: string, query: Record<string, string>, change: any, list?: string}} props A filter that takes effect while it is typed. */
-function Typed({ name, query, change, list }) {
-  return html`<${FilterInput} label=${t(`filter.${name}`)} value=${query[name] ?? ""} onChange=${(/** @type {string} */ text) => change({ [name]: text }, true)} list=${list} />`;
-}
-
-/** @param {{name: string, query: Record<string, string>, change: any}} props In UTC, as the times of the API. */
-function Instant({ name, query, change }) {
-  return html`<${FilterInstant} label=${t(`filter.${name}`)} value=${query[name] ?? ""} onChange=${(/** @type {string} */ at) => change({ [name]: at }, true)} />`;
+  if (count !== null) return html`<span class="muted" role="status">${t("jobs.exporting", { count })}</span>`;
+  return html`<${Button} class="small wide-only" onClick=${run("csv")}>CSV<//><${Button} class="small wide-only" onClick=${run("json")}>JSON<//>`;
 }
 
 /** @param {{count: number, isAllPossible: boolean, state: string, onClear: () => void, onAct: (action: string, isAll: boolean) => void}} props */

@@ -10,6 +10,8 @@ import { Dialog, toast } from "../ui/dialogs.js";
 import { Badge, Id, Text, Time } from "../ui/formats.js";
 import { Table } from "../ui/tables.js";
 
+// When a master was last heard changes without an event.
+const POLL_MS = 2000;
 const NEWEST = 500;
 const CHANGES = ["master.demote", "master.take_over"];
 
@@ -18,7 +20,7 @@ export function Page({ session }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1000,
-    everyMs: 5000,
+    pollMs: POLL_MS,
   });
   const [leaving, setLeaving] = useState(/** @type {any} */ (null));
   const masters = /** @type {any[]} */ (data?.masters ?? []);

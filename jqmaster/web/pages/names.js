@@ -5,10 +5,10 @@ import { number, t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { PauseButton } from "../pause_dialog.js";
 import { Pauses } from "../pauses.js";
-import { href } from "../router.js";
+import { go, href } from "../router.js";
 import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
-import { Chart } from "../ui/charts.js";
+import { Chart, completePoints } from "../ui/charts.js";
 import { Bar, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Badge, Duration, Num, Text, Time, durationText } from "../ui/formats.js";
 import { FilterInput } from "../ui/filters.js";
@@ -197,15 +197,15 @@ function One({ name, query, session }) {
       <${Pauses} mayOperate=${may(session, "operate")} isOf=${(/** @type {any} */ matcher) => matcher.field === "name" && matcher.value === name} />
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
-      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} />`}</section>
+      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} />`}</section>
       <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>`
     }`;
 }
 
-/** @param {{history: any}} props */
-function Course({ history }) {
+/** @param {{history: any, name: string}} props */
+function Course({ history, name }) {
   const { xs, outcomes, times } = useMemo(() => {
-    const points = /** @type {any[]} */ (history.points);
+    const points = completePoints(history);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1000),
       outcomes: OUTCOMES.map((key) => ({
@@ -227,7 +227,7 @@ function Course({ history }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked height=${180} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 2 })}/s`} />
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 2 })}/s`} />
     <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
 }
 

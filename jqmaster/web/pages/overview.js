@@ -4,11 +4,13 @@ import { Problem, get, may } from "../api.js";
 import { curl } from "../curl.js";
 import { number, t, tOr } from "../i18n.js";
 import { useLatest, useResource } from "../live.js";
-import { href } from "../router.js";
+import { go, href } from "../router.js";
 import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
-import { Chart } from "../ui/charts.js";
-import { Bar, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { Chart, completePoints } from "../ui/charts.js";
+import { Bar, Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { lastingFaults } from "../lasting_faults.js";
+import { usePref } from "../prefs.js";
 import {
   Badge,
   Bytes,
@@ -32,9 +34,10 @@ const LATENCY_WARN_MS = 100;
 const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
 const MOST_NAMES = 5;
+const FORGET_MS = 15_000;
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
-/** @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string}} Fault */
+/** @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string, key?: string}} Fault `key`: it may be acknowledged, and is hidden until it is over. */
 
 /**
  * What is wrong, worst first.
@@ -166,8 +169,13 @@ export function Page({ query, session }) {
   );
   const workers = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
-    leastMs: 5000,
-    everyMs: 30_000,
+    leastMs: 2000,
+    pollMs: 5000,
+  });
+  const constraints = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints"],
+    leastMs: 2000,
+    pollMs: 10_000,
   });
 
   if (!stats)
@@ -177,7 +185,14 @@ export function Page({ query, session }) {
       name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE,
   );
   const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
-  const faults = faultsOf(stats, failing, orphans);
+  const faults = [
+    ...faultsOf(stats, failing, orphans),
+    ...lastingFaults(
+      workers.data?.workers ?? [],
+      constraints.data?.constraints ?? [],
+      span === "1h" && history.data ? completePoints(history.data) : [],
+    ),
+  ].sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
     <${Faults} faults=${faults} problem=${asked.problem} />
@@ -220,7 +235,19 @@ function newer(a, b) {
 }
 
 /** @param {{faults: Fault[], problem: Problem | null}} props */
-function Faults({ faults, problem }) {
+function Faults({ faults: found, problem }) {
+  const [known, setKnown] = usePref("acknowledged", []);
+  const acknowledged = /** @type {string[]} */ (Array.isArray(known) ? known : []);
+  const keys = found.flatMap((fault) => fault.key ?? []);
+  // One that is over is forgotten, so that it shows again when it comes back.
+  const over = acknowledged.filter((key) => !keys.includes(key)).join();
+  useEffect(() => {
+    if (!over || found.length === 0) return undefined;
+    const timer = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
+    return () => clearTimeout(timer);
+  }, [over]);
+  const faults = found.filter((fault) => !fault.key || !acknowledged.includes(fault.key));
+  const hidden = found.length - faults.length;
   return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
     <${ErrorBox} problem=${problem} />
     ${
@@ -230,9 +257,9 @@ function Faults({ faults, problem }) {
             (
               fault,
             ) => html`<li class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}</li>`,
+        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}${fault.key && html`<${Button} class="small" onClick=${() => setKnown([...acknowledged, /** @type {string} */ (fault.key)])}>${t("fault.acknowledge")}<//>`}</li>`,
           )}</ul>`
-    }</section>`;
+    }${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
 
 /** @param {{stats: any}} props */
@@ -256,12 +283,16 @@ function Tiles({ stats }) {
 
 /** @param {{history: any}} props */
 function History({ history }) {
-  const { xs, outcomes, waits, backlog } = useMemo(() => {
-    const points = /** @type {any[]} */ (history.points);
+  const { xs, outcomes, bad, waits, backlog } = useMemo(() => {
+    const points = completePoints(history);
     const perS = (/** @type {string} */ key) => points.map((point) => point[key] / history.step_s);
     return {
       xs: points.map((point) => Date.parse(point.at) / 1000),
       outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
+      bad: [
+        { label: t("state.failed"), color: "--failed", values: perS("failed") },
+        { label: t("overview.retried"), color: "--retrying", values: perS("retried") },
+      ],
       backlog: [
         { label: t("overview.backlog"), color: "--ready", values: points.map((point) => point.backlog) },
       ],
@@ -279,7 +310,8 @@ function History({ history }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked height=${210} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 2 })}/s`} />
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 2 })}/s`} />
+    ${bad.some((one) => one.values.some((value) => value > 0)) && html`<h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 3 })}/s`} />`}
     <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
     <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
 }

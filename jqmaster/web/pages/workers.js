@@ -13,6 +13,8 @@ import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 const STATES = ["fresh", "stale", "draining", "detached"];
 const KINDS = /** @type {const} */ ({ fresh: "ok", stale: "warn", draining: "info", detached: "bad" });
 const BREAKERS = /** @type {const} */ ({ closed: "ok", half_open: "warn", open: "bad" });
+// When a worker was last heard, and what it runs, changes without an event.
+const POLL_MS = 2000;
 // What is wrong stands above what is well.
 const ORDER = ["stale", "detached", "draining", "fresh"];
 
@@ -43,8 +45,8 @@ function All({ query, go }) {
   const hold = useHold();
   const { data, problem, reload } = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
-    leastMs: 2000,
-    everyMs: 5000,
+    leastMs: 1000,
+    pollMs: POLL_MS,
   });
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
   const name = query["name"] ?? "";
@@ -150,8 +152,8 @@ function One({ id, session }) {
     reload,
   } = useResource((signal) => get(path, {}, signal), [id], {
     events: ["workers", "jobs"],
-    leastMs: 2000,
-    everyMs: 5000,
+    leastMs: 1000,
+    pollMs: POLL_MS,
   });
   const [asked, setAsked] = useState(/** @type {"drain" | "detach" | null} */ (null));
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;

@@ -1,24 +1,49 @@
 /** Charts over time. */
-import { language, number } from "../i18n.js";
+import { language, number, t } from "../i18n.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { usePref } from "../prefs.js";
 import uPlot from "../vendor/uplot.js";
-import { durationText, utcText } from "./formats.js";
+import { durationText, instantText, nowMs } from "./formats.js";
+
+const LEAST_DRAG_PX = 6;
 
 /**
- * The ticks of a time axis in UTC: hours and minutes, or days where they are a day apart.
- * @param {any} _plot
- * @param {number[]} ticks Unix seconds.
- * @param {number} _axis
- * @param {number} _space
- * @param {number} stepS
+ * The ticks of a time axis: hours and minutes, with the day below where one begins, or days where they are a day apart.
+ * @param {(ms: number) => string} textOf
  */
-function clockOf(_plot, ticks, _axis, _space, stepS) {
-  return ticks.map((tick) => {
-    const iso = new Date(tick * 1000).toISOString();
-    return stepS >= 86_400 ? iso.slice(5, 10) : iso.slice(11, 16);
-  });
-}
+const clockIn =
+  (textOf) =>
+  /**
+   * @param {any} _plot
+   * @param {number[]} ticks Unix seconds.
+   * @param {number} _axis
+   * @param {number} _space
+   * @param {number} stepS
+   */
+  (_plot, ticks, _axis, _space, stepS) =>
+    ticks.map((tick, at) => {
+      const text = textOf(tick * 1000);
+      const day = text.slice(5, 10);
+      if (stepS >= 86_400) return day;
+      const before = ticks[at - 1];
+      const isNewDay =
+        before === undefined
+          ? ticks.length > 1 && spansDays(ticks, textOf)
+          : textOf(before * 1000).slice(5, 10) !== day;
+      return isNewDay ? `${text.slice(11, 16)}\n${day}` : text.slice(11, 16);
+    });
+
+/** @param {number[]} ticks @param {(ms: number) => string} textOf */
+const spansDays = (ticks, textOf) =>
+  textOf((ticks[0] ?? 0) * 1000).slice(0, 10) !== textOf((ticks.at(-1) ?? 0) * 1000).slice(0, 10);
+
+/**
+ * The points of a history whose steps are over: a running minute has not all of its jobs yet, and would look like a dip.
+ * @param {{points: any[], step_s: number}} history
+ * @returns {any[]}
+ */
+export const completePoints = ({ points, step_s }) =>
+  points.filter((point, at) => at < points.length - 1 || Date.parse(point.at) + step_s * 1000 <= nowMs());
 
 /**
  * Points between two gaps, of which no line would tell.
@@ -52,7 +77,8 @@ function widthOfLabels(_, labels) {
 
 /**
  * Lines or stacked areas over time.
- * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number}} props
+ * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, onRange?: (from: string, to: string) => void}} props
+ *   `onRange`: what a part that is marked by dragging leads to, from and to in ISO 8601. A press on a name in the legend hides its series.
  *   `xs`: Unix seconds. `color`: the name of a CSS variable such as `--succeeded`.
  */
 export function Chart({
@@ -62,7 +88,15 @@ export function Chart({
   format = (value) => number(value, { maximumFractionDigits: 2 }),
   isStacked = false,
   height = 200,
+  onRange,
 }) {
+  const [times] = usePref("times", "relative");
+  const [isLog, setLog] = useState(false);
+  const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
+  const ranged = useRef(onRange);
+  ranged.current = onRange;
+  const all = series;
+  series = useMemo(() => all.filter((one) => !hidden.has(one.label)), [all, hidden]);
   const box = useRef(/** @type {HTMLElement | null} */ (null));
   const plot = useRef(/** @type {any} */ (null));
   const [theme] = usePref("theme", "auto");
@@ -102,26 +136,30 @@ export function Chart({
         width: element.clientWidth || 300,
         height,
         legend: { show: false },
-        cursor: { y: false, drag: { x: false, y: false } },
+        cursor: { y: false, drag: { x: Boolean(onRange), y: false, setScale: false } },
         padding: [8, 18, 0, 0],
         scales: {
           x: { time: true },
           y: {
-            range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [
-              Math.min(0, low ?? 0),
-              Math.max(high ?? 0, 1e-3) * 1.08,
-            ],
+            ...(isLog && { distr: 3, clamp: 0.001 }),
+            ...(!isLog && {
+              range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [
+                Math.min(0, low ?? 0),
+                Math.max(high ?? 0, 1e-3) * 1.08,
+              ],
+            }),
           },
         },
-        tzDate: (/** @type {number} */ ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
+        tzDate: (/** @type {number} */ ts) =>
+          times === "utc" ? uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC") : new Date(ts * 1e3),
         axes: [
-          { ...axis, space: 60, size: 28, values: clockOf },
+          { ...axis, space: 60, size: 42, values: clockIn((ms) => instantText(ms, times)) },
           {
             ...axis,
             size: widthOfLabels,
             ...(format === durationText && { incrs: DURATION_STEPS_MS }),
             values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
-              ticks.map((tick) => format(tick)),
+              ticks.map((tick) => (tick === null ? "" : format(tick))),
           },
         ],
         series: [
@@ -134,7 +172,19 @@ export function Chart({
             points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints },
           })),
         ],
-        hooks: { setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)] },
+        hooks: {
+          setCursor: [(/** @type {any} */ u) => setAt(u.cursor.idx ?? null)],
+          setSelect: [
+            (/** @type {any} */ u) => {
+              const { left, width: selected } = u.select;
+              if (selected < LEAST_DRAG_PX) return;
+              const iso = (/** @type {number} */ px) => new Date(u.posToVal(px, "x") * 1000).toISOString();
+              const [from, to] = [iso(left), iso(left + selected)];
+              u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+              ranged.current?.(from, to);
+            },
+          ],
+        },
       },
       /** @type {any} */ (latest.current),
       element,
@@ -147,17 +197,23 @@ export function Chart({
       made.destroy();
       plot.current = null;
     };
-  }, [shape, theme, isDark, isStacked, height, language()]);
+  }, [shape, theme, isDark, isStacked, height, isLog, times, language()]);
   useEffect(() => {
     plot.current?.setData(data);
   }, [data]);
   const [at, setAt] = useState(/** @type {number | null} */ (null));
   const index = at !== null && at < xs.length ? at : xs.length - 1;
+  const toggle = (/** @type {string} */ name) => {
+    const next = new Set(hidden);
+    if (!next.delete(name)) next.add(name);
+    if (next.size < all.length) setHidden(next);
+  };
   const value = (/** @type {{values: (number | null)[]}} */ one) => {
     const v = one.values[index];
     return v === null || v === undefined ? "–" : format(v);
   };
-  return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === undefined ? "" : utcText((xs[index] ?? 0) * 1000)}</span>
-      ${series.map((one) => html`<span key=${one.label} class="legend-item"><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></span>`)}</figcaption>
+  return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === undefined ? "" : instantText((xs[index] ?? 0) * 1000, times)}</span>
+      ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
+      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only">${t("chart.drag")}</span>`}</figcaption>
     <div class="plot" ref=${box} role="img" aria-label=${`${label}. ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}`}></div></figure>`;
 }

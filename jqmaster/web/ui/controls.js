@@ -88,12 +88,12 @@ export function Loading({ isLoading = true }) {
 
 /**
  * Links that look like tabs: each is an address of its own.
- * @param {{label: string, tabs: {key: string, label: Node, count?: number | null | undefined, href: string, kind?: string}[], current: string}} props
+ * @param {{label: string, tabs: {key: string, label: Node, count?: number | null | undefined, isAtLeast?: boolean, href: string, kind?: string}[], current: string}} props
  */
 export function Tabs({ label, tabs, current }) {
   return html`<nav class="tabs" aria-label=${label}><ul>${tabs.map(
     (tab) => html`<li key=${tab.key}>
-    <a href=${tab.href} class=${tab.kind ?? ""} aria-current=${tab.key === current ? "page" : undefined}>${tab.label}${tab.count !== undefined && html` <span class="count"><${Num} value=${tab.count} /></span>`}</a></li>`,
+    <a href=${tab.href} class=${tab.kind ?? ""} aria-current=${tab.key === current ? "page" : undefined}>${tab.label}${tab.count !== undefined && html` <span class="count"><${Num} value=${tab.count} />${tab.isAtLeast && "+"}</span>`}</a></li>`,
   )}</ul></nav>`;
 }
 

@@ -121,6 +121,23 @@ export function utcText(ms) {
         .replace(/\.\d+Z$/, " UTC");
 }
 
+/**
+ * @param {number} ms Unix.
+ * @returns {string} The same in the reader's time zone, such as `2026-11-21 13:30:00 GMT+9`.
+ */
+export function localText(ms) {
+  const date = new Date(ms);
+  if (Number.isNaN(date.getTime())) return "?";
+  const two = (/** @type {number} */ part) => String(part).padStart(2, "0");
+  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" })
+    .formatToParts(date)
+    .find((part) => part.type === "timeZoneName");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone?.value ?? ""}`;
+}
+
+/** @param {number} ms Unix. @param {string} mode "utc", or else the reader's time zone. */
+export const instantText = (ms, mode) => (mode === "utc" ? utcText(ms) : localText(ms));
+
 /** @param {number} ms Unix. */
 export function relativeText(ms) {
   const ago = nowMs() - ms;
@@ -132,7 +149,7 @@ export function relativeText(ms) {
 }
 
 /**
- * An instant as the reader chose: relative or UTC; the title has the other.
+ * An instant as the reader chose: relative, in the reader's time zone or in UTC; the title has all of them.
  * @param {{at: string | null | undefined}} props ISO 8601.
  */
 export function Time({ at }) {
@@ -142,8 +159,8 @@ export function Time({ at }) {
   const ms = Date.parse(at);
   if (Number.isNaN(ms)) return html`<${Text} value=${at} />`;
   const relative = relativeText(ms);
-  const utc = utcText(ms);
-  return html`<time class="num" datetime=${at} title=${mode === "utc" ? relative : `${utc} (${at})`}>${mode === "utc" ? utc : relative}</time>`;
+  const shown = mode === "relative" ? relative : instantText(ms, mode);
+  return html`<time class="num" datetime=${at} title=${[relative, localText(ms), utcText(ms)].join(" · ")}>${shown}</time>`;
 }
 
 /** @param {{id: string, href?: string}} props A UUID, its end first to be seen: that is what differs. */

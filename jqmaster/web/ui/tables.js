@@ -1,4 +1,5 @@
 /** Tables that one walks by keys, and rows that keep still while one reads them. */
+import { leaveFor } from "./returns.js";
 import { t } from "../i18n.js";
 import { html, useCallback, useMemo, useRef, useState } from "../lib.js";
 import { visible } from "../text.js";
@@ -15,12 +16,14 @@ import { useKeys } from "./keys.js";
  * @property {"end"} [align] For numbers.
  * @property {1 | 2 | 3 | 4} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one.
  * @property {string} [sort] Its word for `onSort`.
+ * @property {number} [width] In rem, where the table is fixed: the share of its width that the column gets.
  */
 
 /**
  * A table whose rows can be walked by j and k, opened by Enter and selected by x.
  * @param {{caption: string, columns: Column[], rows: any[], rowKey: (row: any) => string, onOpen?: (row: any) => void, rowClass?: (row: any) => string,
- *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, onSort?: (sort: string) => void, empty?: Node, label?: (row: any) => string}} props
+ *   selected?: Set<string>, onSelect?: (selected: Set<string>) => void, sort?: string, isAscending?: boolean, onSort?: (sort: string) => void, empty?: Node, label?: (row: any) => string, isFixed?: boolean}} props
+ *   `isFixed`: widths and heights do not depend on what the cells hold, so that nothing moves when rows come and go.
  */
 export function Table({
   caption,
@@ -32,9 +35,11 @@ export function Table({
   selected,
   onSelect,
   sort,
+  isAscending = false,
   onSort,
   empty,
   label,
+  isFixed = false,
 }) {
   const body = useRef(/** @type {HTMLElement | null} */ (null));
   const lastPicked = useRef(/** @type {string | null} */ (null));
@@ -70,7 +75,7 @@ export function Table({
   });
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
-  return html`<div class="table-box" tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
+  return html`<div class=${`table-box ${isFixed ? "fixed" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
     <thead><tr>${
       onSelect &&
       html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
@@ -86,17 +91,21 @@ export function Table({
       ${columns.map(
         (
           column,
-        ) => html`<th key=${column.key} scope="col" class=${columnClass(column)} aria-sort=${column.sort && sort === column.sort ? "descending" : undefined}>
-        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(/** @type {string} */ (column.sort))}>${column.label}${sort === column.sort ? " ▾" : ""}</button>` : column.label}</th>`,
+        ) => html`<th key=${column.key} scope="col" class=${columnClass(column)} style=${isFixed && column.width ? { width: `${column.width}rem` } : undefined} aria-sort=${column.sort && sort === column.sort ? (isAscending ? "ascending" : "descending") : undefined}>
+        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(/** @type {string} */ (column.sort))}>${column.label}${sort === column.sort ? (isAscending ? " ▴" : " ▾") : ""}</button>` : column.label}</th>`,
       )}</tr></thead>
     <tbody ref=${body}>${rows.map((row, at) => {
       const key = keys[at] ?? "";
       const isPicked = selected?.has(key) ?? false;
-      return html`<tr key=${key} tabindex="-1" class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`} aria-selected=${onSelect ? String(isPicked) : undefined}
+      return html`<tr key=${isFixed ? at : key} data-key=${key} tabindex="-1" class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`} aria-selected=${onSelect ? String(isPicked) : undefined}
           onKeyDown=${(/** @type {KeyboardEvent} */ e) => {
-            if (e.key === "Enter" && e.target === e.currentTarget && onOpen) onOpen(row);
+            if (e.key === "Enter" && e.target === e.currentTarget && onOpen) {
+              leaveFor(key);
+              onOpen(row);
+            }
           }}
           onClick=${(/** @type {MouseEvent} */ e) => {
+            if (onOpen) leaveFor(key);
             if (onOpen && !isControl(e.target) && !hasSelection()) onOpen(row);
           }}>
         ${

@@ -1,0 +1,149 @@
+"""Lists of jobs in a browser: what they show, find, count and export, and that nothing in them jumps."""
+
+import asyncio
+import csv
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+from playwright.async_api import expect
+
+from tests.support import real_time
+from tests.support.master import Api
+from tests.ui.conftest import Screens
+from tests.ui.test_core import accessible, picture
+
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+SHIFTS = """() => { window.shifted = 0; new PerformanceObserver((list) => { for (const one of list.getEntries())
+  if (!one.hadRecentInput) window.shifted += one.value; }).observe({type: "layout-shift"}); }"""
+
+
+async def test_a_list_shows_errors_arguments_and_workers_and_leads_back_to_its_row(
+    screens: Screens, api: Api
+) -> None:
+    mark = f"t{uuid.uuid4().hex[:8]}"
+    failed = []
+    for n in range(40):
+        failed.append(await api.enqueue("ui.fail", f"disk {n} is full", tags=[mark], max_retry=0))
+        await api.until_state(failed[-1], "failed")
+    async with screens.open(f"#/jobs?state=failed&tag={mark}") as page:
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(40)
+        await expect(rows.first).to_contain_text("disk 39 is full")
+        await expect(rows.first.locator("td.col-worker")).not_to_have_text("–")
+        await expect(rows.first.locator("td.col-argument")).to_contain_text('"disk 39 is full"')
+        await expect(page.locator(".matches")).to_have_text("40 jobs match")
+        await expect(page).to_have_title("Failed · Jobs (40) · jqmaster")
+        await expect(page.locator(".tabs a[aria-current=page] .count")).to_have_text("40")
+        await accessible(page)
+        await picture(page, "list-failed")
+        await page.get_by_role("button", name="Duration").click()
+        await expect(page.locator("th[aria-sort=ascending]")).to_contain_text("Duration")
+        await page.get_by_role("button", name="Finished").click()
+        await expect(rows.first).to_contain_text("disk 0 is full")
+        await page.get_by_role("button", name="Copy link").click()
+        link = await page.evaluate("navigator.clipboard.readText()")
+        assert "state=failed" in link
+        assert mark in link
+        last = rows.filter(has_text="disk 37 is full")
+        await last.locator("td.col-attempt").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("ui.fail")
+        await expect(page).to_have_title(f"Failed · ui.fail · …{failed[37][-6:]} · jqmaster")
+        await page.go_back()
+        await expect(last).to_be_focused()
+        assert await page.evaluate("scrollY") > 100
+
+
+async def test_filters_by_argument_and_time_find_count_and_export(
+    screens: Screens, api: Api, tmp_path: Path
+) -> None:
+    mark = f"t{uuid.uuid4().hex[:8]}"
+    for n in range(6):
+        argument = {"tenant": "globex" if n % 2 else "initech", "n": n}
+        await api.enqueue("ui.echo", argument, tags=[mark], delay=3600)
+    async with screens.open(f"#/jobs?state=scheduled&tag={mark}&within=1h") as page:
+        await expect(page.locator(".matches")).to_have_text("6 jobs match")
+        await page.get_by_role("button", name="More filters").click()
+        await page.get_by_label("Argument or header").press_sequentially("argument.tenant", delay=20)
+        await page.get_by_label("Value").press_sequentially("globex", delay=20)
+        await expect(page.locator(".matches")).to_have_text("3 jobs match")
+        await expect(page.locator("tbody tr")).to_have_count(3)
+        await expect(page.get_by_text("argument.tenant = globex")).to_be_visible()
+        await picture(page, "list-matcher")
+        for kind in ("CSV", "JSON"):
+            async with page.expect_download() as started:
+                await page.get_by_role("button", name=kind, exact=True).click()
+            await (await started.value).save_as(tmp_path / kind)
+        with (tmp_path / "CSV").open() as file:
+            lines = list(csv.DictReader(file))
+        assert [json.loads(line["argument_excerpt"])["tenant"] for line in lines] == ["globex"] * 3
+        assert len(json.loads((tmp_path / "JSON").read_text())) == 3
+        await page.get_by_role("button", name="Select all").or_(page.get_by_text("take all")).first.click()
+        await page.get_by_role("button", name="Cancel").first.click()
+        await expect(page.get_by_role("dialog")).to_contain_text("3")
+        await page.get_by_role("dialog").get_by_role("button", name="Cancel (3)").click()
+        await expect(page.locator("tbody tr")).to_have_count(0)
+    async with screens.open(f"#/jobs?tag={mark}&state=scheduled") as page:
+        await expect(page.locator("tbody tr")).to_have_count(3)
+
+
+async def test_a_search_goes_on_by_itself_and_can_be_stopped(screens: Screens, api: Api) -> None:
+    mark = f"t{uuid.uuid4().hex[:8]}"
+    await api.enqueue("ui.echo", tags=[mark], delay=3600)
+    for _ in range(2):
+        jobs = [{"name": "ui.many", "delay": 7200, "tags": [f"many-{mark}"]} for _ in range(5_000)]
+        assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
+    held = asyncio.Event()
+    async with screens.open() as page:
+        calls = 0
+
+        async def slow(route: object) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 3:
+                await held.wait()
+            await route.continue_()  # type: ignore[attr-defined]
+
+        await page.route("**/api/jobs?*", slow)
+        await page.goto(f"/#/jobs?state=scheduled&tag={mark}&order=newest")
+        await expect(page.locator(".searching")).to_contain_text(re.compile(r"Searched [\d,]+ of 10,0"))
+        await picture(page, "list-search")
+        await page.get_by_role("button", name="Stop").click()
+        held.set()
+        await expect(page.locator(".searching")).to_contain_text(re.compile(r"Stopped after [\d,]+ of 10,0"))
+        await page.get_by_role("button", name="Search again").click()
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await expect(page.locator(".searching")).to_contain_text(re.compile(r"Searched 10,0"))
+    delete = {"action": "delete", "filter": {"tag": f"many-{mark}"}}
+    assert (await api.call("POST", "/api/jobs/actions", delete))[0] == 202
+
+
+@pytest.mark.parametrize("address", ["#/jobs", "#/jobs?state=succeeded", "#/workers", "#/names"])
+async def test_nothing_jumps_in_a_list_while_jobs_run(screens: Screens, api: Api, address: str) -> None:
+    watched_s = float(os.environ.get("JQMASTER_WATCHED_S", "5"))
+    is_over = False
+
+    async def push() -> None:
+        n = 0
+        while not is_over:
+            n += 1
+            await api.enqueue("ui.echo" if n % 3 else "ui.nap", 0.01 * (n % 7), tags=["x" * (n % 30 + 1)])
+            await asyncio.sleep(0.05)
+
+    pushing = asyncio.create_task(push())
+    try:
+        async with screens.open(address) as page:
+            await expect(page.locator("tbody tr").first).to_be_visible()
+            before = await page.locator("tbody").inner_text()
+            await page.evaluate(SHIFTS)
+            await page.wait_for_timeout(watched_s * 1000)
+            assert await page.evaluate("window.shifted") < 0.1
+            if "jobs" in address:
+                assert await page.locator("tbody").inner_text() != before
+    finally:
+        is_over = True
+        await pushing

@@ -1,0 +1,126 @@
+"""What the web UI says is so: charts without a false dip, faults that stay until they are over, lists that are live."""
+
+import asyncio
+import re
+
+import pytest
+from playwright.async_api import Request, expect
+
+from tests.support import real_time
+from tests.support.master import Api
+from tests.ui.conftest import Screens
+from tests.ui.test_core import accessible, picture
+
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+EVERYTHING = {"matcher": {"field": "name", "op": "eq", "value": "nobody.has.this"}}
+
+
+async def test_a_pause_is_a_fault_until_it_is_over_or_acknowledged(screens: Screens, api: Api) -> None:
+    path = "/api/constraints/forgotten"
+    values = [{"value": "globex", "paused": True, "concurrency": 1}]
+    for body, text in (
+        ({**EVERYTHING, "paused": True}, "Constraint forgotten is paused"),
+        (
+            {**EVERYTHING, "key": "argument.tenant", "concurrency": 5, "overrides": values},
+            "1 value is paused",
+        ),
+    ):
+        assert (await api.call("PUT", path, body))[0] in (200, 201)
+        async with screens.open() as page:
+            fault = page.locator("li.fault").filter(has_text=text)
+            await expect(fault).to_be_visible()
+            await accessible(page)
+            await picture(page, f"fault-{len(text)}")
+            await fault.get_by_role("button", name="Acknowledge").click()
+            await expect(fault).to_have_count(0)
+            await expect(page.get_by_text("1 acknowledged fault")).to_be_visible()
+            await page.get_by_role("button", name="Show", exact=True).click()
+            await expect(fault).to_be_visible()
+            status, _ = await api.call("DELETE", path)
+            assert status == 204
+            await expect(fault).to_have_count(0)
+
+
+async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) -> None:
+    async with screens.open() as page:
+        found = await page.evaluate("""async () => {
+            const { lastingFaults } = await import("./lasting_faults.js");
+            const worker = { id: "w1", node_id: "vm-3", pid: 42, last_seen_at: "2026-01-01T00:00:00Z", busy: 3 };
+            const workers = [
+              { ...worker, state: "detached", detached_by: "silence" },
+              { ...worker, state: "detached", detached_by: "operator" },
+              { ...worker, state: "fresh", detached_by: null },
+            ];
+            const rising = Array.from({ length: 12 }, (_, n) => ({ backlog: 100 + 50 * n }));
+            const steady = Array.from({ length: 12 }, (_, n) => ({ backlog: 500 + 40 * (n % 2) }));
+            return [lastingFaults(workers, [], rising), lastingFaults([], [], steady)];
+        }""")
+    (dead, growing), none = found
+    assert re.match(r"Worker vm-3:42 is dead: last heard .* ago, 3 jobs still assigned\.", dead["text"])
+    assert growing["text"] == "The backlog grew from 200 to 650 jobs in 10 minutes."
+    assert none == []
+
+
+async def test_a_running_step_is_not_drawn_and_a_dragged_part_leads_to_its_jobs(
+    screens: Screens, api: Api
+) -> None:
+    await api.until_state(await api.enqueue("ui.echo"), "succeeded")
+    async with screens.open() as page:
+        complete = await page.evaluate("""async () => {
+            const { completePoints } = await import("./ui/charts.js");
+            const at = (s) => new Date(Date.now() - s * 1000).toISOString();
+            const points = [{ at: at(150) }, { at: at(90) }, { at: at(30) }];
+            return [completePoints({ points, step_s: 60 }).length,
+                    completePoints({ points: points.slice(0, 2), step_s: 60 }).length];
+        }""")
+        assert complete == [2, 2]
+        plot = page.locator(".plot .u-over").first
+        await expect(plot).to_be_visible()
+        await plot.scroll_into_view_if_needed()
+        await page.get_by_role("button", name=re.compile("^Failed")).first.click()
+        await expect(page.locator("button.legend-item[aria-pressed=false]")).to_have_count(1)
+        box = await plot.bounding_box()
+        assert box
+        await picture(page, "overview-chart")
+        await page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 60)
+        await page.mouse.down()
+        await page.mouse.move(box["x"] + box["width"] * 0.8, box["y"] + 60, steps=5)
+        await page.mouse.up()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+        assert re.search(r"finished_after=.*&finished_before=", page.url)
+
+
+@pytest.mark.parametrize(("address", "path"), [("#/workers", "/api/workers"), ("#/masters", "/api/masters")])
+async def test_lists_that_say_live_are_brought_up_to_date(screens: Screens, address: str, path: str) -> None:
+    asked = asyncio.Event()
+    calls = 0
+
+    def heard(request: Request) -> None:
+        nonlocal calls
+        if request.url.endswith(path):
+            calls += 1
+            if calls >= 3:
+                asked.set()
+
+    async with screens.open() as page:
+        page.on("request", heard)
+        await page.goto(f"/{address}")
+        await expect(page.locator("tbody tr").first).to_be_visible()
+        await asyncio.wait_for(asked.wait(), 15)
+
+
+async def test_times_are_relative_local_or_utc(screens: Screens, api: Api) -> None:
+    job_id = await api.enqueue("ui.echo", delay=3600)
+    async with screens.open(f"#/job?id={job_id}") as page:
+        first = page.locator("time").first
+        await expect(first).to_be_visible()
+        title = await first.get_attribute("title") or ""
+        assert title.count(" · ") == 2
+        assert title.endswith("UTC")
+        switch = page.get_by_role("button", name="Times: relative, local or UTC")
+        await switch.click()
+        await expect(first).to_have_text(re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \w+"))
+        await switch.click()
+        await expect(first).to_have_text(re.compile("UTC$"))
+    await api.call("POST", f"/api/jobs/{job_id}/cancel")
