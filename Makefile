@@ -45,7 +45,7 @@ browser: ## Install Chromium where it is missing and may be installed
 		echo "no Chromium: the tests of the web UI are skipped (on Debian: sudo apt install chromium fonts-noto-cjk)" >&2
 
 test: setup check browser ## All checks, then the whole suite, with the table of requirements at its end
-	$(PYTEST) $(TEST_ARGS) -p tests.support.req_report --req-report
+	$(PYTEST) $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-all: test ## The suite also on another Python and on another Redis
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(PYTEST) $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
@@ -59,9 +59,9 @@ quick: setup ## What needs no server, in a minute: decisions, contracts, models,
 		--deselect tests/chaos/test_chaos.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
 		--ignore tests/contract/test_generated_clients.py
 
-coverage: setup ## Branches of domain/ and store/ that no test of their own takes
-	$(PYTEST) $(TEST_ARGS) tests/domain tests/store --cov=jqmaster.domain --cov=jqmaster.store --cov-branch \
-		--cov-report=term-missing:skip-covered
+coverage: setup ## Branches of domain/ and store/ that no test of their own takes; fails if there are too many
+	$(PYTEST) $(TEST_ARGS) -p tests.support.branch_coverage \
+		tests/domain tests/store tests/contract/test_scripts.py tests/contract/test_wake.py
 
 check: setup ## Format, lint and types, of the web UI too where node is installed
 	$(BIN)/ruff format --check .

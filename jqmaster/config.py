@@ -29,6 +29,7 @@ MOST_KEPT_JOBS = 100_000_000
 _REDACT_PATH = re.compile(r"(argument|result|error|headers)(\.[^.\s]{1,200}){1,16}")
 
 Durability = Literal["besteffort", "fsync", "fsync+quorum"]
+CheckArguments = Literal["off", "report", "refuse"]
 
 
 def _words(value: object) -> object:
@@ -227,6 +228,12 @@ class Settings(BaseSettings):
     max_body_bytes: int = Field(16 * MIB, ge=KIB, le=256 * MIB, description="Largest request body.")
     max_argument_bytes: int = Field(
         256 * KIB, ge=KIB, le=16 * MIB, description="Largest encoded argument of a job."
+    )
+    check_arguments: CheckArguments = Field(
+        "off",
+        description="Whether new jobs are held against the argument schemas that workers told of their names. `report` "
+        "logs a job that does not fit, or whose name no worker has ever served, and names it in a header of the "
+        "answer; `refuse` refuses it.",
     )
     max_result_bytes: int = Field(
         MIB, ge=KIB, le=16 * MIB, description="Largest encoded result or error of a job."

@@ -14,18 +14,18 @@ ProblemCode = Literal[
     "cross_site", "csrf", "damaged", "duplicate_key", "durability_unavailable", "empty_body",
     "error_too_large", "first_must_be_admin", "forbidden", "foreign_worker", "head_too_large",
     "http_version_not_supported", "id_taken", "idempotency_key_reused", "integer_out_of_range", "internal",
-    "invalid", "invalid_cursor", "job_canceled", "job_discarded", "job_failed", "job_ready", "job_retrying",
-    "job_running", "job_scheduled", "job_skipped", "job_succeeded", "key_not_str", "last_admin", "local_only",
-    "login_failed", "method_not_allowed", "name_forbidden", "no_other_master", "no_session", "no_such_poll",
-    "not_a_map", "not_a_user", "not_acceptable", "not_found", "not_leader", "not_pulling",
-    "number_out_of_range", "other_store", "outcome_unknown", "overloaded", "poll_replaced",
-    "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large", "settings_changing",
-    "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired", "too_deep",
-    "too_large", "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items",
+    "invalid", "invalid_argument", "invalid_cursor", "job_canceled", "job_discarded", "job_failed",
+    "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded",
+    "key_not_str", "last_admin", "local_only", "login_failed", "method_not_allowed", "name_forbidden",
+    "no_other_master", "no_session", "no_such_poll", "not_a_map", "not_a_user", "not_acceptable", "not_found",
+    "not_leader", "not_pulling", "number_out_of_range", "other_store", "outcome_unknown", "overloaded",
+    "poll_replaced", "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large",
+    "settings_changing", "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired",
+    "too_deep", "too_large", "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items",
     "too_many_logins", "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_streams",
     "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unknown_action",
     "unknown_constraint", "unknown_job", "unknown_key_value", "unknown_method", "unknown_name",
-    "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
+    "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable", "unserved_name",
     "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "worker_detached",
     "wrong_password"
 ]
@@ -62,6 +62,18 @@ class ClaimView(TypedDict):
     # UUID in lower case; masters make UUIDv7
     job_id: str
     token: str
+
+
+class ContractRequest(TypedDict):
+    """The contract of a name: what its jobs carry, by the worker that runs them."""
+
+    # Version of the contract, for people.
+    version: NotRequired[str]
+    # JSON Schema of the argument, without references to other documents. Null: any argument. In the schema,
+    # binary is base64 text and a timestamp is ISO 8601 text.
+    argument_schema: NotRequired[dict[str, Any] | None]
+    # Options of a job of this name by default, for people and for forms.
+    options: NotRequired[dict[str, Any]]
 
 
 class Dispatch(TypedDict):
@@ -201,6 +213,9 @@ class RegisterRequest(TypedDict):
     # process at this `url` would need. If the previous worker at the URL sent the same name, it must have
     # ended, and its jobs are free at once. Otherwise they are free when their leases end.
     place: NotRequired[str]
+    # Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with this
+    # field: register without it then.
+    contracts: NotRequired[dict[str, ContractRequest]]
 
 
 class Rejected(TypedDict):

@@ -23,6 +23,7 @@ from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
+from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.owners import WorkerOwners
@@ -61,6 +62,7 @@ class Services:
     bulk_actions: BulkActionService
     why: WhyService
     workers: WorkerService
+    contracts: ContractService
     reports: ReportService
     worker_actions: WorkerActions
     owners: WorkerOwners

@@ -17,6 +17,7 @@ from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.service.workers.registrations import Registrations
@@ -80,6 +81,7 @@ class ShardParts:
         self.registrations = Registrations(
             shared.workers, clock, failures_per_minute=policies.failed_registrations
         )
+        self.contracts = ContractService(stores.contracts, stores.workers, clock, policies.stale_ms)
         self.workers = WorkerService(stores.workers, self.registrations, stores.records)
         self.reports = ReportService(
             stores.workers, self.rules, settlements=stores.settlements, records=stores.records

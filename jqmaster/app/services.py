@@ -89,6 +89,7 @@ class RequestServices:
             ),
             why=self.why,
             workers=parts.workers,
+            contracts=parts.contracts,
             reports=parts.reports,
             worker_actions=parts.worker_actions,
             owners=WorkerOwners(stores.workers),

@@ -27,6 +27,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.workers.contracts import ContractStore
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -62,6 +63,7 @@ class Stores:
     results: ResultStore
     retention: RetentionStore
     workers: WorkerStore
+    contracts: ContractStore
     polls: PollStore
     rules: RuleStore
     lanes: LaneStore
@@ -87,6 +89,7 @@ class Stores:
             results=ResultStore(shard, times),
             retention=RetentionStore(shard),
             workers=WorkerStore(shard, times),
+            contracts=ContractStore(shard),
             polls=PollStore(shard, times),
             rules=RuleStore(shard),
             lanes=LaneStore(shard),

@@ -1,7 +1,7 @@
 """A worker as the master knows it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 # Reasons for a detachment: its silence (by the leader), an operator, or another worker that serves its address now.
@@ -10,7 +10,8 @@ DetachedBy = Literal["silence", "operator", "successor"]
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The facts that a worker registers. `url` None: it pulls. `place`: see RegisterRequest."""
+    """The facts that a worker registers. `url` None: it pulls. `place`: see RegisterRequest. `contracts`: the digest of
+    the contract that it told, by name."""
 
     url: str | None
     names: tuple[str, ...]
@@ -21,6 +22,7 @@ class WorkerSpec:
     version: str
     secret: str
     place: str = ""
+    contracts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

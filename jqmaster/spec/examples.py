@@ -91,6 +91,16 @@ _WORKER: Final[dict[str, Any]] = {
     "detached_by": None,
     "breaker": "closed",
 }
+_CONTRACT: Final[dict[str, Any]] = {
+    "version": "2",
+    "argument_schema": {
+        "type": "object",
+        "properties": {"user_id": {"type": "integer"}},
+        "required": ["user_id"],
+        "additionalProperties": False,
+    },
+    "options": {"timeout": 30.0, "max_retry": 5},
+}
 _COUNTS: Final[dict[str, Any]] = {
     "pushed": 2412,
     "succeeded": 2388,
@@ -369,6 +379,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "labels": {"zone": "b"},
         "version": __version__,
         "secret": "qK3vXz9hT2mW5yUe8rBnLs1dFgJ7pAcV",
+        "contracts": {"mail.send": _CONTRACT},
     },
     "RegisterAnswer": {
         "worker_id": WORKER_ID,
@@ -557,6 +568,15 @@ EXAMPLES: Final[dict[str, Any]] = {
         "wait_histogram": [{"le_ms": 4, "count": 2301}, {"le_ms": 64, "count": 99}],
         "run_histogram": [{"le_ms": 128, "count": 2400}],
         "span": "1h",
+        "contracts": [
+            {
+                **_CONTRACT,
+                "live_workers": 2,
+                "worker_versions": [__version__],
+                "told_at": "2026-11-21T04:00:00.000Z",
+            }
+        ],
+        "warnings": [],
     },
     "FailureList": {
         "groups": [

@@ -245,6 +245,15 @@ class Keys:
         "jobs and tokens that the newest poll of a worker that pulls was given",
         of=("worker_id",),
     )
+    served_names = Key(
+        "sorted set", "while not empty", "names that a worker ever served; score: last told, ms"
+    )
+    contracts = NamedKey(
+        "hash",
+        "expires",
+        "by digest: when a worker told this contract of the name last, and the contract as JSON",
+        of=("name",),
+    )
     worker_urls = Key("hash", "while not empty", "URL to the worker that serves it now")
     leader = Key("string", "expires", "`epoch:nonce:master_id` of the leader")
     epoch = Key("string", "always", "`epoch:nonce` of the newest leadership")
@@ -318,6 +327,7 @@ class Keys:
         self.result_prefix = self.result("")
         self.ready_prefix = self.ready("")
         self.worker_prefix = self.worker("")
+        self.contracts_prefix = self.contracts("")
         self.claims_prefix = self.claims("")
         self.lane_prefix = self.lane("")
         self.lanes_prefix = self.lanes("")

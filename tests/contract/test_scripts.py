@@ -188,6 +188,21 @@ def test_a_header_that_lacks_something_is_refused(broken: object) -> None:
         scripts.parse("elect", broken(text_of("elect")))  # type: ignore[operator]
 
 
+def test_a_module_that_needs_an_argument_which_the_script_lacks_is_refused() -> None:
+    needed = next(
+        text for text in map(text_of, scripts.names()) if scripts._OF_ARGUMENTS.search(_whole(text))
+    )
+    name = scripts._OF_ARGUMENTS.search(_whole(needed))
+    assert name
+    lacking = re.sub(rf"\b{name[1]}\b", "other", needed)
+    with pytest.raises(scripts.ScriptContractError, match=f"needs the argument {name[1]}"):
+        scripts.parse("one", lacking)
+
+
+def _whole(text: str) -> str:
+    return scripts._with_includes(text, set())
+
+
 def test_the_layout_for_lua_is_generated() -> None:
     assert layout.FILE.read_text() == layout.layout_file(), "run: make docs"
     assert codec.HEAD.unpack(bytes(codec.HEAD_SIZE))

@@ -25,7 +25,8 @@ from tests.support.settings import other_values
 PLAIN = (int, float, str, bytes, bool, enum.Enum, Path, type(None))
 # What handlers ask for at each use: nobody keeps a copy.
 READ_AT_USE = {
-    "heartbeat_interval_s", "max_argument_bytes", "max_result_bytes", "max_bulk_jobs", "max_body_bytes", "max_nesting",
+    "heartbeat_interval_s", "check_arguments", "max_argument_bytes", "max_result_bytes", "max_bulk_jobs",
+    "max_body_bytes", "max_nesting",
     "max_argument_nodes", "viewers_see_content", "log_level", "previews_per_minute",
 }  # fmt: skip
 

@@ -186,6 +186,8 @@ def test_a_filter_is_shown_without_what_tells_texts_of_errors_apart() -> None:
     document = {"text": "boom", "failure_group": "g1", "name": "mail"}
     assert access().filter(document) == document
     assert access(is_granted=False).filter(document) == {"text": HIDDEN, "name": "mail"}
+    shown = access("argument.pin").filter({"matcher": DOCUMENT})
+    assert shown["matcher"]["all"][1]["any"][0]["value"] == [REDACTED]
 
 
 def test_looking_for_texts_of_errors_is_refused_as_showing_them_is() -> None:

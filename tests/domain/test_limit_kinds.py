@@ -41,6 +41,7 @@ def test_a_constraint_without_the_limit_is_sound_and_says_nothing(kind: LimitKin
     kind.check(kind.none, ())
     assert kind.brief(kind.document(kind.none)) == ""
     assert kind.unpack(kind.pack(kind.none)) == kind.none
+    assert kind.parse(kind.none) == kind.none
 
 
 @pytest.mark.parametrize(("kind", "value"), VALUES, ids=[kind.name for kind, _ in VALUES])

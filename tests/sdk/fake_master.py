@@ -162,7 +162,7 @@ class FakeMaster:
 
     async def _register(self, body: Fields) -> web.Response:
         needed = {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret"}
-        if not needed <= set(body) <= needed | {"place"}:
+        if not needed <= set(body) <= needed | {"place", "contracts"}:
             self.faults.append(f"register: {sorted(body)}")
         nonce = secrets.token_urlsafe(32)
         if body["url"] is None:

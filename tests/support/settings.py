@@ -9,6 +9,7 @@ from jqmaster.service.operations.settings_catalog import CATALOG
 # Where half as much more would not do, or would break a rule between settings.
 _OTHERS: dict[str, Any] = {
     "log_level": "error",
+    "check_arguments": "report",
     "crowd_share": 0.7,
     "address_share": 0.5,
     "redact_paths": ["argument.password"],

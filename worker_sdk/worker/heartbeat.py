@@ -5,7 +5,7 @@ A handler that blocks the event loop must not look like a dead worker: nothing h
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -82,7 +82,7 @@ class Orders(Protocol):
 class Heartbeat:
     """`place()`: see Place; asked before each registration. `free`: the slots that a master may fill. `may_join`:
     whether nothing runs any more that another one may run once this worker is registered anew: a registration at the
-    same address ends the leases of the former one at once."""
+    same address ends the leases of the former one at once. `contracts`: what is told of the names."""
 
     def __init__(
         self,
@@ -96,6 +96,7 @@ class Heartbeat:
         orders: Orders,
         registration: "RegisterRequest",
         place: Callable[[], str] = lambda: "",
+        contracts: Mapping[str, Any] | None = None,
     ) -> None:
         self._client = client
         self._identity = identity
@@ -106,7 +107,9 @@ class Heartbeat:
         self._orders = orders
         self._registration = registration
         self._place = place
+        self._contracts = contracts or {}
         self._masters_take_place = True
+        self._masters_take_contracts = True
         self._wake = threading.Event()
         self._is_stopping = False
         self._was_answered = True
@@ -177,6 +180,13 @@ class Heartbeat:
                 # A master older than the field; what it does for the worker is no less than before.
                 self._masters_take_place = False
                 return _JOIN_PAUSE_S
+            if self._masters_take_contracts and any(
+                loc[:1] == ["contracts"] for loc in _refused_fields(answer)
+            ):
+                # A master older than the field, or one that cannot use a schema. Jobs run without it.
+                self._masters_take_contracts = False
+                logger.warning("registering without the contracts of the names: %s", answer)
+                return _JOIN_PAUSE_S
             # The address cannot be proven before the server listens: the first refusal is an everyday thing.
             if answer.code != "address_unverified" or tries >= 3:
                 self._complain(f"a master refused the registration: {answer}")
@@ -198,10 +208,12 @@ class Heartbeat:
         return 0.0
 
     def _described(self) -> "RegisterRequest":
-        place = self._place() if self._masters_take_place else ""
-        return (
-            cast("RegisterRequest", {**self._registration, "place": place}) if place else self._registration
-        )
+        described: dict[str, Any] = {**self._registration}
+        if self._contracts and self._masters_take_contracts:
+            described["contracts"] = self._contracts
+        if self._masters_take_place and (place := self._place()):
+            described["place"] = place
+        return cast("RegisterRequest", described)
 
     def _complain(self, text: str) -> None:
         """Once for each thing, not for each try."""
@@ -313,6 +325,7 @@ class Heartbeat:
 def _refused_fields(answer: Answer) -> list[Any]:
     """The fields that a problem names."""
     errors = answer.body.get("errors")
-    return (
+    given = (
         [error.get("loc") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []
     )
+    return [loc for loc in given if isinstance(loc, list)]

@@ -3,7 +3,7 @@
 import inspect
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -37,7 +37,8 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """`function` takes (argument, ctx) when `takes_context`, else (argument)."""
+    """`function` takes (argument, ctx) when `takes_context`, else (argument). `contract`: what masters are told of the
+    name, a map of `version`, `argument_schema` and `options`."""
 
     name: str
     kind: Kind
@@ -48,6 +49,7 @@ class Handler:
     discard_on: tuple[ExceptionType, ...] = ()
     confirm_start: bool = False
     origin: Origin | None = None
+    contract: Mapping[str, Any] | None = None
 
     def call(self, argument: Any, ctx: Any) -> Any:
         """The result, or an awaitable of it when `is_coroutine`."""
@@ -63,6 +65,11 @@ class Registry:
     def names(self) -> list[str]:
         return sorted(self._handlers)
 
+    @property
+    def contracts(self) -> dict[str, Mapping[str, Any]]:
+        """The contracts that masters are told, by name."""
+        return {name: handler.contract for name, handler in self._handlers.items() if handler.contract}
+
     def add(
         self,
         name: str,
@@ -72,6 +79,7 @@ class Registry:
         discard_on: Any = None,
         confirm_start: bool = False,
         isolated: bool = False,
+        contract: Mapping[str, Any] | None = None,
     ) -> Handler:
         """Raises ValueError for a name that is bad or taken, TypeError for a function that cannot be called so."""
         check_name(name)
@@ -89,6 +97,7 @@ class Registry:
             as_discarded(discard_on),
             confirm_start,
             origin_of(function) if isolated else None,
+            contract,
         )
         if isolated:
             setattr(function, ATTRIBUTE, {**getattr(function, ATTRIBUTE, {}), name: handler})

@@ -109,6 +109,7 @@ class Worker:
         discard_on: ExceptionType | Iterable[ExceptionType | tuple[ExceptionType, ...]] | None = None,
         confirm_start: bool = False,
         isolated: bool = False,
+        contract: Mapping[str, Any] | None = None,
     ) -> Callable[[FunctionT], FunctionT]:
         """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it
         unchanged.
@@ -123,6 +124,8 @@ class Worker:
           delayed on its way starts nothing.
         * `isolated`: run each attempt in a separate process, which a timeout kills together with all that it started.
           The function must be at the top level of a module.
+        * `contract`: what masters show of the name, and may check new jobs by: a map of `version`, `argument_schema` (a
+          JSON Schema) and `options`, each of which may be missing.
         """
 
         def register(function: FunctionT) -> FunctionT:
@@ -133,6 +136,7 @@ class Worker:
                 discard_on=discard_on,
                 confirm_start=confirm_start,
                 isolated=isolated,
+                contract=contract,
             )
             return function
 

@@ -107,6 +107,10 @@ CODES: Final = (
                 "Use a new ID for a new job; repeat an old one unchanged."),
     ProblemCode("idempotency_key_reused", (409,), "The idempotency key was used for another request.",
                 "Use a new key for a new request."),
+    ProblemCode("invalid_argument", (422,), "The argument does not fit the schema that workers told of the name.",
+                "Correct what `errors` names. `check_arguments` decides whether such jobs are refused."),
+    ProblemCode("unserved_name", (422,), "No worker has ever served the name.",
+                "Check the name, or start a worker for it first."),
     ProblemCode("conflict", (409,), "The current state does not allow the request.", _READ),
     *(
         ProblemCode(f"job_{state}", (409,), f"The request does not apply to a job that is {state}.", _READ)

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api import views
@@ -49,8 +49,9 @@ async def enqueue(call: Call) -> Reply:
     key, durability = _idempotency_key(call), _durability(call)
     if key is not None and spec.key:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
+    found = await _check_contracts(call, [spec], is_bulk=False)
     job_id, is_new = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
-    return Reply(201 if is_new else 200, {"id": job_id}, _promised(durability))
+    return Reply(201 if is_new else 200, {"id": job_id}, (*_promised(durability), *found))
 
 
 async def enqueue_bulk(call: Call) -> Reply:
@@ -60,8 +61,9 @@ async def enqueue_bulk(call: Call) -> Reply:
         )
     durability = _durability(call)
     specs = list(_bulk_specs(call, await call.body()))
+    found = await _check_contracts(call, specs, is_bulk=True)
     ids = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
-    return Reply(201, {"ids": ids}, _promised(durability))
+    return Reply(201, {"ids": ids}, (*_promised(durability), *found))
 
 
 async def get(call: Call) -> Reply:
@@ -224,6 +226,18 @@ def _idempotency_key(call: Call) -> str | None:
     if not 1 <= len(key) <= 255 or not all(0x21 <= byte <= 0x7E for byte in key):
         raise InvalidError("Idempotency-Key must be 1 to 255 printable ASCII characters without spaces")
     return key.decode()
+
+
+async def _check_contracts(
+    call: Call, specs: Sequence[JobSpec], *, is_bulk: bool
+) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the header that names what does not keep to the contracts of the names. Raise InvalidError for it where
+    such jobs are refused."""
+    how = call.services.settings.check_arguments
+    if how == "off":
+        return ()
+    codes = await call.services.contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")
+    return ((b"jq-warning", ", ".join(codes).encode()),) if codes else ()
 
 
 def _caller(call: Call) -> str:

@@ -44,7 +44,10 @@ async def list_names(call: Call) -> Reply:
 
 async def get_name(call: Call) -> Reply:
     query = call.query("span")
-    return Reply(200, await call.services.stats.name(call.path["job_name"], _span(query)))
+    name = call.path["job_name"]
+    contracts = await call.services.contracts.view(name)
+    is_served = contracts.pop("is_served")
+    return Reply(200, await call.services.stats.name(name, _span(query), is_served=is_served) | contracts)
 
 
 async def list_failures(call: Call) -> Reply:

@@ -49,7 +49,8 @@ OPERATIONS: Final = [
               }, problems=_STORE, text="For spans of 24h and more, the sums cover whole hours."),
     Operation("GET", "/api/names/{job_name}", stats.get_name, Scope.READ, "Get a job name", "statistics",
               {200: stats_schemas.NameDetail},
-              query={"span": _SPAN}, problems=(404, *_STORE), text="Includes histograms of wait and run times."),
+              query={"span": _SPAN}, problems=(404, *_STORE),
+              text="Includes histograms of wait and run times, and the contracts that workers told of the name."),
     Operation("GET", "/api/failures", stats.list_failures, Scope.READ, "List failure groups", "statistics",
               {200: stats_schemas.FailureList},
               query={

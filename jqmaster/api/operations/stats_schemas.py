@@ -162,12 +162,39 @@ class Bucket(Answer):
     count: Count
 
 
+class NameContract(Answer):
+    """A contract of the name, as workers told it at their registration."""
+
+    version: str
+    argument_schema: dict[str, Any] | None = Field(
+        description="JSON Schema of the argument. Null: any argument."
+    )
+    options: dict[str, Any] = Field(description="Default options of such jobs.")
+    live_workers: Count = Field(description="Number of live workers that go by this contract.")
+    worker_versions: list[str] = Field(description="Versions of these workers.")
+    told_at: Timestamp = Field(description="Time at which a worker told it last.")
+
+
+class NameWarning(Answer):
+    """Something that is wrong with the contracts of the name."""
+
+    code: str = Field(
+        description="schemas_differ, contract_untold, no_live_worker or unserved_name. Future releases may add values."
+    )
+    text: str
+
+
 class NameDetail(NameStats):
     """Counts of one job name over a span, with histograms. Empty buckets are omitted."""
 
     wait_histogram: list[Bucket]
     run_histogram: list[Bucket]
     span: SpanField
+    contracts: list[NameContract] = Field(
+        description="Contracts that workers told in the last 30 days: first those of live workers, then the latest.",
+        json_schema_extra=SINCE,
+    )
+    warnings: list[NameWarning] = Field(json_schema_extra=SINCE)
 
 
 class FailureGroup(Answer):

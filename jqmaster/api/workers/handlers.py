@@ -21,6 +21,7 @@ async def register(call: Call) -> Reply:
     request = await call.read(RegisterRequest)
     call.services.owners.check_names(request.names, call.known)
     url = None if request.url is None else await call.services.admit_url(request.url)
+    await call.services.contracts.tell(request.names, request.to_contracts())
     registered = await call.services.workers.register(
         request.to_spec(url), call.known.identity, caller=caller_of(call.address)
     )

@@ -1,7 +1,7 @@
 """HTTP models of workers' requests, the master's answers, and views of workers. `push_schemas` has the master's own
 calls."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -16,8 +16,39 @@ from jqmaster.api.schemas import (
     Timestamp,
     Token,
 )
+from jqmaster.domain.contract import Contract
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.service.workers.polls import Ask
+
+MAX_CONTRACT_BYTES: Final = 64 * 1024
+
+
+class ContractRequest(Request):
+    """The contract of a name: what its jobs carry, by the worker that runs them."""
+
+    version: Annotated[str, Field(max_length=64, description="Version of the contract, for people.")] = ""
+    argument_schema: dict[str, Any] | None = Field(
+        None,
+        description="JSON Schema of the argument, without references to other documents. Null: any argument. In the "
+        "schema, binary is base64 text and a timestamp is ISO 8601 text.",
+    )
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Options of a job of this name by default, for people and for forms.",
+    )
+
+    @model_validator(mode="after")
+    def _is_short(self) -> "ContractRequest":
+        try:
+            size = len(self.to_contract().text().encode())
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError("must consist of values of JSON") from None
+        if size > MAX_CONTRACT_BYTES:
+            raise ValueError(f"must have at most {MAX_CONTRACT_BYTES} bytes as JSON")
+        return self
+
+    def to_contract(self) -> Contract:
+        return Contract(self.version, self.argument_schema, self.options)
 
 
 class RegisterRequest(Request):
@@ -52,6 +83,18 @@ class RegisterRequest(Request):
         "have ended, and its jobs are free at once. Otherwise they are free when their leases end.",
     )
 
+    contracts: dict[str, ContractRequest] = Field(
+        default_factory=dict,
+        description="Contracts of the names, or of some of them. Masters of release 0.2 refuse a registration with "
+        "this field: register without it then.",
+    )
+
+    @model_validator(mode="after")
+    def _is_about_own_names(self) -> "RegisterRequest":
+        if strange := sorted(self.contracts.keys() - set(self.names)):
+            raise ValueError(f"contracts of names that the worker does not serve: {', '.join(strange)[:200]}")
+        return self
+
     def to_spec(self, url: str | None) -> WorkerSpec:
         return WorkerSpec(
             url,
@@ -63,7 +106,11 @@ class RegisterRequest(Request):
             self.version,
             self.secret,
             self.place,
+            {name: contract.digest for name, contract in self.to_contracts().items()},
         )
+
+    def to_contracts(self) -> dict[str, Contract]:
+        return {name: contract.to_contract() for name, contract in self.contracts.items()}
 
 
 class RegisterAnswer(Answer):

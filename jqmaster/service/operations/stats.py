@@ -230,10 +230,11 @@ class StatsService:
         last = await self._history.now_ms() // STEP_MS[step]
         return await self._history.sums(step, range(last - count + 1, last + 1))
 
-    async def name(self, name: str, span: Span) -> dict[str, Any]:
-        """Return one name with its histograms. Raise NotFoundError for one that was not counted for 30 days."""
+    async def name(self, name: str, span: Span, *, is_served: bool = False) -> dict[str, Any]:
+        """Return one name with its histograms. Raise NotFoundError for one that was not counted for 30 days, unless
+        `is_served`."""
         seen = await self._history.names()
-        if name not in seen:
+        if name not in seen and not is_served:
             raise NotFoundError(f"nothing was counted for the name {name[:200]}", code="unknown_name")
         step, count = _SUMMED[span]
         last = await self._history.now_ms() // STEP_MS[step]
@@ -243,7 +244,7 @@ class StatsService:
                 sums.merge(counts)
         ready = await self._inspector.ready_counts([name])
         return {
-            **_row(name, sums, ready[name], seen[name]),
+            **_row(name, sums, ready[name], seen.get(name)),
             "wait_histogram": _buckets(sums.wait),
             "run_histogram": _buckets(sums.run),
             "span": span,
@@ -301,7 +302,7 @@ def _point(at_ms: int, counts: NameCounts) -> dict[str, Any]:
     }
 
 
-def _row(name: str, counts: NameCounts, ready: int, last_ms: int) -> dict[str, Any]:
+def _row(name: str, counts: NameCounts, ready: int, last_ms: int | None) -> dict[str, Any]:
     went_well = counts.succeeded + counts.discarded
     ended = went_well + counts.failed
     return {
@@ -311,7 +312,7 @@ def _row(name: str, counts: NameCounts, ready: int, last_ms: int) -> dict[str, A
         "success_share": round(went_well / ended, 4) if ended else None,
         "wait": _distribution(counts.wait),
         "run": _distribution(counts.run),
-        "last_seen_at": iso_ms(last_ms),
+        "last_seen_at": None if last_ms is None else iso_ms(last_ms),
     }
 
 

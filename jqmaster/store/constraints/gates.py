@@ -54,7 +54,7 @@ class GateStore:
     async def open(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool]:
         """Opens these and those whose time has come. Milliseconds until the next one opens by time (-1: none), and
         whether jobs may start that could not before."""
-        k = self._keys
+        k, may_start = self._keys, False
         while True:
             _, data = await self._client.run(
                 "open_gates",
@@ -62,6 +62,7 @@ class GateStore:
                 (self._shard.now_arg, k.tag, epoch, GATES_PER_CALL, *gates),
             )
             by_time, next_ms, has_opened = data
+            may_start = may_start or bool(has_opened)
             if by_time < GATES_PER_CALL:
-                return next_ms, bool(has_opened)
+                return next_ms, may_start
             gates = ()

@@ -101,7 +101,9 @@ class AuditStore:
         newest: dict[Log, str] = {}
         last = ""
         is_over = False
-        for looked_at in range(MAX_LOOKED_AT + 1):
+        for looked_at in range(
+            MAX_LOOKED_AT + 1
+        ):  # pragma: no branch - it is left at the last one at the latest
             for reader in readers.values():
                 if not reader.entries and not reader.is_over:
                     await reader.read(self._client, self._keys[reader.log])

@@ -95,6 +95,8 @@ class WorkerStore:
             "owner": owner,
             "place": spec.place,
         }
+        if spec.contracts:
+            described["contracts"] = codec.pack(dict(spec.contracts))
         fields = [part for field in described.items() for part in field]
         word, data = await self._client.run(
             "register_worker",
@@ -341,6 +343,7 @@ def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: i
             labels=msgpack.unpackb(fields["labels"]),
             version=fields["version"].decode(),
             secret=fields["secret"].decode(),
+            contracts=msgpack.unpackb(fields["contracts"]) if "contracts" in fields else {},
         ),
         registered_at_ms=int(fields["registered_at_ms"]),
         last_seen_ms=last_seen_ms,

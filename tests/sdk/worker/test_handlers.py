@@ -399,6 +399,30 @@ async def test_a_cancelled_thread_is_waited_for(
     assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "canceled"
 
 
+@pytest.mark.req("J18", "M12")
+@pytest.mark.parametrize("is_former", [False, True])
+async def test_a_worker_tells_the_contracts_of_its_names(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], is_former: bool
+) -> None:
+    contract = {"version": "2", "argument_schema": {"type": "integer"}, "options": {"timeout": 5}}
+
+    @worker.handler("told", contract=contract)
+    async def told(argument: int) -> None: ...
+
+    @worker.handler("plain")
+    async def plain(argument: int) -> None: ...
+
+    def refuse(body: Any) -> Any:
+        # As a master of release 0.2 does.
+        problem = {"code": "invalid", "errors": [{"loc": ["contracts"], "msg": "unknown field"}]}
+        return (422, problem, {}) if is_former and "contracts" in body else None
+
+    master.hooks["workers"] = refuse
+    await up()
+    assert master.worker.get("contracts") == (None if is_former else {"told": contract})
+    assert sorted(master.worker["names"]) == ["plain", "told"]
+
+
 @pytest.mark.req("J16")
 async def test_a_handler_enqueues_jobs(master: FakeMaster, worker: Worker, up: Callable[[], Any]) -> None:
     @worker.handler("fan.async")

@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 
-from jqmaster.errors import StaleEpochError
+from jqmaster.errors import ConflictError, StaleEpochError, StoreUnavailableError
+from jqmaster.store import codec
+from jqmaster.store.constraints import constraints as constraint_store
+from jqmaster.store.constraints import gates as gate_store
 from jqmaster.store.constraints import lanes as lane_store
 from jqmaster.store.constraints.constraints import RuleStore
 from jqmaster.store.constraints.lanes import PAGES_READ_AT_ONCE, LaneStore, Moved
 from jqmaster.store.link.pages import RECORDS_PER_READ
 from tests.support.constraints import ConstrainedWorld, constraint
-from tests.support.store import StoreWorld
+from tests.support.store import NO_KEY, StoreWorld
 
 
 async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
@@ -157,3 +160,101 @@ async def test_a_lane_that_cannot_be_read_keeps_no_other_from_moving(world: Stor
     assert len(await limited.claim(worker, "a")) == 3
     # Which group it was of only the lane knew.
     await redis.delete(*[key async for key in redis.scan_iter(match=f"{k.open_prefix}*")])
+
+
+async def test_a_constraint_is_found_by_its_name_and_by_its_gates(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    one = await limited.limit("one", concurrency=1)
+    rules = await world.rule_store.load()
+    found = rules.named("one")
+    assert found
+    assert found.constraint == one
+    assert rules.named("two") is None
+    assert rules.of_gate(one.cid + NO_KEY) == one
+    assert rules.of_gate("f" * 8 + NO_KEY) is None
+
+
+async def test_there_are_only_so_many_constraints(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constraint_store, "MAX_CONSTRAINTS", 1)
+    limited = ConstrainedWorld(world)
+    await limited.limit("one", paused=True)
+    with pytest.raises(ConflictError) as full:
+        await limited.change("two", constraint("two", paused=True))
+    assert full.value.code == "too_many_constraints"
+    assert await limited.change("one", constraint("one", concurrency=1))
+    await limited.follow_up()
+
+
+async def test_gates_whose_time_has_come_are_opened_however_many_there_are(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_store, "GATES_PER_CALL", 1)
+    limited = ConstrainedWorld(world)
+    await limited.limit(key="argument", rate=(1, 1_000))
+    ids = await limited.enqueue_many([*range(3), *range(3)])
+    worker_id = await world.worker()
+    assert len(await limited.take(worker_id)) == 3
+    world.pass_ms(1_001)
+    assert await world.gates.open(world.epoch) == (-1, True)
+    assert set(await limited.take(worker_id)) <= set(ids)
+
+
+async def test_a_job_with_more_gates_than_a_record_holds_leaves_them_in_its_lane(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    count = codec.MAX_GATES + 1
+    for n in range(count):
+        await limited.change(f"limit-{n}", constraint(f"limit-{n}", key=f"argument.k{n}", concurrency=1))
+    await limited.follow_up()
+    few, many = [{f"k{n}": n for n in range(most)} for most in (count - 1, count)]
+    ids = await limited.enqueue_many([few, many, many])
+    place = codec.HEAD_SIZE + 1 + len("work")
+    gates = [(await world.redis.get(world.shard.keys.job(job_id)))[place] for job_id in ids]
+    assert gates == [codec.MAX_GATES, codec.GATES_IN_LANE[0], codec.GATES_IN_LANE[0]]
+    # All three share gates of one slot each.
+    assert await limited.take(await world.worker()) == ids[:1]
+
+
+async def test_headers_beyond_what_is_read_at_first_are_matched_all_the_same(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    job_id = await limited.enqueue(headers={"z": "last", **{f"h{n}": "x" * 100 for n in range(20)}})
+    broken = await limited.enqueue()
+    key = world.shard.keys.job(broken)
+    whole = await world.redis.get(key)
+    # A length of its name, and then a number of gates, that lead beyond what is read.
+    await world.redis.set(key, whole[: codec.HEAD_SIZE] + b"\xff" + b"x" * 2_000)
+    one = constraint("limit", {"field": "headers.z", "op": "eq", "value": "last"}, paused=True)
+    assert await limited.change("limit", one)
+    rules = await limited.rules.reload()
+    assert await world.lanes.move(world.epoch, rules, [job_id, broken, "unknown"])
+    await world.redis.set(key, whole)
+    await limited.follow_up()
+    lanes = (await limited.structures()).lanes
+    assert await limited.gates_of(job_id, lanes) == [one.cid + NO_KEY]
+    assert await limited.gates_of(broken, lanes) == []
+
+
+async def test_running_jobs_get_no_slots_by_rules_that_changed_meanwhile(world: StoreWorld) -> None:
+    limited = ConstrainedWorld(world)
+    await world.running()
+    assert await limited.change("first", constraint("first", concurrency=1))
+    older = await limited.rules.reload()
+    assert await limited.change("second", constraint("second", concurrency=1))
+    async with world.unchanged():
+        assert not await world.lanes.settle(world.epoch, older)
+    await limited.follow_up()
+
+
+async def test_a_page_that_could_not_be_read_ends_the_move(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_id = await world.enqueue()
+
+    async def away(*_: object) -> None:
+        raise StoreUnavailableError("the store is away", retry_after_s=1)
+
+    rules = await world.rules.reload()
+    with monkeypatch.context() as patch:
+        patch.setattr(LaneStore, "_find", away)
+        with pytest.raises(StoreUnavailableError):
+            await world.lanes.move(world.epoch, rules, [job_id])
+    assert await world.lanes.move(world.epoch, rules, [job_id]) == Moved(0)

@@ -127,3 +127,13 @@ async def test_jobs_of_an_older_edition_are_noticed(
     edition = (await world.rule_store.load()).ruleset.edition
     assert not await store.has_older_lanes(edition)
     assert await store.has_older_lanes(edition + 1)
+
+
+async def test_of_very_many_lone_gates_some_are_known_and_all_are_counted(
+    world: StoreWorld, limited: ConstrainedWorld, store: UsageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = await limited.limit(key="argument", concurrency=1)
+    await limited.enqueue_many(range(600))
+    monkeypatch.setattr(usage, "MAX_GATES", 150)
+    gates, total = await store.known_gates(one.cid)
+    assert (len(set(gates)), total) == (150, 600)

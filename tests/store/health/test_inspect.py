@@ -47,8 +47,8 @@ async def test_pages_give_every_job_once_in_order(world: StoreWorld) -> None:
         assert sorted(listed) == sorted(job.id for job in jobs)
         order = list(dict.fromkeys([(await world.get(i)).state for i in listed]))
         assert order == list(LISTED)
-        ready = [i for i in listed if i in {j.id for j in jobs[len(JobState) :]}]
-        assert ready == [j.id for j in jobs[len(JobState) :]]
+        many = [job.id for job in jobs[len(JobState) :]]
+        assert [job_id for job_id in listed if job_id in set(many)] == many
 
 
 async def test_filters_select_and_combine(world: StoreWorld) -> None:
@@ -199,3 +199,25 @@ async def test_counting_is_bounded(world: StoreWorld, monkeypatch: pytest.Monkey
     assert (many.count, many.is_exact) == (100, False)
     alike = await world.inspector.count(JobFilter(state=JobState.READY), list(JobState))
     assert (alike.count, alike.is_exact) == (130, True)
+
+
+async def test_names_with_ready_jobs_are_counted(world: StoreWorld) -> None:
+    await world.enqueue_many(3, "mail")
+    await world.enqueue_many(1, "scan")
+    assert await world.inspector.names_ready(10) == {"mail": 3, "scan": 1}
+    assert await world.inspector.ready_counts(["scan", "other"]) == {"scan": 1, "other": 0}
+    assert await world.inspector.ready_counts([]) == {}
+
+
+async def test_the_cursor_of_another_list_is_refused(world: StoreWorld) -> None:
+    await world.enqueue_many(3)
+    _, cursor = await one_page(world, JobFilter(), limit=1, cursor=None)
+    with pytest.raises(InvalidError) as refused:
+        await world.inspector.scan(JobFilter(), limit=1, cursor=cursor, states=[JobState.FAILED])
+    assert refused.value.code == "invalid_cursor"
+
+
+async def test_the_load_is_what_is_ready_and_what_runs(world: StoreWorld) -> None:
+    await world.running("mail")
+    await world.enqueue_many(2, "scan")
+    assert await world.inspector.load() == (2, 1)

@@ -10,9 +10,10 @@ import pytest
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ResponseError
 
 from jqmaster.config import Settings
-from jqmaster.errors import StoreUnavailableError, StoreUnfitError
+from jqmaster.errors import DamagedError, StoreUnavailableError, StoreUnfitError
 from jqmaster.store.health.probe import StoreReport, look_again, probe, require
 from jqmaster.store.link.client import StoreClient
 from tests.support.ports import free_port
@@ -250,7 +251,8 @@ async def test_versions_too_old_are_refused_and_unpatched_ones_warned_of(
 
 
 @contextlib.asynccontextmanager
-async def fake_redis(version: bytes) -> AsyncIterator[int]:
+async def fake_redis(version: bytes, on_long_eval: bytes = b"*0\r\n") -> AsyncIterator[int]:
+    """`on_long_eval`: the answer to a script with more than a few arguments."""
     info = (
         b"redis_version:%s\r\nrole:master\r\naof_enabled:1\r\nloading:0\r\nmaxmemory:0\r\nused_memory:1\r\n"
         b"maxmemory_policy:noeviction\r\n" % version
@@ -270,9 +272,110 @@ async def fake_redis(version: bytes) -> AsyncIterator[int]:
                 for _ in range(words):
                     size = int((await reader.readuntil(b"\r\n"))[1:])
                     parts.append((await reader.readexactly(size + 2))[:-2])
-                writer.write(replies.get(parts[0].upper(), b"+OK\r\n"))
+                is_long = parts[0].upper() == b"EVAL" and words > 9
+                writer.write(on_long_eval if is_long else replies.get(parts[0].upper(), b"+OK\r\n"))
         writer.close()
 
     listener = await asyncio.start_server(converse, "127.0.0.1", 0)
     async with listener:
         yield listener.sockets[0].getsockname()[1]
+
+
+class Answers:
+    """A client whose round trip brings these answers."""
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = answers
+        self.asked: list[tuple[str, ...]] = []
+
+    async def ask_each(self, commands: list[tuple[str, ...]]) -> list[object]:
+        self.asked = list(commands)
+        return list(self._answers)
+
+
+INFO = b"aof_enabled:1\r\nloading:0\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\nrole:master\r\nused_memory:1\r\n"
+ALWAYS = [b"appendfsync", b"always", b"no-appendfsync-on-rewrite", b"no"]
+
+
+async def again(before: StoreReport, *answers: object) -> StoreReport:
+    return await look_again(Answers(*answers), FSYNC, before)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def fit(server: StoreServer) -> StoreReport:
+    async with connected(server) as client:
+        return await probe(client, FSYNC)
+
+
+async def test_settings_that_were_never_shown_are_not_asked_for_again(fit: StoreReport) -> None:
+    client = Answers(INFO)
+    before = replace(fit, appendfsync=None)
+    report = await look_again(client, FSYNC, before)  # type: ignore[arg-type]
+    assert client.asked == [("INFO", "memory", "persistence", "replication")]
+    assert report.appendfsync is None
+    assert (await again(fit, INFO, ALWAYS)).appendfsync == "always"
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        StoreUnavailableError("the store says: no permission to run it", retry_after_s=1),
+        ResponseError("unknown command"),
+    ],
+)
+async def test_settings_that_are_shown_no_more_are_not_known_any_more(
+    fit: StoreReport, refusal: Exception
+) -> None:
+    report = await again(fit, INFO, refusal)
+    assert (report.appendfsync, report.durability) == (None, "besteffort")
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (StoreUnavailableError("the store is away", retry_after_s=1), ALWAYS),
+        (INFO, StoreUnavailableError("the store reads its data", retry_after_s=1)),
+        (INFO, DamagedError("odd")),
+    ],
+)
+async def test_a_store_that_does_not_answer_has_no_new_report(
+    fit: StoreReport, answers: tuple[object, ...]
+) -> None:
+    with pytest.raises((StoreUnavailableError, DamagedError)):
+        await again(fit, *answers)
+
+
+@pytest.mark.parametrize(
+    ("info", "fault"),
+    [
+        (INFO.replace(b"loading:0", b"loading:1"), "the store is reading its data"),
+        (INFO + b"aof_last_write_status:err\r\n", "the store cannot write its append-only file"),
+        (INFO, "maxmemory is not set"),
+        (INFO.replace(b"maxmemory:0", b"maxmemory:2"), None),
+    ],
+)
+async def test_the_health_of_the_store_is_told(fit: StoreReport, info: bytes, fault: str | None) -> None:
+    report = await again(replace(fit, latency_ms=0.1, clock_ahead_ms=0.0), info, ALWAYS)
+    found = [one.what for one in report.faults if one.level != "error" or "append-only" in one.what]
+    assert [what[: len(fault or "")] for what in found if fault and what.startswith(fault)] == [fault] * bool(
+        fault
+    )
+    assert fault or not any("maxmemory" in what for what in found)
+
+
+async def test_slow_answers_and_clocks_that_differ_are_warned_of(fit: StoreReport) -> None:
+    slow = await again(replace(fit, latency_ms=55.5, clock_ahead_ms=-2_500.0), INFO, ALWAYS)
+    texts = [one.what for one in slow.faults if one.level == "warning"]
+    assert "an answer takes 55.5 ms" in texts
+    assert "the store's clock differs from ours by -2.5 s" in texts
+    steady = await again(replace(fit, latency_ms=0.1, clock_ahead_ms=1.0), INFO, ALWAYS)
+    assert [one.what for one in steady.faults if one.level == "warning"] == []
+
+
+async def test_where_rights_cannot_be_asked_none_are_said_to_be_missing() -> None:
+    async with fake_redis(b"8.4.0", on_long_eval=b"-ERR unknown command 'ACL'\r\n") as port:
+        client: Any = Redis(host="127.0.0.1", port=port, protocol=2, retry=Retry(NoBackoff(), 0))
+        report = await probe(client, FSYNC)
+        await client.aclose()
+    assert report.has_lua
+    assert report.rights_missing == ()

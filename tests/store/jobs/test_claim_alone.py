@@ -8,6 +8,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import StaleEpochError
+from jqmaster.store import layout
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, NotClaimed
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import LEASE_MS, OFFER_MS, StoreWorld
@@ -177,3 +178,20 @@ async def test_it_obeys_constraints_and_holds_their_slots(rules: ConstrainedWorl
     assert await rules.take(worker) == []
     await rules.succeed(alone, claim.jobs[0])
     assert await rules.take(worker) == [next_job]
+
+
+async def test_how_long_it_waited_is_counted_from_its_time_and_not_at_all_where_nobody_knows(
+    world: StoreWorld,
+) -> None:
+    job_id = await suspect(world)
+    world.tally.take()
+    world.pass_ms(61_000)
+    await take(world, await world.worker(), job_id)
+    assert world.tally.take().names["work"].wait.max_ms == 1_000
+    other = await suspect(world)
+    # As its record was before it knew a time: an earlier release wrote none.
+    at = layout._fields()["due_at_ms"]["offset"]
+    await world.redis.setrange(world.shard.keys.job(other), at, bytes(8))
+    world.tally.take()
+    await take(world, await world.worker(), other)
+    assert "work" not in world.tally.take().names

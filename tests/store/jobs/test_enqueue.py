@@ -5,7 +5,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.health import generation
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, KeyedSpec, KeysTaken
 from jqmaster.store.jobs.operator_actions import Changes
@@ -228,3 +228,33 @@ async def test_the_argument_passes_through_unchanged(world: StoreWorld) -> None:
     worker = await world.worker()
     (job,) = await world.claim(worker)
     assert job.record.argument == argument
+
+
+async def test_ids_that_stand_for_other_requests_are_found(world: StoreWorld) -> None:
+    known, other = world.spec(argument=1), world.spec(argument=2)
+    assert await world.acceptance.find_taken([known, other]) == []
+    await world.acceptance.enqueue([known, other])
+    again = [known, replace(other, argument=msgpack.packb(3)), world.spec()]
+    assert await world.acceptance.find_taken(again) == [1]
+    assert await world.acceptance.find_taken([]) == []
+
+
+async def test_a_whole_push_of_which_the_rest_failed_is_unknown(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [world.spec(argument=n) for n in range(501)]
+    run_all, calls = world.shard.client.run_all, 0
+
+    async def then_away(*args: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > 1:
+            raise StoreUnavailableError("the store is away", retry_after_s=1)
+        return await run_all(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.shard.client, "run_all", then_away)
+        with pytest.raises(OutcomeUnknownError, match="the store did a part of it"):
+            await world.acceptance.enqueue(specs, is_whole=True)
+    statuses = await world.acceptance.enqueue(specs, is_whole=True)
+    assert statuses == [Accepted.KNOWN] * 500 + [Accepted.NEW]

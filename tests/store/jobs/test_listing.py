@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.matcher import parse_matcher
 from jqmaster.errors import InvalidError
 from jqmaster.store.jobs import listing
 from tests.store.jobs.test_claim import damage
@@ -166,3 +167,19 @@ async def test_a_forged_instant_gives_a_page(world: StoreWorld, ms: int) -> None
         cursor = listing._encode_cursor(section, listing.Place(ms, new_id()))
         for is_backward in (False, True):
             await world.lists.page(JobFilter(), limit=5, cursor=cursor, is_backward=is_backward)
+
+
+async def test_jobs_are_selected_by_their_argument_however_long(world: StoreWorld) -> None:
+    ids = [
+        await world.enqueue(argument={"host": host, "text": "x" * size})
+        for host in "ab"
+        for size in (1, 5_000)
+    ]
+    wanted = JobFilter(matcher=parse_matcher({"field": "argument.host", "op": "eq", "value": "a"}))
+    assert await listed(world, wanted) == ids[:2]
+
+
+async def test_a_cursor_of_another_kind_is_refused(world: StoreWorld) -> None:
+    cursor = base64.urlsafe_b64encode(bytes(listing._POSITION.size)).decode()
+    with pytest.raises(InvalidError):
+        await world.lists.page(JobFilter(), limit=1, cursor=cursor, is_backward=False)

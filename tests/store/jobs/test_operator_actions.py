@@ -9,9 +9,12 @@ import pytest
 
 from jqmaster.domain.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.store import codec
-from jqmaster.store.jobs.operator_actions import Changes, StateConflict
+from jqmaster.store.jobs.operator_actions import Changes, Refusal, StateConflict
+from jqmaster.store.jobs.placement import StaleRules
 from tests.store.jobs.test_settle import DISCARDED, RETRYING
+from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
 
 
@@ -312,3 +315,21 @@ async def test_a_job_that_ran_again_since_it_was_read_is_not_retried(world: Stor
     async with world.unchanged():
         with pytest.raises(StateConflict):
             await world.steering.retry(job)
+
+
+async def test_each_of_many_is_canceled_or_told_why_not(world: StoreWorld) -> None:
+    over = (await job_in(world, JobState.SUCCEEDED)).id
+    worker_id, job = await world.running()
+    waiting = await world.enqueue()
+    assert await world.steering.cancel_each([waiting, job.job_id, over, "unknown"]) == [
+        None, (worker_id, job.token), Refusal("state", JobState.SUCCEEDED), Refusal("unknown"),
+    ]  # fmt: skip
+
+
+async def test_a_job_is_not_retried_by_rules_that_changed_meanwhile(world: StoreWorld) -> None:
+    job = await job_in(world, JobState.FAILED)
+    limited = ConstrainedWorld(world)
+    await limited.limit(paused=True)
+    async with world.unchanged():
+        with pytest.raises(StaleRules):
+            await world.steering.retry(job, NO_RULES)

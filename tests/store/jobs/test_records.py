@@ -41,7 +41,8 @@ async def test_the_last_end_of_a_job_is_the_newest_entry_that_tells_of_one(world
     told = codec.decode_attempt(entry)
     fresh = await world.enqueue()
     assert await world.records.last_ends([job.job_id, fresh]) == [told, None]
-    continued = codec.encode_attempt(await world.get(job.job_id), CONTINUED, "", None)
+    continued = bytes(8) + codec.encode_attempt(await world.get(job.job_id), CONTINUED, "", None)
+    assert codec.decode_attempt(continued).outcome == CONTINUED
     await world.redis.rpush(key, continued, b"\xc1")
     assert await world.records.last_ends([job.job_id]) == [told]
     await world.redis.delete(key)
@@ -49,3 +50,11 @@ async def test_the_last_end_of_a_job_is_the_newest_entry_that_tells_of_one(world
     assert await world.records.last_ends([job.job_id]) == [None]
     await world.redis.delete(key)
     await world.redis.rpush(key, entry)
+
+
+async def test_short_jobs_come_whole_and_long_ones_not_at_all(world: StoreWorld) -> None:
+    short, long = await world.enqueue(argument=1), await world.enqueue(argument="y" * 500)
+    size = await world.redis.strlen(world.shard.keys.job(short))
+    found = await world.records.get_short([short, long, new_id()], size)
+    assert found == {short: await world.get(short)}
+    assert await world.records.get_short([short], size - 1) == {}

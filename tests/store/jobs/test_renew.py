@@ -1,9 +1,14 @@
+from dataclasses import replace
+
 import pytest
 
 from jqmaster.domain.job import JobState
+from jqmaster.errors import StaleEpochError
+from jqmaster.live_value import LiveValue
+from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.workers.workers import Heartbeat
 from tests.store.jobs.test_claim import damage
-from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
+from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, TIMES, StoreWorld
 
 
 @pytest.mark.req("M3", "M6")
@@ -138,3 +143,24 @@ async def test_more_claims_than_one_call_holds_some_damaged(world: StoreWorld) -
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.steering.delete(job_id)
+
+
+async def test_leases_that_last_longer_than_new_ones_are_cut(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from jqmaster.store.jobs import leases as module
+
+    await world.enqueue_many(3)
+    ids = [job.job_id for job in await world.claim(await world.worker())]
+    monkeypatch.setattr(module, "MAX_PER_CALL", 2)
+    shorter = LeaseStore(
+        world.shard, world.records, world.tally, LiveValue(replace(TIMES.current, lease_ms=2_000))
+    )
+    await shorter.shorten_leases(world.epoch)
+    running = world.shard.keys.running
+    assert [await world.score(running, job_id) for job_id in ids] == [world.now_ms + 2_000] * 3
+    async with world.unchanged():
+        await shorter.shorten_leases(world.epoch)
+        await world.leases.shorten_leases(world.epoch)
+        with pytest.raises(StaleEpochError):
+            await shorter.shorten_leases("0:former")

@@ -130,3 +130,10 @@ async def test_a_result_that_vanished_is_nothing(world: StoreWorld) -> None:
     assert await world.results.fetch_result(job_id, watch=False) is None
     assert [f.rule for f in await world.findings()] == ["result"]
     await world.steering.delete(job_id)
+
+
+async def test_a_result_can_be_looked_at_without_fetching_it(world: StoreWorld) -> None:
+    job_id = await succeeded(world)
+    async with world.unchanged():
+        assert await world.results.look_at_result(job_id) == b"result"
+        assert await world.results.look_at_result("unknown") is None

@@ -4,6 +4,7 @@ import pytest
 
 from jqmaster.domain.job import FINISHED, Attempt, Cause, JobState
 from jqmaster.domain.outcome import Decision
+from jqmaster.errors import NotFoundError
 from tests.store.jobs.test_claim import damage
 from tests.support.store import RESULT_TTL_MS, StoreWorld
 
@@ -173,3 +174,12 @@ async def test_the_attempts_of_a_retried_job_count_on(world: StoreWorld) -> None
             await world.due.promote(world.epoch, JobState.RETRYING)
             (job,) = await world.claim(worker)
     assert [a.outcome for a in await world.records.history(job.job_id)] == ["failure"] * 3
+
+
+async def test_an_unknown_worker_settles_nothing(world: StoreWorld) -> None:
+    _, job = await world.running()
+    settlement = world.settlement(await world.get(job.job_id), job.token, FAILED)
+    async with world.unchanged():
+        with pytest.raises(NotFoundError) as unknown:
+            await world.settlements.settle("01890a5d-ac96-774b-bcce-b302099a8057", [settlement])
+    assert unknown.value.code == "unknown_worker"

@@ -423,3 +423,43 @@ async def test_what_the_store_refused_is_not_done_whatever_the_replicas_say() ->
         args = ("{q}:idempotency:", "d", "i" * 36, "d" * 8, 1000)
         with paused(replica), pytest.raises(StoreUnavailableError):
             await client.run("reserve_ids", (), args, replicas=1)
+
+
+async def test_a_part_that_was_refused_makes_the_whole_unknown(lone_server: StoreServer) -> None:
+    async with world_behind(lone_server) as (world, proxy):
+        proxy.answer_next(b"*2\r\n$2\r\nok\r\n*1\r\n*1\r\n$3\r\nnew\r\n-OOM command not allowed\r\n")
+        k = world.shard.keys
+        call = ScriptCall(load("mark_generation"), (k.generation, k.rules), ("fresh",))
+        with pytest.raises(OutcomeUnknownError, match="the store did a part of it"):
+            await world.shard.client.run_all([call, call])
+
+
+async def test_a_cancellation_that_the_client_library_swallowed_still_ends_the_call(
+    lone_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Python 3.12, asyncio.wait_for forgets a cancellation that comes together with the end of its wait."""
+    async with client_of(lone_server.url, connections=2) as client:
+        pool = client._pool._pool
+        get_connection, is_asked = pool.get_connection, asyncio.Event()
+
+        async def swallow() -> object:
+            is_asked.set()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            return await get_connection()
+
+        monkeypatch.setattr(pool, "get_connection", swallow)
+        call = asyncio.create_task(client.command("TIME"))
+        await is_asked.wait()
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        monkeypatch.undo()
+        assert len(await asyncio.gather(client.command("TIME"), client.command("TIME"))) == 2
+
+
+async def test_a_connection_that_closed_after_it_was_taken_sends_nothing(lone_server: StoreServer) -> None:
+    async with client_of(lone_server.url) as client, client._pool.connection() as connection:
+        await connection.disconnect(nowait=True)
+        with pytest.raises(StoreUnavailableError, match="did not answer"):
+            await client._pool.exchange(connection, [("TIME",)], writes=False)

@@ -15,11 +15,13 @@ from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
+from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.scripts import load, names
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import WakeMessage
 from tests.support.master import master_on
+from tests.support.ports import free_port
 from tests.support.server import started
 from tests.support.store import StoreWorld
 from tests.support.topology import Cluster, StoreNode, wait_for
@@ -209,3 +211,51 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
             assert await wait_until(confirmed) == [Accepted.KNOWN]
         finally:
             await events.stop()
+
+
+async def test_a_node_that_the_url_does_not_name_is_asked_too(cluster: Cluster) -> None:
+    first, other = cluster.primaries[:2]
+    tag, _ = shard_on(cluster, other)
+    async with world_on(f"redis+cluster://{first.endpoint}", tag) as world:
+        locator = world.shard.client._locator
+        assert isinstance(locator, ClusterLocator)
+        for _ in range(2):
+            locator.doubt()
+            await world.enqueue()
+        assert [port for _, port in locator._others] == [other.port]
+
+
+async def test_without_a_node_that_answers_nothing_is_done() -> None:
+    client = StoreClient(f"redis+cluster://127.0.0.1:{free_port()}")
+    try:
+        with pytest.raises(StoreUnavailableError):
+            await client.command("PING")
+    finally:
+        await client.close()
+    with pytest.raises(StoreUnavailableError):
+        await client.command("PING")
+
+
+async def test_nodes_that_send_each_other_around_are_not_followed_for_ever(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, other = cluster.primaries[:2]
+    tag, _ = shard_on(cluster, other)
+    async with world_on(cluster.url, tag) as world:
+        locator = world.shard.client._locator
+        assert isinstance(locator, ClusterLocator)
+        followed = 0
+
+        def go_back(_: object) -> None:
+            nonlocal followed
+            followed += 1
+            locator._address = ("127.0.0.1", first.port)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(locator, "follow", go_back)
+            locator._address = ("127.0.0.1", first.port)
+            with pytest.raises(StoreUnavailableError):
+                await world.shard.client.command("GET", world.shard.keys.epoch)
+        assert 1 < followed < 10
+        locator.doubt()
+        await world.enqueue()

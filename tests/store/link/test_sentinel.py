@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
 
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.net.store_url import StoreUrl
@@ -184,3 +185,27 @@ async def test_an_old_configuration_loses_against_a_newer_one(monkeypatch: pytes
     monkeypatch.setattr(locator, "_ask", ask)
     assert await locator.address() == ("new", 2)
     await locator.close()
+
+
+async def test_a_search_that_nobody_waits_for_any_more_ends_with_its_locator() -> None:
+    locator = SentinelLocator(
+        StoreUrl.parse(f"redis+sentinel://a,b,c/{SERVICE}"), lambda at: Redis(host=at[0], port=at[1])
+    )
+    told: list[tuple[str, int]] = []
+    locator.on_located(lambda host, port: told.append((host, port)))
+    is_asked = asyncio.Event()
+
+    async def ask(_: object) -> tuple[int, str, int]:
+        is_asked.set()
+        await asyncio.sleep(60)
+        raise AssertionError
+
+    locator._ask = ask  # type: ignore[method-assign, assignment]
+    search = asyncio.create_task(locator.address())
+    await is_asked.wait()
+    await locator.close()
+    with pytest.raises((asyncio.CancelledError, RedisConnectionError)):
+        await search
+    assert told == []
+    with pytest.raises(RedisConnectionError, match="closed"):
+        await locator.address()

@@ -123,3 +123,16 @@ async def test_a_record_that_cannot_be_read_hides_no_other(world: StoreWorld) ->
         await store.put(action, Progress(), ENTRY)
     await world.redis.hset(world.shard.keys.action(bad.id), "spec", b"\xc1")
     assert [s.action.id for s in await store.newest(10)] == [good.id]
+
+
+async def test_what_an_action_did_and_watches_is_kept_beside_its_progress(world: StoreWorld) -> None:
+    store, action = ActionStore(world.shard), action_of(world)
+    assert await store.put(action, Progress(), ENTRY)
+    assert await store.done(action.id) == 0
+    assert await store.watched(action.id) == set()
+    await store.advance(world.epoch, action, Progress(done=4))
+    await world.redis.sadd(world.shard.keys.watched(action.id), "j1", "j2")
+    assert await store.done(action.id) == 4
+    await store.advance(world.epoch, action, Progress(done=4), ended=["j1"])
+    assert await store.watched(action.id) == {"j2"}
+    await store.advance(world.epoch, action, Progress(done=4), ended=["j2"])

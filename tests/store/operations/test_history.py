@@ -226,3 +226,56 @@ async def test_of_a_job_that_was_retried_by_hand_the_age_is_not_known(world: Sto
     await world.steering.retry(await world.get(job.job_id), NO_RULES)
     backlog = await history.sample_backlog()
     assert (backlog.names["work"].ready, backlog.names["work"].since_ms) == (1, 0)
+
+
+async def test_a_sample_that_cannot_be_read_is_none(world: StoreWorld) -> None:
+    history = HistoryStore(world.shard, master_id="master-1")
+    for garbage in (b"\xc1", b"\x01", b"\x93\x01\x02\x03"):
+        await world.redis.set(world.shard.keys.backlog, garbage, px=1_000)
+        assert await history.backlog() is None
+    await world.redis.delete(world.shard.keys.backlog)
+
+
+async def test_names_whose_jobs_were_taken_meanwhile_are_not_in_the_sample(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.enqueue("mail")
+    await world.enqueue("scan")
+    history, client = HistoryStore(world.shard, master_id="master-1"), world.shard.client
+    pipeline, worker_id = client.pipeline, await world.worker("mail")
+
+    async def then_claim(commands: Any) -> Any:
+        counts = await pipeline(commands)
+        await world.claim(worker_id, "mail")
+        return counts
+
+    monkeypatch.setattr(client, "pipeline", then_claim)
+    backlog = await history.sample_backlog()
+    assert set(backlog.names) == {"scan"}
+
+
+async def test_the_groups_of_deleted_examples_go_and_the_others_stay(world: StoreWorld) -> None:
+    history = HistoryStore(world.shard, master_id="master-1")
+    await history.add_failures(1, [group("one", job_id="j1"), group("two", job_id="j2")])
+    async with world.unchanged():
+        await history.forget_failures(["j3"])
+    await history.forget_failures(["j1", "j3"])
+    assert [one.message for one in await history.failure_groups()] == ["two"]
+
+
+async def test_time_is_that_of_the_store(world: StoreWorld) -> None:
+    assert await HistoryStore(world.shard, master_id="m").now_ms() == world.now_ms
+    real = world.on_store_time()
+    now_ms = await HistoryStore(real.shard, master_id="m").now_ms()
+    assert abs(now_ms - int((await world.redis.time())[0]) * 1000) < 60_000
+
+
+async def test_counts_out_of_the_bounds_of_a_histogram_are_not_added(world: StoreWorld) -> None:
+    history = HistoryStore(world.shard, master_id="master-1")
+    await history.add_counts(1, [("work", pushed(1))])
+    number = world.now_ms // STEP_MS["minute"]
+    key = world.shard.keys.minute(number)
+    whole = msgpack.unpackb(await world.redis.hget(key, "work"))
+    for span in ([-1, 1], [10_000, 1]):
+        await world.redis.hset(key, "work", msgpack.packb([*whole[:10], span, *whole[11:]]))
+        assert await history.series("work", "minute", [number]) == [None]

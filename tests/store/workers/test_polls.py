@@ -5,8 +5,9 @@ import pytest
 from jqmaster.domain.job import JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import StaleEpochError
+from jqmaster.store import codec
 from jqmaster.store.jobs.claims import Claim, NotClaimed
-from jqmaster.store.workers.polls import NoPoll, PollReply
+from jqmaster.store.workers.polls import NoPoll, PollReply, reply_of
 from tests.support.store import LEASE_MS, OFFER_MS, StoreWorld
 
 pytestmark = pytest.mark.req("M8")
@@ -282,3 +283,33 @@ async def test_damaged_mail_and_records_hurt_only_themselves(world: StoreWorld) 
     await redis.delete(keys.mail(worker_id))
     await redis.rpush(keys.mail(worker_id), "no mail")
     assert given(await opened(world, worker_id)) == []
+
+
+async def test_an_answer_is_announced_to_the_master_at_which_the_poll_hangs(world: StoreWorld) -> None:
+    async with world.published(world.shard.keys.wake_channel, "mail:w1"):
+        await world.polls.tell("w1")
+
+
+async def test_an_offer_whose_record_cannot_be_decoded_is_left_out(world: StoreWorld) -> None:
+    await world.enqueue_many(2)
+    worker_id = await puller(world)
+    await opened(world, worker_id)
+    damaged, whole = await world.claim(worker_id)
+    redis, key = world.redis, world.shard.keys.job(damaged.job_id)
+    record = await redis.get(key)
+    # The head is sound, so that the script hands it over; what follows is not.
+    await redis.set(key, record[: codec.HEAD_SIZE] + b"\xff")
+    assert await taken(world, worker_id) == [(whole.job_id, whole.token)]
+    await redis.set(key, record)
+
+
+async def test_a_claim_that_was_just_made_answers_the_poll_of_this_master(world: StoreWorld) -> None:
+    await world.enqueue()
+    worker_id = await puller(world)
+    await opened(world, worker_id)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 5)
+    assert isinstance(claim, Claim)
+    reply = reply_of(7, claim)
+    assert (reply.now_ms, reply.epoch, reply.is_draining) == (world.now_ms, 7, False)
+    assert given(reply) == [(job.job_id, job.token) for job in claim.jobs]
+    assert reply.offers[0].not_after_ms == world.now_ms + OFFER_MS

@@ -1,10 +1,12 @@
 """register_worker.lua, forget_worker.lua and the reading of the registry."""
 
+from dataclasses import replace
+
 import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import Worker, WorkerSpec
-from jqmaster.errors import StaleEpochError, StoreUnavailableError
+from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.workers.workers import WorkerStore
 from tests.support.store import LEASE_MS, TIMES, StoreWorld
@@ -131,3 +133,52 @@ async def test_a_worker_that_fell_silent_is_forgotten_unless_it_holds_something(
     assert await world.workers.get(worker) is None
     redis, k = world.redis, world.shard.keys
     assert not await redis.exists(k.worker(worker), k.workers, k.worker_urls)
+
+
+async def test_a_worker_is_given_to_another_owner_only_from_the_expected_one(world: StoreWorld) -> None:
+    worker_id = await world.worker("mail")
+    assert await world.workers.owner("unknown") is None
+    owner = await world.workers.owner(worker_id)
+    assert owner
+    assert (owner.name, owner.names) == ("", ("mail",))
+    async with world.unchanged():
+        assert not await world.workers.adopt(worker_id, expected="token:a", owner="token:b")
+        assert not await world.workers.adopt("unknown", expected="", owner="token:b")
+    assert await world.workers.adopt(worker_id, expected="", owner="token:b")
+    adopted = await world.workers.owner(worker_id)
+    assert adopted
+    assert adopted.name == "token:b"
+
+
+@pytest.mark.parametrize("names", [b"\xc1", b"\x01"])
+async def test_a_worker_that_cannot_be_read_has_no_owner_and_hides_no_other(
+    world: StoreWorld, names: bytes
+) -> None:
+    damaged, other = await world.worker(), await world.worker()
+    key = world.shard.keys.worker(damaged)
+    whole = await world.redis.hget(key, "names")
+    await world.redis.hset(key, "names", names)
+    assert await world.workers.owner(damaged) is None
+    assert [worker.id for worker in await world.workers.all()] == [other]
+    await world.redis.hset(key, "names", whole)
+
+
+async def test_a_registry_of_the_wrong_type_is_damage(world: StoreWorld) -> None:
+    await world.redis.set(world.shard.keys.workers, "x")
+    with pytest.raises(DamagedError, match="registry of workers"):
+        await world.workers.all()
+    await world.redis.delete(world.shard.keys.workers)
+
+
+async def test_the_jobs_that_a_worker_holds_are_listed_the_oldest_first(world: StoreWorld) -> None:
+    ids = await world.enqueue_many(3)
+    worker_id = await world.worker()
+    await world.claim(worker_id)
+    assert await world.workers.claims(worker_id) == sorted(ids)
+    assert await world.workers.claims("unknown") == []
+
+
+async def test_workers_are_named_by_their_node_and_process(world: StoreWorld) -> None:
+    first, other = await world.worker(), new_id()
+    await world.workers.register(other, replace(SPEC, pid=0))
+    assert await world.workers.names_of([first, other, "unknown"]) == {first: "node-1:1", other: "node-1"}

@@ -1,0 +1,34 @@
+"""The contract of a job name, as a worker tells it at its registration."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """`argument_schema`: JSON Schema of the argument; None: any argument will do. `options`: how jobs of the name are
+    enqueued by default, for people."""
+
+    version: str
+    argument_schema: Mapping[str, Any] | None
+    options: Mapping[str, Any]
+
+    def text(self) -> str:
+        """Return the contract as JSON. Equal contracts have equal texts."""
+        document = {
+            "version": self.version, "argument_schema": self.argument_schema, "options": self.options,
+        }  # fmt: skip
+        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.blake2b(self.text().encode(), digest_size=8).hexdigest()
+
+    @classmethod
+    def of_text(cls, text: str | bytes) -> "Contract":
+        """Read what `text` gave. Fields of a later release are ignored. Raise ValueError, KeyError or TypeError."""
+        document = json.loads(text)
+        return cls(document["version"], document["argument_schema"], document["options"])

@@ -1,0 +1,258 @@
+"""Contracts of job names: what workers tell of them, and whether pushes keep to them."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.contract import Contract
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import JobSpec
+from jqmaster.domain.worker import Worker
+from jqmaster.errors import FieldError, InvalidError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, Misfit, as_json
+from jqmaster.store.workers.contracts import ContractStore, ToldContract
+from jqmaster.store.workers.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+# Contracts are read again after this time, and sooner where an argument does not fit them.
+LIFE_S: Final = 5.0
+LEAST_LIFE_S: Final = 0.5
+MAX_NAMES: Final = 2_000
+# A finding of one name and kind is logged at most this often.
+LOG_EVERY_S: Final = 60.0
+# The most findings of one bulk.
+MAX_FINDINGS: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class NameContracts:
+    """`live`: the workers that serve the name now, by the digest of the contract that they told ("": none)."""
+
+    told: Sequence[ToldContract]
+    is_served: bool
+    live: Mapping[str, Sequence[Worker]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The measure for pushes of one name: an argument fits if it fits one of the schemas, or if there is none."""
+
+    at_s: float
+    is_served: bool
+    schemas: Sequence[ArgumentSchema]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A push that does not keep to the contract. `code`: `unserved_name` or `invalid_argument`."""
+
+    code: str
+    name: str
+    errors: list[FieldError] = field(default_factory=list)
+    keywords: str = ""
+
+
+class ContractService:
+    """Methods raise what the store raises."""
+
+    def __init__(
+        self, contracts: ContractStore, workers: WorkerStore, clock: Clock, stale_ms: LiveValue[int]
+    ) -> None:
+        self._contracts = contracts
+        self._workers = workers
+        self._clock = clock
+        self._stale_ms = stale_ms
+        self._known: dict[str, _Known] = {}
+        self._compiled: dict[str, ArgumentSchema] = {}
+        self._logged_s: dict[tuple[str, str], float] = {}
+        self._lock = asyncio.Lock()
+
+    async def tell(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
+        """Note what a worker that registers tells. Raise InvalidError for an invalid schema."""
+        errors = []
+        for name, contract in contracts.items():
+            try:
+                self._schema_of(contract)
+            except BadSchemaError as exc:
+                errors.append(FieldError(("contracts", name, "argument_schema"), str(exc)))
+        if errors:
+            raise InvalidError("an argument schema is invalid", errors=errors)
+        await self._contracts.tell(names, contracts)
+        for name, contract in contracts.items():
+            self._known.pop(name, None)
+            found = await self.of(name)
+            if others := [digest for digest in _schemas_told(found) if digest != _schema_text(contract)]:
+                self._log("schemas_differ", name, f"{len(others) + 1} schemas are told by live workers")
+
+    async def of(self, name: str) -> NameContracts:
+        """Return the contracts of a name."""
+        told, is_served = await self._contracts.of(name)
+        workers, now_ms = await self._workers.all_with_time()
+        live: dict[str, list[Worker]] = {}
+        for worker in workers:
+            if (
+                name in worker.spec.names
+                and not worker.is_detached
+                and worker.is_fresh(now_ms, self._stale_ms.current)
+            ):
+                live.setdefault(worker.spec.contracts.get(name, ""), []).append(worker)
+        return NameContracts(told, is_served or bool(live), live)
+
+    async def view(self, name: str) -> dict[str, Any]:
+        """Return the contracts of a name and what is wrong with them, as the API gives them."""
+        found = await self.of(name)
+        contracts = []
+        for one in found.told:
+            workers = found.live.get(one.digest, ())
+            contracts.append(
+                {
+                    "version": one.contract.version,
+                    "argument_schema": one.contract.argument_schema,
+                    "options": dict(one.contract.options),
+                    "live_workers": len(workers),
+                    "worker_versions": sorted({worker.spec.version for worker in workers}),
+                    "told_at": iso_ms(one.told_at_ms),
+                }
+            )
+        # The contracts of live workers come first.
+        contracts.sort(key=lambda one: not one["live_workers"])
+        return {"is_served": found.is_served, "contracts": contracts, "warnings": _warnings(found)}
+
+    async def check(self, specs: Sequence[JobSpec], *, is_bulk: bool, refuses: bool) -> list[str]:
+        """Judge a push, and return the codes of what was found. Raise InvalidError for it if `refuses`."""
+        findings: list[Finding] = []
+        for n, spec in enumerate(specs):
+            if finding := await self._judge(spec, ("jobs", n) if is_bulk else ()):
+                findings.append(finding)
+                if len(findings) == MAX_FINDINGS:
+                    break
+        if findings and refuses:
+            first = findings[0]
+            detail = (
+                f"no worker has ever served the name {first.name}"
+                if first.code == "unserved_name"
+                else f"the argument does not fit the schema that workers told of {first.name}"
+            )
+            errors = [error for finding in findings for error in finding.errors]
+            raise InvalidError(detail, code=first.code, errors=errors)
+        for finding in findings:
+            self._log(finding.code, finding.name, finding.keywords)
+        return sorted({finding.code for finding in findings})
+
+    async def _judge(self, spec: JobSpec, loc: tuple[str | int, ...]) -> Finding | None:
+        known = await self._look_up(spec.name, LIFE_S)
+        finding = _finding(known, spec, loc)
+        if finding is None:
+            return None
+        # A worker may have told another contract just now.
+        again = await self._look_up(spec.name, LEAST_LIFE_S)
+        return finding if again is known else _finding(again, spec, loc)
+
+    async def _look_up(self, name: str, life_s: float) -> _Known:
+        known = self._known.get(name)
+        if known is not None and self._clock.monotonic_s() - known.at_s < life_s:
+            return known
+        async with self._lock:
+            known = self._known.get(name)
+            if known is not None and self._clock.monotonic_s() - known.at_s < life_s:
+                return known
+            at_s = self._clock.monotonic_s()
+            found = await self.of(name)
+            if len(self._known) >= MAX_NAMES:
+                self._known.clear()
+            known = self._known[name] = _Known(at_s, found.is_served, self._in_force(found))
+            return known
+
+    def _in_force(self, found: NameContracts) -> list[ArgumentSchema]:
+        """Return the schemas of live workers; those of one release may differ from those of the next. While none is
+        live, the one that was told last counts."""
+        told = [one for one in found.told if one.digest in found.live] if found.live else found.told[:1]
+        if not told or any(one.contract.argument_schema is None for one in told) or "" in found.live:
+            return []
+        schemas = []
+        for one in told:
+            try:
+                schemas.append(self._schema_of(one.contract))
+            except BadSchemaError:  # told to a master with another version of the library
+                return []
+        return [schema for schema in schemas if schema is not None]
+
+    def _schema_of(self, contract: Contract) -> ArgumentSchema | None:
+        if contract.argument_schema is None:
+            return None
+        digest = contract.digest
+        schema = self._compiled.get(digest)
+        if schema is None:
+            if len(self._compiled) >= MAX_NAMES:
+                self._compiled.clear()
+            schema = self._compiled[digest] = ArgumentSchema(contract.argument_schema)
+        return schema
+
+    def _log(self, code: str, name: str, what: str) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._logged_s.get((code, name), float("-inf")) < LOG_EVERY_S:
+            return
+        if len(self._logged_s) >= MAX_NAMES:
+            self._logged_s.clear()
+        self._logged_s[code, name] = now_s
+        logger.warning("%s: %s%s", name, code, f" ({what})" if what else "")
+
+
+def _finding(known: _Known, spec: JobSpec, loc: tuple[str | int, ...]) -> Finding | None:
+    if not known.is_served:
+        return Finding(
+            "unserved_name", spec.name, [FieldError((*loc, "name"), "no worker has ever served this name")]
+        )
+    if not known.schemas:
+        return None
+    try:
+        argument = as_json(spec.argument)
+    except (ValueError, TypeError):
+        # A schema of JSON says nothing about such a value.
+        return None
+    least: list[Misfit] | None = None
+    for schema in known.schemas:
+        misfits = schema.misfits(argument)
+        if not misfits:
+            return None
+        if least is None or len(misfits) < len(least):
+            least = misfits
+    assert least is not None
+    errors = [FieldError((*loc, "argument", *misfit.path), misfit.message) for misfit in least]
+    # Values are content, and stay out of the log.
+    keywords = ", ".join(
+        f"{'.'.join(map(str, ('argument', *misfit.path)))[:100]}: {misfit.keyword}" for misfit in least[:3]
+    )
+    return Finding("invalid_argument", spec.name, errors, keywords)
+
+
+def _schema_text(contract: Contract) -> str:
+    return Contract("", contract.argument_schema, {}).text()
+
+
+def _schemas_told(found: NameContracts) -> set[str]:
+    return {_schema_text(one.contract) for one in found.told if one.digest in found.live}
+
+
+def _warnings(found: NameContracts) -> list[dict[str, str]]:
+    warnings = []
+    schemas = _schemas_told(found)
+    if len(schemas) > 1:
+        text = f"Live workers tell {len(schemas)} different schemas of this name."
+        warnings.append({"code": "schemas_differ", "text": text})
+    if schemas and "" in found.live:
+        count = len(found.live[""])
+        text = f"{count} of the live workers tell{'s' if count == 1 else ''} no contract of this name."
+        warnings.append({"code": "contract_untold", "text": text})
+    if not found.is_served:
+        text = "No worker has ever served this name."
+        warnings.append({"code": "unserved_name", "text": text})
+    elif not found.live:
+        text = "No live worker serves this name."
+        warnings.append({"code": "no_live_worker", "text": text})
+    return warnings

@@ -1,0 +1,66 @@
+"""Which names were ever served, and the contracts that workers told of them."""
+
+import logging
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.contract import Contract
+from jqmaster.store.link.pages import pages
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+
+logger = logging.getLogger(__name__)
+
+# The names that were served last are remembered.
+MAX_NAMES: Final = 10_000
+# The most contracts that are kept of one name; the latest stay.
+MAX_CONTRACTS: Final = 10
+# A contract that no worker tells again is forgotten.
+LIFE_MS: Final = 30 * 86_400_000
+_NAMES_PER_CALL: Final = 100
+_TIME: Final = struct.Struct(">q")
+
+
+@dataclass(frozen=True, slots=True)
+class ToldContract:
+    """A contract, with the store time at which a worker told it last."""
+
+    digest: str
+    told_at_ms: int
+    contract: Contract
+
+
+class ContractStore:
+    """Contracts of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def tell(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
+        """Note that a worker serves these names, under these contracts."""
+        for page in pages(names, _NAMES_PER_CALL):
+            args: list[Arg] = [
+                self._shard.now_arg, self._keys.contracts_prefix, LIFE_MS, MAX_NAMES, MAX_CONTRACTS,
+            ]  # fmt: skip
+            for name in page:
+                contract = contracts.get(name)
+                args += (name, contract.digest, contract.text()) if contract else (name, "", "")
+            await self._client.run("tell_contracts", (self._keys.served_names,), args)
+
+    async def of(self, name: str) -> tuple[list[ToldContract], bool]:
+        """Return the contracts of a name, the one that was told last first, and whether the name was ever served."""
+        flat, served = await self._client.pipeline(
+            [("HGETALL", self._keys.contracts(name)), ("ZSCORE", self._keys.served_names, name)]
+        )
+        told = []
+        for digest, packed in zip(flat[::2], flat[1::2], strict=True):
+            try:
+                (told_at_ms,) = _TIME.unpack_from(packed)
+                told.append(ToldContract(digest.decode(), told_at_ms, Contract.of_text(packed[_TIME.size :])))
+            except (struct.error, ValueError, KeyError, TypeError):
+                logger.error("a contract of %s cannot be read", name)
+        return sorted(told, key=lambda one: (-one.told_at_ms, one.digest)), served is not None

@@ -1,0 +1,98 @@
+"""Contracts of names over HTTP: told, shown, and held against pushes."""
+
+from typing import Any
+
+import pytest
+
+from tests.support import real_time
+from tests.support.master import Api
+from tests.support.scripted_worker import worker_at
+
+pytestmark = [real_time.MASTER, pytest.mark.req("J18")]
+
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+CONTRACT = {"version": "3", "argument_schema": SCHEMA, "options": {"timeout": 5}}
+
+
+async def register(api: Api, **fields: Any) -> tuple[int, Any]:
+    worker = {"url": None, "names": ["work", "plain"], "max_jobs": 1, "secret": "s" * 32, "version": "app-1"}
+    return await api.call("POST", "/api/workers", worker | fields)
+
+
+async def check(api: Api, how: str) -> None:
+    status, answer = await api.call("PATCH", "/api/settings", {"check_arguments": how})
+    assert status == 200, answer
+
+
+async def test_a_name_shows_what_its_workers_told_before_it_has_a_job(api: Api) -> None:
+    assert (await api.call("GET", "/api/names/work"))[0] == 404
+    assert (await register(api, contracts={"work": CONTRACT}))[0] == 201
+    status, name = await api.call("GET", "/api/names/work")
+    assert (status, name["pushed"], name["last_seen_at"]) == (200, 0, None)
+    (told,) = name["contracts"]
+    assert {key: told[key] for key in CONTRACT} == CONTRACT
+    assert (told["live_workers"], told["worker_versions"], name["warnings"]) == (1, ["app-1"], [])
+    assert (await register(api, contracts={"work": {"argument_schema": {}}}))[0] == 201
+    _, name = await api.call("GET", "/api/names/work")
+    assert [one["code"] for one in name["warnings"]] == ["schemas_differ"]
+    assert (await api.call("GET", "/api/names/plain"))[1]["contracts"] == []
+
+
+@pytest.mark.parametrize(
+    ("contracts", "loc"),
+    [
+        ({"other": CONTRACT}, []),
+        ({"work": {"argument_schema": {"type": "nix"}}}, ["contracts", "work", "argument_schema"]),
+        (
+            {"work": {"argument_schema": {"$ref": "http://127.0.0.1/x"}}},
+            ["contracts", "work", "argument_schema"],
+        ),
+        ({"work": {"argument_schema": {"title": "x" * 70_000}}}, ["contracts", "work"]),
+        ({"work": {"argument_schema": {"title": b"x"}}}, ["contracts", "work"]),
+        ({"work": {"schema": {}}}, ["contracts", "work", "schema"]),
+        ({"work": {"version": 1}}, ["contracts", "work", "version"]),
+        ({"work": None}, ["contracts", "work"]),
+        ([], ["contracts"]),
+    ],
+)
+async def test_a_contract_that_makes_no_sense_is_refused(api: Api, contracts: Any, loc: list[str]) -> None:
+    status, problem = await register(api, contracts=contracts)
+    assert (status, problem["errors"][0]["loc"]) == (422, loc)
+    assert (await api.call("GET", "/api/names/work"))[0] == 404
+
+
+async def test_pushes_are_held_against_the_contract_as_the_setting_says(api: Api) -> None:
+    async def push(body: dict[str, Any], path: str = "/api/jobs") -> tuple[int, Any, str | None]:
+        answer = await api.http.post(path, json=body)
+        return answer.status_code, answer.json(), answer.headers.get("jq-warning")
+
+    await register(api, contracts={"work": CONTRACT})
+    good, bad = {"name": "work", "argument": {"n": 1}}, {"name": "work", "argument": {"n": "x"}}
+    unserved = {"name": "wrok", "argument": {"n": 1}}
+    for job in (good, bad, unserved):
+        assert (await push(job))[::2] == (201, None)
+    await check(api, "report")
+    assert (await push(good))[::2] == (201, None)
+    assert (await push(bad))[::2] == (201, "invalid_argument")
+    assert (await push(unserved))[::2] == (201, "unserved_name")
+    whole = await push({"jobs": [good, bad, unserved]}, "/api/jobs/bulk")
+    assert whole[::2] == (201, "invalid_argument, unserved_name")
+    await check(api, "refuse")
+    assert (await push(good))[0] == 201
+    assert (await push({"name": "plain", "argument": [1]}))[0] == 201
+    status, problem, _ = await push(bad)
+    assert (status, problem["code"]) == (422, "invalid_argument")
+    assert problem["errors"] == [{"loc": ["argument", "n"], "msg": '"x" is not of type "integer"'}]
+    status, problem, _ = await push(unserved)
+    assert (status, problem["code"], problem["errors"][0]["loc"]) == (422, "unserved_name", ["name"])
+    before = sum((await api.counts()).values())
+    status, problem, _ = await push({"jobs": [good, bad]}, "/api/jobs/bulk")
+    assert (status, problem["errors"][0]["loc"]) == (422, ["jobs", 1, "argument", "n"])
+    assert sum((await api.counts()).values()) == before
+
+
+async def test_a_worker_without_contracts_registers_as_ever(api: Api) -> None:
+    async with worker_at(api) as worker:
+        job_id = await api.enqueue("work")
+        await worker.end(await worker.next_job())
+        assert await api.state(job_id) == "succeeded"

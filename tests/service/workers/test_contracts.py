@@ -1,0 +1,191 @@
+"""Whether pushes keep to what workers told of a name."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgpack
+import pytest
+
+from jqmaster.domain.contract import Contract
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import JobSpec
+from jqmaster.domain.worker import WorkerSpec
+from jqmaster.errors import InvalidError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.workers.contracts import LIFE_S, LOG_EVERY_S, ContractService
+from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
+from jqmaster.store.workers.contracts import ContractStore
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("J18")
+
+USER = {
+    "type": "object", "properties": {"user_id": {"type": "integer"}, "mail": {"type": "string"}},
+    "required": ["user_id"], "additionalProperties": False,
+}  # fmt: skip
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def monotonic_s(self) -> float:
+        return self.now_s
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+class Fleet:
+    """Workers that tell contracts, and pushes that are judged."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.world = world
+        self.clock = HandClock()
+        self.service = ContractService(
+            ContractStore(world.shard),
+            world.workers,
+            self.clock,
+            LiveValue(3_000),
+        )
+
+    async def worker(
+        self, schema: Mapping[str, Any] | None, version: str = "1", *, tells: bool = True
+    ) -> str:
+        contracts = {"work": Contract(version, schema, {})} if tells else {}
+        await self.service.tell(["work"], contracts)
+        worker_id = new_id()
+        digests = {name: contract.digest for name, contract in contracts.items()}
+        spec = WorkerSpec(None, ("work",), 5, "node", 1, {}, f"app-{version}", "s" * 32, contracts=digests)
+        await self.world.workers.register(worker_id, spec)
+        return worker_id
+
+    def spec(self, argument: Any, name: str = "work") -> JobSpec:
+        return replace(self.world.spec(name), argument=msgpack.packb(argument, datetime=True))
+
+    async def refused(self, *arguments: Any, name: str = "work") -> InvalidError | None:
+        specs = [self.spec(argument, name) for argument in arguments]
+        try:
+            await self.service.check(specs, is_bulk=len(specs) > 1, refuses=True)
+        except InvalidError as exc:
+            return exc
+        return None
+
+
+@pytest.fixture
+def fleet(world: StoreWorld) -> Fleet:
+    return Fleet(world)
+
+
+async def test_an_argument_that_does_not_fit_is_named_by_its_path(fleet: Fleet) -> None:
+    await fleet.worker(USER)
+    assert await fleet.refused({"user_id": 7}) is None
+    problem = await fleet.refused({"user_id": "x", "bogus": 1})
+    assert problem is not None
+    assert problem.code == "invalid_argument"
+    assert sorted(error.loc for error in problem.errors) == [("argument",), ("argument", "user_id")]
+    problem = await fleet.refused({"user_id": 7}, {"user_id": None}, 5)
+    assert problem is not None
+    assert [error.loc for error in problem.errors] == [
+        ("jobs", 1, "argument", "user_id"),
+        ("jobs", 2, "argument"),
+    ]
+
+
+async def test_a_name_that_nobody_ever_served_is_found(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    problem = await fleet.refused(None, name="nobody")
+    assert problem is not None
+    assert (problem.code, problem.errors[0].loc) == ("unserved_name", ("name",))
+    await fleet.worker(None, tells=False)
+    assert await fleet.refused({1: 2}) is None
+    for _ in range(3):
+        codes = await fleet.service.check([fleet.spec(1, "nobody")], is_bulk=False, refuses=False)
+        assert codes == ["unserved_name"]
+    assert caplog.text.count("nobody: unserved_name") == 1
+    fleet.clock.now_s += LOG_EVERY_S
+    await fleet.service.check([fleet.spec(1, "nobody")], is_bulk=False, refuses=False)
+    assert caplog.text.count("nobody: unserved_name") == 2
+
+
+async def test_a_report_names_the_rule_and_not_the_value(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fleet.worker(USER)
+    codes = await fleet.service.check([fleet.spec({"user_id": "secret"})], is_bulk=False, refuses=False)
+    assert codes == ["invalid_argument"]
+    assert "work: invalid_argument (argument.user_id: type)" in caplog.text
+    assert "secret" not in caplog.text
+
+
+async def test_while_releases_differ_an_argument_fits_one_of_them(
+    fleet: Fleet, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fleet.worker(USER)
+    assert "schemas_differ" not in caplog.text
+    newer = await fleet.worker({"type": "string"}, "2")
+    assert "work: schemas_differ" in caplog.text
+    assert await fleet.refused("text") is None
+    assert await fleet.refused({"user_id": 7}) is None
+    assert await fleet.refused(5) is not None
+    view = await fleet.service.view("work")
+    assert [one["code"] for one in view["warnings"]] == ["schemas_differ"]
+    assert [(one["version"], one["live_workers"], one["worker_versions"]) for one in view["contracts"]] == [
+        ("2", 1, ["app-2"]), ("1", 1, ["app-1"]),
+    ]  # fmt: skip
+    # Only what live workers go by counts, as soon as it is known.
+    await fleet.world.workers.forget(newer)
+    fleet.clock.now_s += LIFE_S
+    assert await fleet.refused("text") is not None
+    # A worker that told nothing takes anything.
+    await fleet.worker(None, tells=False)
+    assert (await fleet.service.view("work"))["warnings"][0]["code"] == "contract_untold"
+    fleet.clock.now_s += LIFE_S
+    assert await fleet.refused("text") is None
+
+
+async def test_while_no_worker_lives_the_latest_contract_counts(fleet: Fleet) -> None:
+    for schema, version in ((USER, "1"), ({"type": "string"}, "2")):
+        worker_id = await fleet.worker(schema, version)
+        fleet.world.pass_ms(10)
+        await fleet.world.workers.forget(worker_id)
+    assert await fleet.refused("text") is None
+    assert await fleet.refused({"user_id": 7}) is not None
+    view = await fleet.service.view("work")
+    assert (view["is_served"], [one["code"] for one in view["warnings"]]) == (True, ["no_live_worker"])
+    assert (await fleet.service.view("nobody"))["warnings"][0]["code"] == "unserved_name"
+
+
+async def test_a_new_contract_of_another_master_is_believed_before_a_refusal(fleet: Fleet) -> None:
+    await fleet.worker(USER)
+    assert await fleet.refused({"user_id": 7}) is None
+    other = Fleet(fleet.world)
+    await other.worker({"type": "string"}, "2")
+    fleet.clock.now_s += 1.0
+    assert await fleet.refused("text") is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"type": "nix"}, {"$ref": "http://10.0.0.1/schema"}, {"$ref": "file:///etc/passwd"}, {"pattern": "("}],
+)
+async def test_what_is_no_schema_of_its_own_is_refused(fleet: Fleet, schema: dict[str, Any]) -> None:
+    with pytest.raises(BadSchemaError):
+        ArgumentSchema(schema)
+    with pytest.raises(InvalidError) as refusal:
+        await fleet.worker(schema)
+    assert refusal.value.errors[0].loc == ("contracts", "work", "argument_schema")
+
+
+async def test_values_that_json_does_not_have(fleet: Fleet) -> None:
+    at = msgpack.packb(msgpack.Timestamp(1_700_000_000))
+    assert as_json(at) == "2023-11-14T22:13:20.000Z"
+    assert as_json(msgpack.packb({"a": [b"\x00\xff", None, 1.5]})) == {"a": ["AP8=", None, 1.5]}
+    for odd in (msgpack.packb({1: 2}), msgpack.packb(msgpack.ExtType(5, b"x"))):
+        with pytest.raises((TypeError, ValueError)):
+            as_json(odd)
+    # Nothing is said of them.
+    await fleet.worker(USER)
+    assert await fleet.refused({1: 2}) is None

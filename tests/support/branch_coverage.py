@@ -1,0 +1,105 @@
+"""A pytest plugin: lists the branches of `jqmaster/domain` and `jqmaster/store` that none of their own tests takes, and
+fails the run if there are too many.
+
+Only those tests are measured, and not the random histories among them, so that the rest of a run keeps its speed.
+"""
+
+import io
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from coverage import Coverage, CoverageData
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGES: Final = ["jqmaster.domain", "jqmaster.store"]
+OWN_TESTS: Final = (
+    "tests/domain/", "tests/store/", "tests/contract/test_scripts.py", "tests/contract/test_wake.py",
+)  # fmt: skip
+# Measured, they would take most of the time, and each branch that they take needs a test that says why.
+RANDOM_HISTORIES: Final = ("tests/store/jobs/test_stateful.py", "tests/store/jobs/test_gates_stateful.py")
+_FOLDER: Final = "branch_coverage_folder"
+
+
+def made(data_file: Path | None = None) -> Coverage:
+    """Return a measurement of the packages; what it leaves out is in pyproject.toml."""
+    return Coverage(
+        data_file, branch=True, source=[], source_pkgs=PACKAGES, config_file=str(ROOT / "pyproject.toml")
+    )
+
+
+# Modules are read from the first conftest.py on, before any hook of a plugin is called.
+_measured: Final = made()
+_measured.start()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        config.pluginmanager.register(Measurement(Path(worker[_FOLDER]) / worker["workerid"]))
+        return
+    folder = tempfile.TemporaryDirectory(prefix="branches-")
+    config.add_cleanup(folder.cleanup)
+    if config.getoption("numprocesses", None):
+        _measured.stop()
+    else:
+        config.pluginmanager.register(Measurement(Path(folder.name) / "alone"))
+    config.pluginmanager.register(Verdict(Path(folder.name)))
+
+
+class Measurement:
+    """Measures in the process that runs the tests."""
+
+    def __init__(self, data_file: Path) -> None:
+        self._data_file = data_file
+
+    def pytest_collection_finish(self) -> None:
+        _measured.stop()
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        is_measured = item.nodeid.startswith(OWN_TESTS) and not item.nodeid.startswith(RANDOM_HISTORIES)
+        if is_measured:
+            _measured.start()
+        try:
+            yield
+        finally:
+            if is_measured:
+                _measured.stop()
+
+    def pytest_sessionfinish(self) -> None:
+        data = CoverageData(str(self._data_file))
+        data.update(_measured.get_data())
+        data.write()
+
+
+class Verdict:
+    """Puts the measurements of all processes together, and judges them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._report = ""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        node.workerinput[_FOLDER] = str(self._folder)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Judge when all processes have ended."""
+        whole, report = made(self._folder / "whole"), io.StringIO()
+        files = [str(file) for file in self._folder.iterdir()]
+        if not files:
+            return
+        whole.combine(files)
+        covered = whole.report(file=report, show_missing=True, skip_covered=True)
+        self._report = report.getvalue()
+        if covered < whole.config.fail_under:
+            self._report += f"at least {whole.config.fail_under:g} % must be covered (pyproject.toml)\n"
+            session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self._report:
+            terminalreporter.section("branches of domain/ and store/ without a test of their own")
+            terminalreporter.write(self._report)
