@@ -5,7 +5,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from worker_sdk.environment import tls_of_server
@@ -30,6 +30,9 @@ from worker_sdk.worker.puller import Puller
 from worker_sdk.worker.registry import Registry
 from worker_sdk.worker.run import Stop
 from worker_sdk.worker.starts import StartConfirmer
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.burst import Burst
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +64,7 @@ class NodeConfig:
 class Node:
     """Made in the event loop that it runs in."""
 
-    def __init__(self, config: NodeConfig, registry: Registry) -> None:
+    def __init__(self, config: NodeConfig, registry: Registry, burst: "Burst | None" = None) -> None:
         self._config = config
         self._registry = registry
         self._loop = asyncio.get_running_loop()
@@ -79,7 +82,7 @@ class Node:
         self._outbox = Outbox(self._client, self.identity, self._clock)
         self.executor = Executor(
             max_jobs=config.max_jobs,
-            settlements=self._outbox,
+            settlements=burst.counting(self._outbox) if burst else self._outbox,
             starts=self._starts,
             pushers=self._pushers,
             child_access=(config.masters, config.token),
@@ -91,6 +94,10 @@ class Node:
         self._server: WorkerServer | None = None
         self.endpoint: Endpoint | None = None
         self.url = ""
+
+    async def over(self, burst: "Burst") -> None:
+        """Wait until a worker that runs until nothing is left may end."""
+        await burst.over(self.executor, self._outbox, self.identity)
 
     async def start(self, serve: Callable[[], App] | None) -> None:
         """`serve` gives the application for an own server; None: somebody else serves it at the configured URL."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from worker_sdk import forked
 from worker_sdk.environment import masters_or_default, token_or_default
+from worker_sdk.errors import UnavailableError
 from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from worker_sdk.transport.guarded import App
     from worker_sdk.worker.asgi import Endpoint
+    from worker_sdk.worker.burst import Burst
     from worker_sdk.worker.node import Node, NodeConfig
 
 logger = logging.getLogger(__name__)
@@ -212,6 +214,27 @@ class Worker:
                 logging.shutdown()
                 os._exit(0)
 
+    def run_burst(self, idle_s: float = 5.0) -> list[str]:
+        """Run as `run` does, but end as soon as this worker was given no job for some time. Return the IDs of the jobs
+        whose last attempt here failed. Raise UnavailableError if no master registered the worker within 30 s.
+
+        * `idle_s`: seconds without a job after which nothing is left to do. A job that becomes due within this time
+          is still run.
+        """
+        import asyncio
+
+        from worker_sdk.worker.burst import JOIN_WITHIN_S, Burst
+
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        burst = Burst(idle_s)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            if runner.run(self._serve_until_signal(burst)):
+                logging.shutdown()
+                os._exit(1 if burst.failed else 0)
+        if not burst.has_joined:
+            raise UnavailableError(f"no master registered the worker within {JOIN_WITHIN_S:g} s")
+        return sorted(burst.failed)
+
     def drain(self) -> None:
         """Take no more jobs. Call it in the event loop of the worker."""
         if self._node is not None:
@@ -252,14 +275,14 @@ class Worker:
                 elif known is not source:
                     raise ValueError(f"two tasks are named {name}")
 
-    async def _start(self, *, serve: bool) -> None:
+    async def _start(self, *, serve: bool, burst: "Burst | None" = None) -> None:
         from worker_sdk.worker.node import Node
 
         if self._node is not None:
             raise RuntimeError("this worker is running already")
         if not self.names:
             raise ValueError("a worker without handlers and tasks has nothing to do")
-        node = Node(self._config(), self._registry)
+        node = Node(self._config(), self._registry, burst)
         self._node = node
         try:
             await node.start(self.asgi if serve else None)
@@ -271,7 +294,7 @@ class Worker:
     def _endpoint(self) -> "Endpoint | None":
         return self._node.endpoint if self._node else None
 
-    async def _serve_until_signal(self) -> bool:
+    async def _serve_until_signal(self, burst: "Burst | None" = None) -> bool:
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -286,14 +309,28 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, on_signal)
-        await self._start(serve=True)
+        await self._start(serve=True, burst=burst)
         # All that was imported stays: the collector need not walk it again with every thousand jobs.
         gc.freeze()
         where = f"at {self.address}" if self.address else "without an address"
         logger.info("worker %s for %s", where, ", ".join(self.names))
-        await told.wait()
+        if burst is None:
+            await told.wait()
+        else:
+            await self._wait_for_either(told, burst)
         logger.info("draining")
         return await self.stop()
+
+    async def _wait_for_either(self, told: "asyncio.Event", burst: "Burst") -> None:
+        import asyncio
+
+        assert self._node is not None
+        waits = [asyncio.ensure_future(told.wait()), asyncio.ensure_future(self._node.over(burst))]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
 
     def _config(self) -> "NodeConfig":
         from worker_sdk.worker.node import NodeConfig

@@ -57,6 +57,14 @@ def worker(
             help="Number of worker processes, each with its own --max-jobs. Use several for CPU-bound handlers.",
         ),
     ] = 1,
+    burst: Annotated[
+        bool,
+        typer.Option("--burst", help="Run until nothing is left to do, and exit; 1 if a job failed."),
+    ] = False,
+    burst_wait: Annotated[
+        float,
+        typer.Option(min=0.1, help="With --burst: exit after this many seconds without a job."),
+    ] = 5.0,
     token: TokenOption = None,
 ) -> None:
     """Run the worker_sdk.Worker at MODULE:OBJECT."""
@@ -69,10 +77,26 @@ def worker(
         "max_jobs": max_jobs,
         "token": read_token(token),
     }
-    if processes > 1:
+    if burst:
+        if processes > 1:
+            exits.fail(exits.USAGE, "--burst runs one process; start several commands instead")
+        _run_burst(_configured(target, given), burst_wait)
+    elif processes > 1:
         asyncio.run(_run_several(target, given, processes))
     else:
         _configured(target, given).run()
+
+
+def _run_burst(found: Any, idle_s: float) -> None:
+    # Import it by name: the packages do not import one another.
+    unavailable = importlib.import_module("worker_sdk").UnavailableError
+    try:
+        failed = found.run_burst(idle_s)
+    except unavailable as error:
+        exits.fail(exits.UNREACHABLE, str(error))
+    if failed:
+        others = f" and {len(failed) - 3} others" if len(failed) > 3 else ""
+        exits.fail(exits.FAILED, f"{len(failed)} jobs failed here last: {', '.join(failed[:3])}{others}")
 
 
 def run_one(target: str, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:

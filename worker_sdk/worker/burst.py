@@ -1,0 +1,69 @@
+"""A worker that runs until nothing is left to do."""
+
+import asyncio
+from typing import Final
+
+from worker_sdk.worker.executor import Executor, Settlements
+from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.outbox import Outbox
+from worker_sdk.worker.outcomes import Fields
+
+_LOOK_S: Final = 0.05
+# A worker that no master takes in this time has nothing to wait for.
+JOIN_WITHIN_S: Final = 30.0
+
+
+class Burst:
+    """The end of a worker that had nothing to do for `idle_s`. `failed`: IDs of the jobs whose last attempt here
+    failed. `has_joined`: a master registered the worker."""
+
+    def __init__(self, idle_s: float) -> None:
+        self._idle_s = idle_s
+        self._active_s = now_s()
+        self.failed: set[str] = set()
+        self.has_joined = False
+
+    def counting(self, settlements: Settlements) -> Settlements:
+        """Return what takes reports and passes them on."""
+        return _Counting(settlements, self)
+
+    def note(self, job_id: str, fields: Fields) -> None:
+        """Note the end of an attempt."""
+        self._active_s = now_s()
+        match fields["type"]:
+            case "failure":
+                self.failed.add(job_id)
+            case "success" | "discarded":
+                self.failed.discard(job_id)
+
+    async def over(self, executor: Executor, outbox: Outbox, identity: Identity) -> None:
+        """Return when no job has run for `idle_s` and all reports are delivered, or when no master takes the worker."""
+        began_s = now_s()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            now = now_s()
+            if identity.worker_id is None:
+                if not self.has_joined and now - began_s >= JOIN_WITHIN_S:
+                    return
+                self._active_s = now
+                continue
+            self.has_joined = True
+            if executor.occupying or len(outbox):
+                self._active_s = now
+            elif now - self._active_s >= self._idle_s:
+                return
+
+
+class _Counting:
+    def __init__(self, settlements: Settlements, burst: Burst) -> None:
+        self._settlements = settlements
+        self._burst = burst
+
+    @property
+    def is_full(self) -> bool:
+        return self._settlements.is_full
+
+    def put(self, job_id: str, token: str, fields: Fields) -> None:
+        self._burst.note(job_id, fields)
+        self._settlements.put(job_id, token, fields)
