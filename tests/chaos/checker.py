@@ -17,12 +17,13 @@ FINISHED: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "sk
 BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back", "discarded"})
 # So long after a fault of the leader a gap counts as its consequence.
 AROUND_S: Final = 8.0
-# What ends a process: somebody else, or itself.
+# The causes that end a process: somebody else, or itself.
 DEATHS: Final = frozenset({"kill", "exit"})
-# What keeps nobody from speaking, and so excuses no loss of a lease: orders, and what the store has to bear by itself.
+# Faults that keep nobody from speaking, and so excuse no loss of a lease: orders, and what the store has to bear by
+# itself.
 MILD: Final = frozenset({"demote", "drain", "detach", "memory full", "clock step"})
 COUNTED: Final = frozenset({"failure", "timeout"})
-# What a push says of a job and no later step may change, with what it means when left out.
+# The fields of a push that no later step may change, with the value that a missing one has.
 FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
 # Clocks of one machine, read by different processes around the same event.
 READING_S: Final = 0.02
@@ -186,7 +187,7 @@ class _Checker:
         return self._disturbed[worker]
 
     def _was_disturbed(self, worker: str, from_s: float, to_s: float) -> bool:
-        """For half a lease or more of any lease's length in that time. Less is no reason to lose a lease."""
+        """For half a lease or more of any lease's length in that time. A shorter silence never costs a lease."""
         lease_s = self._terms.lease_s
         spans = [s for s in self._disturbances(worker) if s[1] > from_s - lease_s and s[0] < to_s]
         for begin_s, _ in spans:
@@ -752,7 +753,7 @@ class _Checker:
         return _spread(found)
 
     def _refusals(self) -> Counter[str]:
-        """What workers said to offers that they did not take."""
+        """Answers of workers to offers that they did not take."""
         offers = (line for line in self._h.lines if line.what == "offer")
         return Counter(line.detail for line in offers if line.detail != "accepted")
 

@@ -1,7 +1,7 @@
 """A pusher of the SDK that forks again and again while it pushes: `python -m tests.chaos.forked_pusher`.
 
-What a preloading web server is to a master. Parent and children push and ask for results side by side; each call is
-a line of the file CHAOS_CALLS, so that the checker sees whose answer everybody got. Ends at CHAOS_UNTIL
+A pusher as a preloading web server is one to a master. Parent and children push and ask for results side by side;
+each call is a line of the file CHAOS_CALLS, so that the checker sees whose answer everybody got. Ends at CHAOS_UNTIL
 (CLOCK_MONOTONIC).
 """
 
@@ -105,7 +105,7 @@ def _as_answered(result: JobResult) -> dict[str, Any]:
 
 
 def read_calls(path: Path) -> list[Call]:
-    """What all its processes have noted."""
+    """Return the notes of all its processes."""
     return [Call(**json.loads(line)) for line in path.read_text().splitlines()] if path.exists() else []
 
 

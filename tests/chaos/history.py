@@ -1,5 +1,5 @@
-"""What a chaos run leaves behind: every call of a client, every line of a worker's own file, every fault, the end
-state.
+"""The history that a chaos run leaves behind: every call of a client, every line of a worker's own file, every fault,
+the end state.
 
 All instants are seconds of CLOCK_MONOTONIC, which the processes of one machine share.
 """
@@ -108,7 +108,7 @@ class EndState:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What an onlooker read: the newest epoch, and who held the lock ("" nobody)."""
+    """A reading of an onlooker: the newest epoch, and the holder of the lock ("" for nobody)."""
 
     at_s: float
     number: int
@@ -118,7 +118,7 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What was agreed with the system under test. `limits`: most jobs of a name at once."""
+    """The terms that were agreed with the system under test. `limits`: most jobs of a name at once."""
 
     lease_s: float = 3.0
     max_losses: int = 3

@@ -55,7 +55,7 @@ class Push:
 
 @dataclass(slots=True)
 class Round:
-    """What came of one isolation. Instants as in Push; the sets are IDs of jobs, of this round and those before."""
+    """The outcome of one isolation. Instants as in Push; the sets are IDs of jobs, of this round and those before."""
 
     # The near master found out when the cut ended: what it accepted from then on, the new primary has.
     asks_sentinels: bool = False
@@ -64,14 +64,14 @@ class Round:
     healed_s: float = 0.0
     demoted_s: float = 0.0
     pushes: list[Push] = field(default_factory=list)
-    # What the old primary had when the cut ended, of what was under way beside it during the cut.
+    # The calls beside the cut that the old primary had when the cut ended.
     written_there: set[str] = field(default_factory=set)
     # Not at the new primary, after the old one had become its replica: of all accepted ones; of those written there.
     lost: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
     # Refused, and there all the same.
     refused_and_kept: set[str] = field(default_factory=set)
-    # Of unknown outcome, and not accepted when they were repeated with the same ID afterwards.
+    # Calls of unknown outcome that were not accepted when they were repeated with the same ID.
     unresolved: set[str] = field(default_factory=set)
 
 
@@ -359,7 +359,8 @@ def judge(
 
 
 def _bit(one: Round) -> bool:
-    # Who asks the Sentinels writes no more after the first doubt, and the replicas may have had what came until then.
+    # A client that asks the Sentinels writes no more after the first doubt, and the replicas may have had what came
+    # until then.
     return bool(one.dropped or (one.asks_sentinels and one.written_there))
 
 

@@ -27,7 +27,7 @@ class Mix:
     rate_per_s: float = 40.0
     clients: int = 4
     long_s: tuple[float, float] = (4.0, 9.0)
-    # What a job may take, in seconds: how soon a lost one runs again must not depend on it.
+    # The time that a job may take, in seconds: how soon a lost one runs again must not depend on it.
     timeouts_s: tuple[float, ...] = (60.0, 600.0, 86_400.0)
     poison: float = 0.002
     long: float = 0.01

@@ -13,7 +13,7 @@ VALUES = [
         "d6ff00000000", "d7ffee6b27fdffffffff", "c70cff3b9ac9ff0000003afff4417f", "c402ff00", "d903e280a8",
         "81a42462696e05",
         "81a95f5f70726f746f5f5f80", "91" * 29 + "c0", "dc000fc0c0c0c0c0c0c0c0c0c0c0c0c0c0c0", "a0", "80",
-        # What a decoder would refuse, or what would cost it much.
+        # Values that a decoder would refuse, or that would cost it much.
         "d48000", "c7008080", "c70080", "d5fe6162", "81a161d48000", "c1", "91c1", "a1ff", "a3eda080", "8101c0",
         "82a161c0a161c0",
         "d7ffee6b280000000000", "c70cff0000000000000f000000000000", "d4ff00", "91" * 40 + "c0", "ddffffffff",

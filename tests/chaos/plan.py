@@ -1,4 +1,4 @@
-"""What goes wrong, and when: drawn whole from a seed before the run begins, so that the seed replays it."""
+"""The faults and their times: drawn whole from a seed before the run begins, so that the seed replays it."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ PRODUCTION = Scale(
 
 @dataclass(frozen=True, slots=True)
 class Powers:
-    """What this machine allows to be done to the store besides killing and stopping it; see rig.powers."""
+    """The faults of the store that this machine allows besides killing and stopping it; see rig.powers."""
 
     disk: bool = True
     clock: bool = True
@@ -56,7 +56,7 @@ class Planned:
     kind: str
     target: str
     weather: Weather | None = None
-    # Of a step of the clock, in seconds.
+    # The size of a step of the clock, in seconds.
     step_s: float = 0.0
 
 
@@ -85,7 +85,7 @@ def _processes(scale: Scale) -> list[tuple[float, str, str, float, float]]:
         (1, "stop", "store", 1.5, 1.2 * lease_s),
         (2, "memory full", "store", 1.0, 4.0),
         (1, "disk full", "store", 0.5, 2.0),
-        # Back again after that time; for ever where it is none.
+        # The clock goes back after that time; None: never.
         (1, "clock step", "store", 1.0, 5.0),
         (1, "clock step", "store", 0.0, 0.0),
     ]
@@ -120,7 +120,7 @@ _SILENT_CUT = (1, "silent cut", Weather(holds_requests=True, holds_answers=True)
 
 
 # How far the store's clock is stepped: forward, and backward for a while only, or nothing that has its time would
-# end. What gets its time while the clock is ahead for a while waits for it afterwards: the end of the run has to
+# end. A job that gets its time while the clock is ahead waits for it afterwards: the end of the run has to
 # wait no longer.
 FORWARD_S, BACKWARD_S = (2.0, 30.0, 600.0), (-2.0, -30.0, -3600.0)
 AHEAD_S = (2.0, 30.0)
@@ -128,7 +128,7 @@ AHEAD_S = (2.0, 30.0)
 
 def make_plan(seed: int, scale: Scale, duration_s: float, powers: Powers | None = None) -> list[Planned]:
     """In the order of beginning. Nothing begins in the first second, or so late that it would not end before the load
-    does. What `powers` do not allow is left out; the rest is the same."""
+    does. Faults that `powers` do not allow are left out; the rest is the same."""
     powers = powers or Powers()
     denied = {kind for kind, has in (("disk full", powers.disk), ("clock step", powers.clock)) if not has}
     return [p for p in _draw(random.Random(seed), scale, duration_s) if p.kind not in denied]

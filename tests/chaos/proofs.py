@@ -196,7 +196,7 @@ async def prove(name: str, *, seed: int, times: int, scale: Scale, directory: Pa
 # --- the primary is isolated, with a master beside it: on a store of several servers, and with a load of its own
 
 ISOLATED: Final = "isolated-primary"
-# Of each proof the promise, and how many faults it takes by default.
+# The promise of each proof, and how many faults it takes by default.
 NAMES: Final = {
     **{name: (proof.promise, proof.times) for name, proof in PROOFS.items()},
     ISOLATED: ("the primary is cut off with a master beside it, and nothing accepted is lost", 20),

@@ -22,7 +22,7 @@ COPY_TIMEOUT_S = 5.0
 
 @dataclass(slots=True)
 class Weather:
-    """What a link does to what passes; all zero: nothing. Shares are of requests (of chunks on a raw link).
+    """The harm that a link does to what passes; all zero: none. Shares are of requests (of chunks on a raw link).
 
     `holds_requests`, `holds_answers`: nothing passes in that direction until it clears (both: the link is cut).
     """
@@ -82,7 +82,7 @@ class Link:
     def __init__(self, name: str, upstream: tuple[str, int] | str, *, seed: int) -> None:
         self.name = name
         self.upstream = upstream
-        # Who is there instead, for a while.
+        # The stranger that is there instead, for a while.
         self.stranger: tuple[str, int] | None = None
         self.met = 0  # connections to strangers
         self.weather = Weather()
@@ -90,7 +90,7 @@ class Link:
         self._rng = random.Random(f"{seed}:{name}")
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        # Of these the ones of whoever called; on the busy ones a request was not answered yet.
+        # The connections of callers among these; on the busy ones a request was not answered yet.
         self._accepted: set[asyncio.StreamWriter] = set()
         self._busy: WeakSet[asyncio.StreamWriter] = WeakSet()
         self._forgotten: WeakSet[asyncio.StreamWriter] = WeakSet()

@@ -216,7 +216,7 @@ class Rig:
         )
 
     def _make_successor(self, name: str) -> tuple[str, int]:
-        """Of this worker, past all links but the one that leads to its address: its name, and where it listens."""
+        """The name and the port of this worker, past all links but the one that leads to its address."""
         successor, port = f"{name}-moved", free_port()
         self.successors[successor] = Process(
             ["-m", "tests.chaos.chaos_worker"],
@@ -285,7 +285,7 @@ class Rig:
             await asyncio.sleep(LOOK_S)
 
     async def _guard(self) -> None:
-        """Whoever supervises services starts again what ended by itself."""
+        """A supervisor starts again what ended by itself."""
         while True:
             await asyncio.sleep(LOOK_S)
             if "store" not in self._held and self.store.is_down:
@@ -448,7 +448,7 @@ class Rig:
         return int(halted)
 
     async def _stand_in(self, target: str, for_s: float) -> int:
-        """Whoever asks this master finds the stranger at its address."""
+        """A caller of this master finds the stranger at its address."""
         assert self._stranger
         links = [link for name, link in self.links.items() if name.endswith(f">{target}")]
         before = sum(link.met for link in links)

@@ -28,7 +28,8 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to run. `drain_s`: all jobs must be over so long after the last fault. `without`: see chaos_worker."""
+    """The parts and the length of a run. `drain_s`: all jobs must be over so long after the last fault. `without`:
+    see chaos_worker."""
 
     seed: int
     duration_s: float

@@ -1,4 +1,4 @@
-"""What is shown of isolated primaries, and what is not let pass."""
+"""Reports on isolated primaries, and the outcomes that fail a run."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,5 @@
-"""What the container files promise. No engine is needed: the files are read, and the store is started without one."""
+"""The promises of the container files. No engine is needed: the files are read, and the store is started without
+one."""
 
 import os
 import re

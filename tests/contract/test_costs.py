@@ -1,6 +1,6 @@
-"""What a job costs, counted and not timed: the same on a busy machine and on an idle one.
+"""The cost of a job, counted and not timed: the same on a busy machine and on an idle one.
 
-Each bound lies close to what it is now. Whoever passes one on purpose writes the new number here, and why in the
+Each bound lies close to what it is now. To pass one on purpose, write the new number here, and the reason into the
 commit.
 """
 
@@ -189,7 +189,7 @@ async def test_round_trips_of_a_lone_job(monkeypatch: pytest.MonkeyPatch) -> Non
                 for _ in range(jobs):
                     await pusher.result(await pusher.enqueue("work", ARGUMENT, keep_result=True), wait=30)
     trips = [names for names in sent if {"enqueue", "claim", "settle_success"} & {*names}]
-    # What is claimed goes with what makes it possible; the rest is what the dispatcher's clock asks for once a second.
+    # Claims go with the write that makes them possible; the rest are those of the dispatcher's clock, once a second.
     assert trips.count(["enqueue", "claim"]) >= 0.9 * jobs
     assert_at_most("round trips of a lone job, until it is settled", len(trips) / jobs, 2.3)
 

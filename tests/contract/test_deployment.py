@@ -1,4 +1,4 @@
-"""What docs/deployment.md and the systemd units promise."""
+"""The promises of docs/deployment.md and the systemd units."""
 
 import configparser
 import re

@@ -1,6 +1,6 @@
 """Clients that others' generators make of the documents work against a live master.
 
-The generators are no dependencies of jqmaster. The tests look for them on the PATH and in the folders that
+jqmaster does not depend on the generators. The tests look for them on the PATH and in the folders that
 JQMASTER_GENERATORS names, separated as in PATH, and are skipped without them:
 
 - the `bin` of a Python environment with openapi-python-client, datamodel-code-generator and openapi-generator-cli (the

@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Who may import whom: a package may import itself and those of its set. Leaves may be imported by all.
+# The imports that are allowed: a package may import itself and those of its set. Leaves may be imported by all.
 LEAVES = {"errors", "clock", "config", "lifecycle", "net", "tracing", "log_context", "live_value"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
@@ -119,7 +119,7 @@ def imported(tree: ast.AST, module: str) -> Iterator[str]:
 
 
 def faults_of(source: str, module: str) -> list[str]:
-    """What is wrong with the imports of `module` (such as `jqmaster.store.jobs.claims`)."""
+    """Return the faults of the imports of `module` (such as `jqmaster.store.jobs.claims`)."""
     tree = ast.parse(source)
     top, _, rest = module.partition(".")
     part = rest.split(".")[0] if rest else "__init__"
@@ -132,7 +132,7 @@ def faults_of(source: str, module: str) -> list[str]:
             faults.append(f"{module} imports {name}: the server knows worker_sdk.transport alone")
         elif top == other == "jqmaster":
             target = path.split(".")[0]
-            # A name that is no module of ours, such as __version__, is of the package itself.
+            # A name such as __version__, which is not a module, belongs to the package itself.
             if target in ALLOWED and target not in ALLOWED[part] | {part}:
                 faults.append(f"{module} imports {name}: upwards")
         if top == "jqmaster":
@@ -157,7 +157,7 @@ def place_of(module: str) -> tuple[str, str, str]:
 
 
 def room_faults_of(source: str, module: str, known: set[str]) -> list[str]:
-    """What a module imports from rooms that its own may not know. `known`: all modules there are."""
+    """Return the imports of a module from rooms that its own may not know. `known`: all modules there are."""
     layer, room, _ = place_of(module)
     if layer not in ROOMS:
         return []
@@ -235,7 +235,7 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     files = dict(modules())
 
     def module_of(name: str) -> str:
-        """Empty where it is none of ours."""
+        """Empty for a module that is not ours."""
         while name and name not in files and f"{name}.__init__" not in files:
             name = name.rpartition(".")[0]
         return name if name in files or not name else f"{name}.__init__"

@@ -13,7 +13,7 @@ from jqmaster.service.operations.metrics import METRICS
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "jqmaster.json"
 RULES = ROOT / "deploy" / "prometheus" / "jqmaster.rules.yml"
-# Of the client library itself.
+# Metrics of the client library itself.
 OF_THE_PROCESS = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
 
 

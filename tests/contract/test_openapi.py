@@ -193,7 +193,7 @@ def test_paths_that_two_templates_match_are_the_known_ones() -> None:
         for other in paths[:n]
         if path.count("/") == other.count("/")
         and may_be_one(path, other)
-        # Of a fixed and a templated one every router and generator takes the fixed one.
+        # Every router and generator prefers a fixed path to a templated one.
         and "{" in path
         and "{" in other
     }

@@ -40,7 +40,7 @@ ROOMS = [
     ROOT / "benchmarks",
     ROOT / "tools",
     ROOT / "worker_sdk",
-    ROOT / "tests" / "api",
+    ROOT / "tests",
 ]
 SCRIPTS = sorted((ROOT / "jqmaster" / "store").rglob("*.lua"))
 LANGUAGES = sorted((ROOT / "jqmaster" / "web" / "lang").glob("en*.js"))

@@ -54,7 +54,8 @@ HEIRS: dict[type, tuple[type, ...]] = {
 
 
 def names_of(owner: type) -> set[str]:
-    """What instances of a class have: what it defines, and what its methods and those of its bases set."""
+    """Return the names on instances of a class: those it defines, and those that its methods and its bases' methods
+    set."""
     found = set(dir(owner))
     for base in owner.__mro__[:-1]:
         found |= set(re.findall(r"self\.(\w+)", inspect.getsource(base)))

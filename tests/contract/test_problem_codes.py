@@ -56,7 +56,7 @@ def raised() -> Iterator[tuple[str, int]]:
                 for keyword in node.keywords:
                     if keyword.arg == "code":
                         yield from ((code, status_of(CLASSES[name])) for code in codes_in(keyword.value))
-            # What the HTTP server refuses before it is a request.
+            # Refusals of the HTTP server before there is a request.
             for first, second in zip(node.args, node.args[1:], strict=False):
                 yield from edge(first, second)
             for argument in node.args:

@@ -58,7 +58,8 @@ def in_encoding(media_type: str) -> Any:
                 body["content"] = {media_type: body["content"][media_type]}
     schema = schemathesis.openapi.from_dict(narrowed)
     refusals = schema.config.checks.negative_data_rejection
-    # What is too long may make the whole URL or body too long; a precondition may fail before the body is judged.
+    # A value that is too long may make the whole URL or body too long; a precondition may fail before the body is
+    # judged.
     refusals.expected_statuses = [*refusals.expected_statuses, "412", "413", "414"]
     return schema
 

@@ -122,7 +122,7 @@ MODULES = {
 }
 
 
-# What Lua 5.1 has of its own, and what the store gives.
+# The names of Lua 5.1 itself, and those that the store gives.
 LUA_GLOBALS = {
     "ipairs",
     "math",

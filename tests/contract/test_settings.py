@@ -23,7 +23,7 @@ from tests.support.master import QUICK
 from tests.support.settings import other_values
 
 PLAIN = (int, float, str, bytes, bool, enum.Enum, Path, type(None))
-# What handlers ask for at each use: nobody keeps a copy.
+# Settings that handlers ask for at each use: nobody keeps a copy.
 READ_AT_USE = {
     "heartbeat_interval_s", "check_arguments", "max_argument_bytes", "max_result_bytes", "max_bulk_jobs",
     "max_body_bytes", "max_nesting",
@@ -125,7 +125,7 @@ async def told(changes: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.req("D15")
 async def test_a_setting_that_changed_leaves_a_master_as_if_it_had_been_started_with_it() -> None:
     default, same = await started_with(), await started_with()
-    # What no two masters have in common.
+    # Settings that differ between any two masters.
     differs = {way for way in default if default[way] != same.get(way)}
     own = {way for way in default if way.startswith(".live._stored.")} | differs
     for key in sorted(RUNTIME):

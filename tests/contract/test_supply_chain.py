@@ -28,7 +28,7 @@ def test_a_lock_has_the_tested_versions_each_with_hashes_and_no_address(lock: st
     differing = {
         name: (version, tested.get(name))
         for name, version in locked.items()
-        # Of what only other systems need nothing was tested here.
+        # Requirements of other systems alone were not tested here.
         if tested.get(name, version) != version or (name not in tested and not has_marker(text, name))
     }
     assert differing == {}, "run `make lock`"

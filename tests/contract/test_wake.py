@@ -31,7 +31,7 @@ def published() -> set[tuple[str, int]]:
     found = set()
     for file in LUA.rglob("*.lua"):
         text = file.read_text()
-        # What a poll is told goes through a helper, which is given the message.
+        # The answer to a poll goes through a helper, which is given the message.
         sent = re.findall(r"\bmail_channel, ('.*?)\)", text)
         for channel, message in re.findall(r"redis\.call\('PUBLISH', (\w+), (.+)\)", text):
             if channel != "finished_channel" and message != "message":

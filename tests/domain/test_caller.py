@@ -31,13 +31,13 @@ PROXIES = TrustedProxies(["127.0.0.1", "10.0.0.0/8"])
         ("127.0.0.1", b"192.0.2.1, 10.1.1.1", "192.0.2.1"),
         ("127.0.0.1", b"192.0.2.1:4711", "192.0.2.1"),
         ("127.0.0.1", b"[2001:db8::1]:4711", "2001:db8::1"),
-        # What the caller itself put in front is not believed.
+        # Addresses that the caller itself put in front are not believed.
         ("127.0.0.1", b"198.51.100.7, 192.0.2.1", "192.0.2.1"),
         ("127.0.0.1", b"nonsense, 10.1.1.1", "10.1.1.1"),
         ("127.0.0.1", b"192.0.2.1, nonsense", "127.0.0.1"),
         ("127.0.0.1", b"10.1.1.1", "10.1.1.1"),
         ("127.0.0.1", None, "127.0.0.1"),
-        # A peer that is no trusted proxy speaks for nobody else.
+        # Only a trusted proxy speaks for others.
         ("192.0.2.9", b"192.0.2.1", "192.0.2.9"),
     ],
 )

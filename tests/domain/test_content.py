@@ -1,4 +1,4 @@
-"""Who sees what jobs carry: the right to content, and redaction of keys, matchers and texts."""
+"""The right to see content, and redaction of keys, matchers and texts."""
 
 from typing import Any
 

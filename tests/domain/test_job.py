@@ -24,8 +24,7 @@ def test_every_state_can_be_reached_and_no_state_is_a_trap() -> None:
 
 
 def test_a_job_runs_only_by_a_claim() -> None:
-    """Of a ready one; or, before the last run of one that workers were lost under, out of its wait for one to
-    itself."""
+    """The claim of a ready job; or of one that waits, before its last run, for a worker to itself."""
     assert {key for key, targets in TRANSITIONS.items() if JobState.RUNNING in targets} == {
         (JobState.READY, "claim"),
         (JobState.RETRYING, "claim_alone"),

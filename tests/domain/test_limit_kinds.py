@@ -1,4 +1,4 @@
-"""What each kind of limit refuses, writes, keeps and tells."""
+"""Each kind of limit: its bounds, its document, its stored form and its explanation."""
 
 from dataclasses import replace
 from typing import Any

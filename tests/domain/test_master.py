@@ -1,4 +1,4 @@
-"""Who stands by, and how long silence may last."""
+"""The choice of the sub-leader, and how long silence may last."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What cannot be decoded is shown as binary, and what can be is not touched."""
+"""Values that cannot be decoded are shown as binary, and the others stay as they are."""
 
 import msgpack
 import pytest

@@ -1,4 +1,4 @@
-"""What redaction takes out, and that it leaves the rest as it was, to the byte."""
+"""Redaction takes out what its paths name, and leaves the rest as it was, to the byte."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Priorities, delays, results and the steering of single jobs."""
+"""Priorities, delays, results and operators' actions on single jobs."""
 
 import asyncio
 from typing import Any

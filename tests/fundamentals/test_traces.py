@@ -24,7 +24,7 @@ pytestmark = real_time.MASTER
 
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
-    """What pusher and worker, which are one process here, report."""
+    """The spans that pusher and worker, which are one process here, report."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracing.instrument(provider)
@@ -103,7 +103,7 @@ async def test_one_trace_leads_from_the_pusher_to_the_handler_and_to_what_it_pus
     assert by_name["create second"].parent.span_id == by_name["process first"].context.span_id
     assert by_name["process second"].status.status_code is StatusCode.ERROR
     assert by_name["process first"].attributes["messaging.message.id"] == job_id
-    # What the master has not sent before it does when it ends.
+    # The master sends the rest when it ends.
     masters = {(span.name, span.trace_id) for span in collector.spans}
     ours = trace.to_bytes(16, "big")
     assert {("enqueue first", ours), ("offer first", ours), ("enqueue second", ours)} <= masters

@@ -1,6 +1,6 @@
 """The claim protocol as a finite machine: one job, two masters, two workers, one failover that loses the last writes.
 
-What is modelled is what the real parts rely on: an offer travels (and may be late), a worker accepts it while it is
+The model has what the real parts rely on: an offer travels (and may be late), a worker accepts it while it is
 not over, a lease is renewed by heartbeats, the leader reclaims, a result names its claim. Time is facts about the
 present claim (its offer may be over, its lease may be over, its worker may have noticed) and about the leader's lock.
 A master may stand still at any point and wake in the middle of what it was doing.
@@ -49,8 +49,8 @@ class Claim(NamedTuple):
 
 
 class Master(NamedTuple):
-    """What it believes. `mode`: awake; asleep (stopped); dazed: woken in the middle of a step, before it looks at its
-    clock."""
+    """The beliefs of the leader. `mode`: awake; asleep (stopped); dazed: woken in the middle of a step, before it
+    looks at its clock."""
 
     epoch: tuple[int, int]
     mode: str = "awake"
@@ -102,7 +102,7 @@ MAX_DRAWN = 4
 
 
 def violation(state: State) -> str | None:
-    """What must never be."""
+    """The faults that must never occur."""
     if state.fault:
         return state.fault
     believers = [master for master in state.masters if master is not None]
@@ -148,7 +148,7 @@ def _elections(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
     for number, master in enumerate(state.masters):
         if master is None:
             if store.lock is None and state.drawn < MAX_DRAWN:
-                # What is drawn tells leaderships apart, what is counted does where it is not set back.
+                # A random value tells leaderships apart; a count does unless it is set back.
                 epoch = (0, state.drawn + 1) if rules.epoch_is_random else (store.epoch[0] + 1, 0)
                 elected = _with_master(state, number, Master(epoch))._replace(drawn=state.drawn + 1)
                 yield (
@@ -264,7 +264,7 @@ def _workers(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
 
 
 def _heartbeats(state: State, rules: Protocol) -> Iterator[tuple[str, State]]:
-    """What renews is in `_time`; this is what a heartbeat says by not naming a claim."""
+    """The claims that are renewed are in `_time`; this is what a heartbeat says by not naming a claim."""
     claim = state.store.claim
     if claim is None:
         return

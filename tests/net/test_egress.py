@@ -1,4 +1,4 @@
-"""The guard of outgoing calls, against the ways to name an address that is none of the caller's business."""
+"""The guard of outgoing calls, against the ways to name a forbidden address."""
 
 import asyncio
 import ipaddress

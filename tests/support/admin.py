@@ -1,4 +1,4 @@
-"""What tests do to a store, and read of it, beyond the rights of its user."""
+"""Access of tests to a store beyond the rights of its user."""
 
 import contextlib
 from typing import Any

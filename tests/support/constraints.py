@@ -59,7 +59,7 @@ def override(
 
 @dataclass(frozen=True, slots=True)
 class Structures:
-    """What the shard holds of lanes and gates, by gate and lane."""
+    """The lanes and gates of a shard, with their contents."""
 
     slots: dict[str, dict[str, str]]
     starts: dict[str, dict[str, int]]

@@ -127,7 +127,6 @@ def _containers(inner: Bytes) -> Bytes:
 
 
 def encoded_values() -> Bytes:
-    """One encoded value; many are not valid, as a key that is no text, text that is no UTF-8, or a code that is
-    reserved."""
+    """One encoded value; many are not valid: a key that is not text, text that is not UTF-8, or a reserved code."""
     leaves = _leaves()
     return st.recursive(leaves, _containers, max_leaves=8) | st.binary(min_size=1, max_size=12)

@@ -52,7 +52,7 @@ class Push:
 
 
 class Exchange:
-    """One request and the means to answer it. `push` is None where the body was not read."""
+    """One request and the means to answer it. `push`: None if the body was not read."""
 
     def __init__(
         self, worker: "FakeWorker", reader: asyncio.StreamReader, writer: asyncio.StreamWriter, length: int

@@ -41,7 +41,7 @@ class Child:
         self._reader = reader
 
     def result(self, timeout_s: float = 20.0) -> Any:
-        """What `work` returned. Raises AssertionError with the traceback when it raised or does not end."""
+        """Return the result of `work`. Raises AssertionError with the traceback when it raised or does not end."""
         has_answered, _, _ = select.select([self._reader], [], [], timeout_s)
         if not has_answered:
             os.kill(self.pid, signal.SIGKILL)

@@ -64,7 +64,7 @@ def _packable(value: Any) -> Any:
 
 @contextlib.contextmanager
 def in_a_thread(serve: Callable[[], AbstractAsyncContextManager[Any]]) -> Iterator[Any]:
-    """What `serve` yields, living in an event loop of its own: schemathesis is synchronous."""
+    """Yield what `serve` yields in an event loop of its own: schemathesis is synchronous."""
     found: dict[str, Any] = {}
     ready = threading.Event()
 

@@ -1,4 +1,5 @@
-"""What is installed beside the tests: its requirements followed, and lent to environments that have nothing else."""
+"""Packages that are installed beside the tests, with their requirements, lent to environments that have nothing
+else."""
 
 import importlib.metadata
 import re

@@ -16,7 +16,7 @@ _KEYWORDS = frozenset(
      "repeat", "return", "then", "true", "until", "while"]
 )  # fmt: skip
 _OPENING, _CLOSING = frozenset("({["), frozenset(")}]")
-# What an expression goes on with, behind one of its operands.
+# Tokens with which an expression goes on behind one of its operands.
 _CONTINUING = frozenset([*"+-*/%^<>,.:([{", "..", "==", "~=", "<=", ">=", "and", "or"])
 _OPERANDS = frozenset([")", "]", "}", "end", "...", "nil", "true", "false"])
 

@@ -13,7 +13,7 @@ from tests.support.waiting import wait_until
 OPEN: Final = (
     "MARKargument", "MARKheader", "MARKresult", "MARKerror", "MARKmessage", "MARKoverride", "MARKmatcher", "MARKfilter",
 )  # fmt: skip
-# What stands below `REDACT_PATHS`.
+# Return the text below `REDACT_PATHS`.
 SECRET: Final = ("GONEargument", "GONEheader", "GONEresult", "GONEerror", "GONEoverride", "GONEmatcher")
 REDACT_PATHS: Final = ("argument.secret", "headers.x-secret", "result.secret", "error.secret")
 NAME: Final = "marked"

@@ -109,7 +109,7 @@ async def master_on(store_url: str, **overrides: Any) -> AsyncIterator[tuple[Mas
             await api.http.aclose()
     access = StoreAccess.of(settings)
     await assert_sound(store_url, shard, access)
-    # Who names a shard may start another master on it.
+    # A test that names a shard may start another master on it.
     if not named:
         await forget(store_url, shard, access)
 

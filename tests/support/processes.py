@@ -105,7 +105,7 @@ class MasterProcess(Process):
         raise AssertionError(f"the master is not ready: {self.log.read_text()[-3000:]}")
 
     def troubles_of_store(self) -> list[str]:
-        """What `jqmaster fsck` says against the store, while this master runs."""
+        """Return what `jqmaster fsck` says of the store, while this master runs."""
         command = [sys.executable, "-m", "jqmaster", "fsck", "--data-dir", str(self.data_dir)]
         try:
             done = subprocess.run(

@@ -70,7 +70,7 @@ class ScriptedWorker:
         return await self.api.call("POST", f"/api/workers/{self.id}/results", {"results": list(items)})
 
     async def claim(self, max_jobs: int = 10, wait: float = 10, **fields: Any) -> list[dict[str, Any]]:
-        """What it is given when it asks for jobs; it runs them from now on."""
+        """Ask for jobs and return those that it is given; it runs them from now on."""
         status, answer = await self.ask(max=max_jobs, wait=wait, **fields)
         assert status == 200, answer
         jobs: list[dict[str, Any]] = answer["jobs"]

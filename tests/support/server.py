@@ -135,7 +135,7 @@ class StoreServer(ServerProcess):
     def __init__(self, *extra: str, **environment: str) -> None:
         super().__init__(**environment)
         self.socket = self.directory / "s"
-        # What is under test has the rights of the shipped file, and no more; what tests do to a store needs others.
+        # The code under test has the rights of the shipped file, and no more; tests need others.
         self.url = f"unix://{USER}:{PASSWORD}@{self.socket}"
         self.admin_url = f"unix://{self.socket}"
         self.acl = acl_file("*")

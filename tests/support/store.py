@@ -176,13 +176,13 @@ class StoreWorld:
         return self.shard.keys.ready(unconstrained(name).id.hex())
 
     async def prune(self) -> None:
-        """What the leader does once a minute."""
+        """Prune as the leader does once a minute."""
         async for lanes in self.lanes.lane_pages():
             await self.lanes.prune(self.epoch, lanes)
         await self.prune_gates()
 
     async def prune_gates(self) -> None:
-        """What it does between times, of all gates."""
+        """Prune all gates, as the leader does between times."""
         for cid in await self.gates.counted():
             cursor = None
             while cursor != "0":
@@ -195,7 +195,7 @@ class StoreWorld:
 
     @contextlib.asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
-        """What happens inside leaves the shard byte for byte as it was."""
+        """Assert that what happens inside leaves the shard byte for byte as it was."""
         before = await self.dump()
         yield
         after = await self.dump()
@@ -204,7 +204,7 @@ class StoreWorld:
 
     @contextlib.asynccontextmanager
     async def published(self, channel: str, *messages: str) -> AsyncIterator[None]:
-        """What happens inside publishes exactly these messages on the channel."""
+        """Assert that what happens inside publishes exactly these messages on the channel."""
         async with self.redis.pubsub() as pubsub:
             await pubsub.subscribe(channel)
             assert (await pubsub.get_message(timeout=5))["type"] == "subscribe"
@@ -356,7 +356,7 @@ class StoreWorld:
         assert summed == dict(slot_counts)
 
     async def _assert_nothing_to_repair(self, names: Sequence[str]) -> None:
-        """What repairs, let loose on everything here, whether fsck finds it wrong or not, changes nothing."""
+        """Assert that repair, applied to everything here, whether fsck finds it wrong or not, changes nothing."""
         k, epoch = self.shard.keys, await self.redis.get(self.shard.keys.epoch)
         if epoch is None:
             return

@@ -83,7 +83,7 @@ def test_master_and_worker_work_in_one_process_and_end_in_good_order(tmp_path: P
             until(lambda: http.get(f"/api/jobs/{job_id}").json()["state"] == "running")
     finally:
         assert running.end() == 0
-    # What ran was finished and reported before the master went.
+    # The running jobs were finished and reported before the master went.
     running, url = serve(tmp_path)
     try:
         view = httpx.get(f"{url}/api/jobs/{job_id}", trust_env=False, headers=JSON).json()

@@ -35,7 +35,7 @@ WORKERS = {
 
 
 def ask_worker(command: str, *, pull: bool, lease_s: float = 4) -> dict[str, dict[str, str]]:
-    """What became of each question, by ID."""
+    """Return the verdict on each question, by ID."""
     done = subprocess.run(
         [*KIT, "worker", "--json", "--lease", str(lease_s), "--run", command],
         cwd=ROOT,

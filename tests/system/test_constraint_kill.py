@@ -70,7 +70,7 @@ class Watch:
             present = dict(zip(flat[::2], map(int, flat[1::2]), strict=True))
             newest_ms = max(present.values(), default=0)
             for token in seen_before - present.keys():
-                # Gone before its period was over: an offer that was returned is no start.
+                # Gone before its period was over: a returned offer does not count as a start.
                 if self.starts[token] + PERIOD_S * 1000 > newest_ms:
                     del self.starts[token]
             self.starts.update(present)
@@ -219,7 +219,7 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
 
 
 async def cid_of(client: StoreClient, name: str) -> str:
-    """Of a constraint as it is stored."""
+    """The limits of a constraint as it is stored."""
     found = (await RuleStore(Shard(client, Keys("jq"))).load()).named(name)
     assert found
     return found.constraint.cid

@@ -1,4 +1,4 @@
-"""What becomes of the master's own Valkey when its files, or the disk below them, are not what they were."""
+"""The master's own Valkey when its files, or the disk below them, are not what they were."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ async def check_whole(path: Path, **options: Any) -> None:
 
 
 def content(path: Path) -> dict[str, bytes]:
-    """Of all files of the data, by name."""
+    """Return the contents of all files of the data, by name."""
     files = [*(path / "appendonlydir").glob("*"), *path.glob("*.rdb"), path / "generation"]
     return {file.name: file.read_bytes() for file in files if file.exists()}
 
@@ -54,7 +54,7 @@ def incr(path: Path) -> Path:
 
 
 class Trace:
-    """What was there when the new files were put on the disk."""
+    """The files that were there when the new ones were put on the disk."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[bool, bool]] = []

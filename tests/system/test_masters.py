@@ -239,7 +239,8 @@ async def test_a_leader_that_is_stopped_and_wakes_lets_nothing_stale_through(
                 await load.for_s(ttl_s)
                 newest = load.worker.epochs[pushes - 1]
                 assert set(load.worker.epochs[pushes:]) == {newest}, "another master led meanwhile"
-        # What it was about to send when it was stopped leaves it when it wakes; it asks before each further push.
+        # A push that it was about to send when it was stopped leaves it when it wakes; it asks before each further
+        # push.
         assert len(load.worker.stale_epochs) <= 2
         assert max(load.taken.values()) == 1, "a job was started twice"
 

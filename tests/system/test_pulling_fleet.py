@@ -114,7 +114,7 @@ async def test_a_killed_workers_jobs_run_elsewhere(tmp_path: Path) -> None:
 
 @pytest.mark.req("D16")
 async def test_one_that_is_told_to_end_leaves_nothing_behind(tmp_path: Path) -> None:
-    """What is given to it while it ends is free for others at once, and not when its lease ends."""
+    """Jobs that are given to it while it ends are free for others at once, and not when their leases end."""
     master = MasterProcess(tmp_path, lease_ms=60_000, offer_ms=20_000)
     with running(master):
         api = Api(master.url)

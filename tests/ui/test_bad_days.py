@@ -23,9 +23,9 @@ from tests.ui.test_core import LATER, accessible, tag
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
 ADMIN = "the-admins-token-0123456789"
-# What may stand in names and labels, which take no control characters.
+# Characters that may stand in names and labels, which take no control characters.
 LABEL = "<img src=x onerror=alert(1)>"
-# What the page waits for a word of the master, by its own clock.
+# The time that the page waits for a word of the master, by its own clock.
 SILENCE_MS = 2_000 * live.PING_S + 5_000
 
 
@@ -167,7 +167,7 @@ async def test_what_another_operator_did_before_is_refused_counted_and_said(
         await confirm.click()
         await expect(page.locator(".action", has_text="2 done / 3 · 1 refused").first).to_be_visible()
         assert {await api.state(one) for one in ids} == {"canceled"}
-        # Of two who save the same constraint the later is told that it has changed; nothing is lost.
+        # If two save the same constraint, the later is told that it has changed; nothing is lost.
         document = {"matcher": {"field": "name", "op": "eq", "value": mark}, "concurrency": 2}
         await api.call("PUT", f"/api/constraints/{mark}", document)
         await page.goto(f"/#/constraints?name={mark}")
@@ -249,7 +249,7 @@ async def test_text_of_others_stays_text_on_the_pages_of_operations(
 
 
 async def test_numbers_with_many_digits_are_read_exactly(screens: Screens) -> None:
-    """A share such as 1/6 is no long integer: an answer that holds one was taken for no JSON at all."""
+    """An answer with a share such as 1/6, which is not a long integer, was once not taken for JSON at all."""
     text = '{"a":0.16666666666666666,"b":9007199254740993123,"c":"9007199254740993123","d":-1.2345678901234567e-07}'
     async with screens.open("#/jobs") as page:
         found = await page.evaluate(

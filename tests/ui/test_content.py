@@ -1,4 +1,4 @@
-"""What jobs carry, in the pages: who sees it, and what is redacted is not copied."""
+"""Content of jobs in the pages: who sees it, and that redacted values are not copied."""
 
 import json
 import re

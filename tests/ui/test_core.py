@@ -246,7 +246,7 @@ async def test_rows_keep_still_under_the_pointer(screens: Screens, api: Api) -> 
         button = page.get_by_role("button", name="2 new")
         await expect(button).to_be_visible()
         await expect(rows).to_have_count(1)
-        # What is shown is brought up to date where it stands.
+        # Rows are brought up to date where they stand.
         await api.call("POST", f"/api/jobs/{first}/cancel")
         await expect(rows.first).to_contain_text("Canceled")
         await button.click()
@@ -300,7 +300,7 @@ async def test_a_role_that_may_only_look_logs_in_where_it_wanted_to_go_and_finds
             await expect(page.locator("input[type=checkbox]")).to_have_count(0)
             await page.get_by_role("button", name="Log out").click()
             await expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
-            # Whoever may operate does so by the cookie and its CSRF token.
+            # Operators act by the cookie and its CSRF token.
             await page.goto(f"/#/job?id={one}")
             await page.get_by_label("Token", exact=True).fill("the-admins-token-0123456789")
             await page.keyboard.press("Enter")

@@ -59,7 +59,7 @@ async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Scr
         await expect(dialog.get_by_role("button", name="Detach")).to_be_visible()
         await page.keyboard.press("Escape")
         await expect(dialog).to_have_count(0)
-        # Who did that stands in the audit log.
+        # The audit log tells who did that.
         await page.goto("/#/audit")
         await expect(page.locator(".entry").first).to_contain_text("A worker was resumed")
         await page.locator(".entry a").first.click()

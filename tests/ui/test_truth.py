@@ -1,4 +1,4 @@
-"""What the web UI says is so: charts without a false dip, faults that stay until they are over, lists that are live."""
+"""The web UI tells the truth: charts without a false dip, faults that stay until they are over, lists that are live."""
 
 import asyncio
 import re

@@ -51,7 +51,7 @@ class FormerWorker(WorkerProcess):
 
 
 def run_former(release: Path, code: str, *arguments: str) -> str:
-    """What a program prints that imports the former release."""
+    """Return the output of a program that imports the former release."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         env={**os.environ, **environment_of(release)},

@@ -72,7 +72,7 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "paused": {"matcher": named("paused"), "paused": True},
     "disabled": {"matcher": named("serial"), "enabled": False, "paused": True},
 }
-# What all workers take, so that only constraints, time and workers hold jobs up.
+# The name that all workers take, so that only constraints, time and workers hold jobs up.
 WORKED_ON = ("echo", "serial", "hosted", "hourly", "seen", "paused", "held", "fail")
 
 
@@ -333,7 +333,7 @@ async def _story(former: Former, master: FormerMaster, worker: FormerWorker, adm
         return {"minute", "hour", "failure_groups", "backlog", "action", "token_uses"} <= kinds
 
     await wait_until(has_counts, what="the counts are written", timeout_s=60)
-    # What the tests compare is as the former master shows it.
+    # The tests compare with what the former master shows.
     async with _polling(former, admin):
         views = {
             label: await former.call("GET", f"/api/jobs/{job_id}") for label, job_id in former.jobs.items()

@@ -41,7 +41,7 @@ async def _value(admin: Any, key: bytes, kind: str) -> Any:
 
 
 async def restore(admin: Any, tag: str, keys: list[list[Any]]) -> None:
-    """What `dump` gave, under another tag."""
+    """Return what `dump` gave, under another tag."""
     for name, kind, value, ttl_ms in keys:
         key = tag + name
         match kind:

@@ -25,7 +25,7 @@ from worker_sdk import Worker
 pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(120), real_time.PROCESSES]
 
 FINISHED = {"succeeded", "failed", "canceled", "skipped"}
-# What no state of a job changes.
+# Fields that no state of a job changes.
 TERMS = (
     "id", "name", "argument", "priority", "max_retry", "timeout", "keep_result", "tags", "headers", "created_at",
     "expires_at", "attempts",

@@ -23,7 +23,7 @@ from worker_sdk.pusher import Pusher
 
 pytestmark = [pytest.mark.req("M12"), pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
-# What pushers of the two releases do alike; the former one in a process of its own.
+# Calls that pushers of both releases make alike; the former one in a process of its own.
 PUSHES = """
 import asyncio, json, sys
 from worker_sdk.pusher import Pusher
@@ -60,7 +60,7 @@ class Load:
                 self.pushed.append(await self._pusher.enqueue(name, argument, **more))
 
     async def goes_on(self, url: str) -> None:
-        """Of the jobs that are pushed from now on this master shows some as ended."""
+        """This master shows some of the jobs as ended that are pushed from now on."""
         begun = len(self.pushed)
         async with httpx.AsyncClient(base_url=url, trust_env=False) as http:
 

@@ -72,7 +72,7 @@ class Acting:
     async def begin(self, kind: ActionKind, wanted: JobFilter | None = None, **options: Any) -> str:
         wish = Wish(kind, wanted if wanted is not None else JobFilter(), None, **options)
         stored = await self.service.begin(wish, "me")
-        # What is enqueued from now on is younger.
+        # Jobs that are enqueued from now on are younger.
         self.world.pass_ms(1)
         return stored.action.id
 
@@ -122,7 +122,7 @@ async def test_another_leader_goes_on_where_the_old_one_was_and_repeats_nothing(
         await acting.clock.pass_s(1)
     before = (await acting.service.get(action_id)).progress
     assert 0 < before.done < 60
-    # What was retried fails again at once, and must not be retried once more.
+    # Retried jobs fail again at once, and must not be retried once more.
     worker = await world.worker(max_jobs=100)
     again = {job.job_id for job in await world.claim(worker, limit=100)}
     assert len(again) == before.done
@@ -154,7 +154,7 @@ async def test_what_a_killed_leader_did_and_did_not_write_down_is_counted(
     wish = Wish(kind, wanted, ids if by_ids else None, priority=priority)
     action = (await acting.service.begin(wish, "me")).action
     world.pass_ms(1)
-    # What the killed leader got through of its page.
+    # The part of its page that the killed leader got through.
     counted_by = CountedBy(action.id)
     jobs = list((await world.records.get_all(ids[:12])).values())
     match kind:

@@ -32,7 +32,7 @@ class Keeping:
         self.rules = ConstrainedWorld(world)
         self.clock = ManualClock()
         self.ready = self.stale = 0
-        # Of each round that is over: for how long it then sleeps, unless it is woken.
+        # The sleep after each round that is over, unless it is woken.
         self.sleeps_ms: list[int] = []
         self.keeper = self.another()
 
@@ -84,7 +84,7 @@ class Keeping:
         await wait_until(is_idle, what="the keeper has nothing left to do")
 
     async def try_to_claim(self, worker_id: str, limit: int = 100) -> list[str]:
-        """What a dispatcher would get now, nothing while the rules are not in force."""
+        """Return the jobs that a dispatcher would get now: none while the rules are not in force."""
         edition = (await self.world.rules.reload()).ruleset.edition
         claim = await self.world.claims.claim(self.world.epoch, worker_id, ("work",), limit, edition)
         assert isinstance(claim, Claim) or claim in (NotClaimed.STALE_RULES, NotClaimed.FULL)

@@ -723,7 +723,7 @@ async def test_a_claim_under_way_when_the_lead_ends_is_given_back_and_not_left_t
 
 
 async def test_stop_begins_no_push_again(dispatching: Dispatching) -> None:
-    """Who stops may have lost the lead: only what is under way is finished."""
+    """A dispatcher that stops may have lost the lead: it only finishes what is under way."""
     worker = await dispatching.worker(default=fake.reset_after_reading)
     dispatching.claims = dispatching.claim_store(offer_ms=60_000)
     await dispatching.world.enqueue()

@@ -1,4 +1,4 @@
-"""What the dispatcher does for workers that pull, beside those that it pushes to."""
+"""The dispatcher with workers that pull, beside those that it pushes to."""
 
 import asyncio
 

@@ -51,7 +51,7 @@ def test_one_that_pulls_takes_jobs_only_while_it_asks() -> None:
     assert fleet.polls(pulls.id, 3.0)
     assert not fleet.polls(new_id(), 3.0)
     assert ids(fleet) == {pulls.id}
-    # What was read may be older than its question.
+    # The answer may be older than the worker's question.
     fleet.refresh([pulls], NOW_MS)
     assert ids(fleet) == {pulls.id}
     clock.jump(3)
@@ -117,7 +117,7 @@ def test_a_refresh_keeps_what_was_learned_and_drops_who_is_gone() -> None:
 
 
 def test_while_a_push_is_under_way_its_own_count_stands() -> None:
-    """What the store says may be older than the claim."""
+    """The answer of the store may be older than the claim."""
     one = worker()
     fleet, _ = fleet_of(one)
     member = fleet.get(one.id)

@@ -20,7 +20,7 @@ class Promoting:
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
         self.ready = self.stale = 0
-        # Of each round that is over: for how long it then sleeps, unless it is woken.
+        # The sleep after each round that is over, unless it is woken.
         self.sleeps_ms: list[int] = []
 
         def on_ready() -> None:
@@ -49,7 +49,7 @@ class Promoting:
 
 @pytest.fixture
 async def promoting(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Promoting]:
-    # What a test sees within its time was no poll.
+    # An effect that a test sees within its time was not found by polling.
     monkeypatch.setattr(module, "POLL_MS", 600_000)
     one = Promoting(world)
     yield one

@@ -61,7 +61,7 @@ class Giving:
         return worker_id
 
     async def round(self) -> None:
-        """What the dispatcher does each second, and then a round."""
+        """The work of the dispatcher in each second, and then a round."""
         for worker_id in self.workers:
             await self.world.workers.renew(worker_id, [], 1)
         workers, now_ms = await self.world.workers.all_with_time()

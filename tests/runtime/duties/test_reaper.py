@@ -441,7 +441,7 @@ async def test_the_history_says_that_people_detached_the_worker(reaping: Reaping
 
 @pytest.mark.req("M6")
 async def test_a_master_that_stalls_again_and_again_takes_back_all_the_same(reaping: Reaping) -> None:
-    """Its own delays are no outage of the store: else nothing would ever be taken back under load."""
+    """Its own delays do not count as an outage of the store: else nothing would ever be taken back under load."""
     world = reaping.world
     await reaping.past_grace()
     _, job = await world.running()

@@ -31,7 +31,7 @@ pytestmark = real_time.LOOPS
 
 
 class Log:
-    """Who led, from when to when, over all masters of a test."""
+    """The leaders over time, of all masters of a test."""
 
     def __init__(self) -> None:
         self.leading: list[str] = []

@@ -1,4 +1,4 @@
-"""Who watches the leader takes over on two witnesses only: the store, and the leader itself."""
+"""The sub-leader takes over on two witnesses only: the store, and the leader itself."""
 
 from collections.abc import AsyncIterator
 
@@ -158,7 +158,7 @@ async def test_a_step_of_the_stores_clock_makes_nobody_look_dead(watching: Watch
     watching.world.pass_ms(step_ms)
     await watching.pass_s(10, "master-1", "me")
     assert (watching.asked, watching.candidate.taken) == ([], [])
-    # Nor does it hide one that is: silence is measured by the watcher's own clock.
+    # It does not hide a dead one either: silence is measured by the watcher's own clock.
     await watching.pass_s(4, "me")
     assert watching.candidate.taken
 

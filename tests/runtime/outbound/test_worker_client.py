@@ -135,7 +135,7 @@ async def test_no_more_of_an_answer_is_read_than_its_cap(
     size = 64 << 20
     endpoint = await serve(fake.huge(size))
     assert isinstance(await push(worker_client, endpoint), MaybeDelivered)
-    # What is over the cap lay in the buffers of the kernel.
+    # The bytes over the cap lay in the buffers of the kernel.
     assert endpoint.bytes_sent < MAX_ANSWER_BYTES + (16 << 20)
 
 

@@ -23,7 +23,7 @@ from tests.support.waiting import wait_until
 pytestmark = real_time.LOOPS
 
 MIB = 1024 * 1024
-# What the reliability plan allows between a change and its alarm.
+# The time that the reliability plan allows between a change and its alarm.
 ALARM_WITHIN_S = 10
 
 
@@ -71,7 +71,7 @@ async def test_above_eighty_percent_new_jobs_are_refused_until_there_is_room(
     health.admit()
 
 
-# What is done to a store that runs, what undoes it, and what the alarm names.
+# A change to a store that runs, its undoing, and the name in the alarm.
 CHANGES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str, str]] = {
     "it evicts": (
         ("CONFIG", "SET", "maxmemory-policy", "allkeys-lru"), ("CONFIG", "SET", "maxmemory-policy", "noeviction"),

@@ -1,4 +1,4 @@
-"""A master of another store at an address of ours is no master: nothing that it says is believed."""
+"""Nothing that a master of another store says at an address of ours is believed."""
 
 import asyncio
 import logging

@@ -348,7 +348,7 @@ async def test_a_master_where_too_many_wait_is_asked_when_it_said(
     began_s = time.monotonic()
     assert (await pusher.result("j", wait=20)) is not None
     assert time.monotonic() - began_s >= 1
-    # Nor for longer than it is waited for.
+    # It does not wait for longer than its caller does either.
     master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
     master.script("result", 202, {"state": "running"}, **{"Retry-After": "60"})
     with pytest.raises(NotFinishedError):
@@ -416,7 +416,7 @@ async def test_what_is_no_master_is_not_believed(master: FakeMaster, kind: str) 
 async def test_a_pusher_in_a_storm_waits_with_as_few_calls_as_ever(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is told to come back keeps its place, so that the others of this process do not ask meanwhile."""
+    """A caller that is told to come back keeps its place, so that the others of this process do not ask meanwhile."""
     monkeypatch.setattr("worker_sdk.pusher.client.MAX_CALLS", 2)
     is_over = False
     master.hooks["jobs"] = lambda body: (
@@ -477,7 +477,7 @@ async def test_a_pusher_that_is_told_nothing_reads_the_variables(
     pusher = AnyPusher(kind, None)
     await pusher.enqueue("x", 1)
     await pusher.close()
-    # What is given goes first.
+    # An explicit value goes first.
     explicit = AnyPusher(kind, master.url, token="another", max_wait_s=0)
     with pytest.raises(RefusedError, match="401"):
         await explicit.enqueue("x", 2)

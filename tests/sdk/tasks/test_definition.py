@@ -1,4 +1,4 @@
-"""What can be a task, and what is refused when a module is imported."""
+"""Functions that can be tasks, and those that are refused when a module is imported."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""What is remembered for a while, and no longer."""
+"""Entries are remembered for a while, and no longer."""
 
 from worker_sdk.transport.recent import NonceCache, RecentMap
 

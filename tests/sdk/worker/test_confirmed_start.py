@@ -1,4 +1,4 @@
-"""What the wait for the store's word costs a job that asks for it."""
+"""The cost of the wait for the store's word, for a job that asks for it."""
 
 import asyncio
 import time
@@ -59,7 +59,7 @@ class Held:
 
 @pytest.fixture
 def ran() -> list[float]:
-    """What was left of the timeout when a handler began."""
+    """The rest of the timeout when a handler began."""
     return []
 
 

@@ -25,7 +25,7 @@ pytestmark = real_time.WORKER
 
 @pytest.fixture
 def ran(worker: Worker) -> list[Any]:
-    """What `note` was called with."""
+    """The arguments with which `note` was called."""
     got: list[Any] = []
 
     @worker.handler("note")

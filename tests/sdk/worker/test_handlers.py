@@ -136,7 +136,7 @@ async def test_sync_handlers_run_in_threads_side_by_side(
 async def test_an_exception_is_a_failure_that_is_retried_and_described(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    # What pytest captures must be valid text, and this message is not.
+    # pytest captures only valid text, and this message is not.
     caplog.set_level("CRITICAL", "worker_sdk.worker.executor")
 
     @worker.handler("broken")

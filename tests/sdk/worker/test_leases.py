@@ -1,4 +1,4 @@
-"""What a worker does when its right to run a job may be over, and what keeps that right."""
+"""A worker whose right to run a job may be over, and what keeps that right."""
 
 import asyncio
 import threading
@@ -110,7 +110,7 @@ async def test_a_worker_that_hears_nothing_stops_its_jobs_before_the_lease_ends(
 async def test_a_master_that_is_silent_costs_no_lease_while_another_answers(
     master: FakeMaster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a silent one took of the lease is not made longer by a pause: that would end it here."""
+    """A pause does not add to what a silent master took of the lease: that would end it here."""
     monkeypatch.setattr("worker_sdk.worker.heartbeat.backoff_s", lambda tries, **_: 60.0)
     silent, is_over = FakeMaster(lease_s=LONG_LEASE_S), threading.Event()
     master.lease_s = LONG_LEASE_S

@@ -35,7 +35,7 @@ async def running(master: FakeMaster, worker: Worker) -> AsyncIterator[Callable[
     async with AsyncExitStack() as stack:
 
         async def start() -> list[str]:
-            """What its handlers were started for, `work` and `wait`, which waits for seconds."""
+            """The jobs for which its handlers were started, `work` and `wait`, which waits for seconds."""
             started: list[str] = []
 
             @worker.handler("work")

@@ -15,7 +15,7 @@ from worker_sdk.wire import DecodeError, Undecodable, decode_jobs
 
 pytestmark = real_time.WORKER
 
-# What the fake master packs, and what travels instead.
+# The value that the fake master packs, and the bytes that travel instead.
 WRITTEN = msgpack.packb(b"abc")
 UNREADABLE = b"\xc7\x02\x80ab"
 

@@ -19,7 +19,7 @@ pytestmark = real_time.LOOPS
 async def test_a_long_poll_returns_as_soon_as_the_job_ends(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What a test sees within its time came by the store's word.
+    # An effect that a test sees within its time came by the store's word.
     monkeypatch.setattr(module, "LOOK_AGAIN_S", 600)
     worker, job = await running_kept(served.world)
     async with served.listening(), served.polls(job.job_id, 5) as polls:

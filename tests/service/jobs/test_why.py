@@ -31,7 +31,7 @@ def limited(world: StoreWorld) -> ConstrainedWorld:
 
 
 class Desk:
-    """Whoever asks why. `reach` is what this leader knows of its workers."""
+    """The caller that asks why. `reach` is what this leader knows of its workers."""
 
     def __init__(self, world: StoreWorld, shard: Shard | None = None) -> None:
         self.reach: dict[str, Reach] | None = {}

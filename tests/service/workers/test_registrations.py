@@ -1,4 +1,4 @@
-"""What callers learn from registrations, and how often they may be wrong."""
+"""Facts that callers learn from registrations, and how often they may be wrong."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""What constraints count at their gates, and who waits and runs there."""
+"""Counts of constraints at their gates, and the jobs that wait and run there."""
 
 import pytest
 

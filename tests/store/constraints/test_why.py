@@ -225,7 +225,7 @@ async def test_behind_a_closed_gate_those_that_wait_at_it_come_first_of_whatever
     job = await limited.enqueue(argument={"host": "a"})
     snapshot = await look(world, job, "mail")
     assert [gate.is_closed for gate in snapshot.gates] == [True, True]
-    # Of the two for host b one may start at a time.
+    # The two for host b may start one at a time.
     assert snapshot.standing == Standing({"work": 2, "mail": 1}, Bound.EXACT)
 
 
@@ -239,7 +239,7 @@ async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(
     world.pass_ms(1)
     expected = {job: await standing(world, job) for job in [*many, *few]}
     order = await limited.take(worker)
-    # Of two keys the count is exact, however it is called.
+    # The count of two keys is exact, however it is called.
     assert {job: order.index(job) for job in order} == {
         job: found.by_name.get("work", 0) for job, found in expected.items()
     }
@@ -341,7 +341,8 @@ async def test_what_is_damaged_is_said_to_be_so(world: StoreWorld) -> None:
 async def test_what_it_says_is_what_the_next_claims_do(
     world: StoreWorld, limited: ConstrainedWorld, seed: int
 ) -> None:
-    """Who is said to be next is taken next; who waits for a constraint is not taken; nobody waits longer than said."""
+    """A job that is said to be next is taken next; one that waits for a constraint is not taken; none waits longer
+    than said."""
     rng = random.Random(seed)
     names = ("work", "mail")
     kinds: list[dict[str, Any]] = [

@@ -14,7 +14,7 @@ from tests.support.store import NO_KEY, StoreWorld
 
 Harm = Callable[[StoreWorld, Job, Keys], Awaitable[object]]
 
-# What a job should be found in names more than one disagreement where the place of its lane depends on it.
+# A missing index entry is named twice where the place of its lane depends on it.
 HARMS: dict[str, tuple[JobState, str, Harm]] = {
     "no index": (JobState.READY, "membership lane", lambda w, j, k: w.redis.zrem(w.ready(), j.id)),
     "two indexes": (

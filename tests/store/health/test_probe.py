@@ -1,4 +1,4 @@
-"""What the probe says of real servers, and which of them a master refuses."""
+"""Reports of the probe on real servers, and the servers that a master refuses."""
 
 import asyncio
 import contextlib

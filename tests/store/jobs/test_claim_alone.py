@@ -45,7 +45,7 @@ async def test_a_lost_job_that_is_to_run_alone_waits_for_it(world: StoreWorld) -
     assert (found.state, found.losses, found.failures, found.token) == (JobState.RETRYING, 1, 0, "")
     assert found.due_at_ms == world.now_ms + 60_000
     assert await world.claims.suspects(10) == [job_id]
-    # A failure that is retried is no loss.
+    # A failure that is retried does not count as a loss.
     worker, job = await world.running("other")
     await world.fail(worker, job, Decision(JobState.RETRYING, "failure", delay_ms=5, is_counted=True))
     assert await world.claims.suspects(10) == [job_id]

@@ -14,7 +14,7 @@ FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True
 
 
 def counted(world: StoreWorld, name: str = "work") -> dict[str, int]:
-    """What was counted of this name and is not nothing."""
+    """Return the counts of this name that are not zero."""
     counts = world.tally.since_start()[name]
     words = (
         "pushed",
@@ -65,7 +65,7 @@ async def test_a_wait_begins_when_the_job_becomes_ready(world: StoreWorld) -> No
     world.pass_ms(9_000_000)
     await world.steering.retry(await world.get(job.job_id), NO_RULES)
     assert await world.claim(worker)
-    # Of a job that was retried by hand nothing tells since when it waits.
+    # Nothing tells since when a job waits that was retried by hand.
     assert counted(world)["waits"] == 1
 
 

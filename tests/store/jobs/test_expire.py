@@ -70,7 +70,7 @@ async def test_many_expire_in_steps_and_damaged_ones_hurt_only_themselves(world:
     # They still wait for their time; then they are set aside.
     world.pass_ms(60_000)
     assert await world.due.promote(world.epoch, JobState.SCHEDULED) == (0, -1)
-    # Of two nothing tells the lane any more.
+    # Nothing tells the lane of two of them any more.
     world.never_counted_out["work"] = 2
     for job_id in ids[:3]:
         await world.steering.delete(job_id)

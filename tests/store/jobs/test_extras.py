@@ -1,4 +1,4 @@
-"""What a later release writes into a record stays there, and no script writes its own version over another."""
+"""Additions of a later release stay in a record, and no script writes its own version over another."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What each kind of constraint does to the jobs that wait, one idea per test, on the real server."""
+"""The effect of each kind of constraint on jobs that wait, one idea per test, on the real server."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -114,7 +114,7 @@ async def test_however_a_claim_ends_its_slot_is_free_at_once(
             settlement = world.settlement(job, job.token, decisions[how])
             assert await world.settlements.settle(worker, [settlement]) == [True]
     assert await rules.slots(one) == {}
-    # What is ready again is the older one.
+    # The job that is ready again is the older one.
     expected = first if how in ("hand back", "return", "reclaim") else second
     assert await rules.take(worker) == [expected]
 

@@ -143,7 +143,7 @@ class MeddlingLanes(LaneStore):
 
 @dataclass
 class Model:
-    """What the store remembers beyond its jobs."""
+    """The memory of the store beyond its jobs."""
 
     starts: dict[str, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
     holds: dict[str, int] = field(default_factory=dict)
@@ -578,7 +578,7 @@ class GatesMachine(RuleBasedStateMachine):
         return count
 
     def told(self, shot: Snapshot, *parts: str | None) -> str:
-        """What the model knows about the jobs among `parts`."""
+        """The knowledge of the model about the jobs among `parts`."""
         lines = [f"{self.world.now_ms}", *(repr(c) for c in shot.constraints)]
         for part in parts:
             lines.append(str(part))
@@ -594,7 +594,7 @@ class GatesMachine(RuleBasedStateMachine):
         return "\n".join(lines)
 
     def pass_expired(self, names: Sequence[str], shot: Snapshot) -> None:
-        """What is over and the best of all is passed over."""
+        """A job that is over is passed over, even if it is the best of all."""
         while best := self.best(names, shot):
             if not 0 < shot.seen[best].job.expires_at_ms <= self.world.now_ms:
                 return

@@ -82,7 +82,7 @@ async def test_many_offers_some_of_them_damaged(world: StoreWorld) -> None:
     assert await world.redis.zcard(world.ready()) == 617
     assert await world.redis.zcard(k.running) == 3
     assert await world.leases.set_aside(world.epoch, bad) == 3
-    # Of two nothing tells the lane any more.
+    # Nothing tells the lane of two of them any more.
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.steering.delete(job_id)

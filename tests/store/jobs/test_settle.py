@@ -128,7 +128,7 @@ async def test_many_at_once_with_damaged_and_doubled_ones_among_them(world: Stor
     assert counts[JobState.RUNNING] == 3
     assert sum(counts.values()) == 600
     assert await world.leases.set_aside(world.epoch, list(bad)) == 3
-    # Of two nothing tells the lane any more.
+    # Nothing tells the lane of two of them any more.
     world.never_counted_out["work"] = 2
     for job_id in bad:
         await world.steering.delete(job_id)

@@ -35,7 +35,7 @@ NAMES = ("a", "b")
 
 @dataclass
 class ModelJob:
-    """What must be true of one job. `ended` are tokens that must never count again."""
+    """Check one job. `ended` are tokens that must never count again."""
 
     spec: JobSpec
     state: JobState

@@ -156,7 +156,7 @@ async def test_a_leader_is_not_demoted_while_no_other_lives(world: StoreWorld, m
     await masters.beat(record("master-1"))
     async with world.unchanged():
         assert await demote(world, leadership) is Demotion.ALONE
-    # That the leader itself was not seen lately takes nothing from the others.
+    # The silence of the leader itself takes nothing from the others.
     world.pass_ms(3_001)
     await masters.beat(record("m2"))
     assert await demote(world, leadership) is Demotion.TOLD

@@ -95,7 +95,7 @@ async def drain_when_full(world: StoreWorld) -> None:
     await world.enqueue_many(8, keep_result=True, max_retry=0)
     scheduled = await world.enqueue("later", delay_ms=1)
     short = await world.enqueue("short", delay_ms=1, expires_at_ms=world.now_ms + 2)
-    # Evicted by hand at the end: what fills the memory is no part of the queue.
+    # Evicted by hand at the end: the filling is not part of the queue.
     for n in range(64):
         with contextlib.suppress(Exception):
             await redis.set(f"ballast{n}", b"x" * 400_000)
@@ -408,7 +408,7 @@ async def test_a_write_counts_once_the_replicas_have_it() -> None:
             for _ in range(2):
                 with pytest.raises(OutcomeUnknownError, match="0 of 1"):
                     await client.run_all(calls)
-            # Who asks for less is not kept waiting, and reads ask nobody.
+            # A call that asks for less is not kept waiting, and reads ask nobody.
             assert await client.run_all(calls, replicas=0) == [("ok", [b"fresh"])]
             assert await client.run("page", (k.running,), ("", "", 1, 1, "", "", "", 0)) == ("ok", [[]])
         assert await client.run_all(calls) == [("ok", [b"fresh"])]

@@ -85,7 +85,7 @@ async def test_a_claim_hears_that_its_round_trip_failed(lone_server: StoreServer
         with pytest.raises(Exception, match="the store"):
             await world.enqueue()
         assert (leader.failures, leader.replies) == (1, [])
-        # What the store refuses is a reply like others.
+        # A refusal of the store is a reply like others.
         proxy.answer_next(b"-OOM command not allowed\r\n-OOM command not allowed\r\n")
         with pytest.raises(StoreUnavailableError):
             await world.enqueue()

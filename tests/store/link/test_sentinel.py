@@ -92,7 +92,7 @@ async def test_it_follows_a_planned_failover_and_so_do_those_who_listen(sentinel
             assert told == [("127.0.0.1", before.port), ("127.0.0.1", after.port)]
             for job_id in kept:
                 await world.get(job_id)
-            # Whoever listens is woken again, by what is said at the new primary.
+            # A listener is woken again, by messages at the new primary.
             woken.clear()
 
             async def heard() -> list[WakeMessage]:

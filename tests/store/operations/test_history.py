@@ -1,4 +1,4 @@
-"""What masters counted: it adds up whoever tells it and however often, and stays within its bounds."""
+"""Counts of masters add up, whoever tells them and however often, and stay within their bounds."""
 
 import random
 from typing import Any
@@ -107,7 +107,7 @@ async def test_names_beyond_the_bound_are_counted_as_one(world: StoreWorld) -> N
         TOTAL: 10, "name-1-0": 1, "name-1-1": 1, "name-2-0": 1, OTHER: 7,
     }  # fmt: skip
     assert OTHER in await history.names()
-    # Who was not seen for as long as anything is kept makes room.
+    # A name that was not seen for as long as anything is kept makes room.
     world.pass_ms(KEEP_MS["hour"])
     await history.add_counts(6, [("new", pushed(1))])
     assert set(await history.names()) == {"new"}
@@ -123,7 +123,7 @@ async def test_minutes_are_kept_for_a_day_and_hours_for_thirty(world: StoreWorld
         left_ms = await redis.pttl(key)
         assert days * DAY_MS < left_ms <= days * DAY_MS + 3 * STEP_MS["hour"]
         await redis.pexpire(key, 77_000)
-    # What comes later does not let it live longer.
+    # Later counts do not let it live longer.
     await history.add_counts(2, [("work", pushed(1)), ("other", pushed(1))])
     for key in (keys.minute(minute), keys.hour(hour)):
         assert 0 < await redis.pttl(key) <= 77_000

@@ -1,4 +1,4 @@
-"""What dashboards are told: a look differs from the one before exactly if something changed that they show."""
+"""A look for dashboards differs from the one before exactly if something changed that they show."""
 
 from dataclasses import replace
 
