@@ -1,6 +1,7 @@
 """A worker that is up: its parts, made and started in order, stopped in the reverse one."""
 
 import asyncio
+import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ from worker_sdk.worker.place import Place
 from worker_sdk.worker.puller import Puller
 from worker_sdk.worker.registry import Registry
 from worker_sdk.worker.run import Stop
+from worker_sdk.worker.siblings import Siblings
 from worker_sdk.worker.starts import StartConfirmer
 
 if TYPE_CHECKING:
@@ -92,6 +94,7 @@ class Node:
         )
         self._heartbeat: Heartbeat | None = None
         self._server: WorkerServer | None = None
+        self._siblings: Siblings | None = None
         self.endpoint: Endpoint | None = None
         self.url = ""
 
@@ -106,7 +109,7 @@ class Node:
             self._start_pulling()
             return
         if serve is not None:
-            self._server = WorkerServer(serve(), config.host, config.port, tls=tls_of_server())
+            self._server = _bound(serve(), config)
             self.url = config.url or own_url(
                 config.host, self._server.bound_port, config.masters[0], scheme=self._server.scheme
             )
@@ -115,6 +118,9 @@ class Node:
         else:
             raise ValueError("a worker inside another application must be told its url")
         self.url = self.url.rstrip("/")
+        if self._server is None:
+            self._siblings = Siblings(self.url)
+            await self._siblings.claim()
         self.endpoint = Endpoint(
             url=self.url,
             registry=self._registry,
@@ -182,6 +188,8 @@ class Node:
     def drain(self) -> None:
         """No more jobs from now on."""
         self._admission.is_leaving = True
+        if self._siblings is not None:
+            self._siblings.drain()
         self._beat_now()
 
     def _beat_now(self) -> None:
@@ -191,6 +199,8 @@ class Node:
     def _may_join(self) -> bool:
         """Return whether the worker may register. Called from the heartbeat thread. A job that does not stop holds the
         registration up until its lease is over."""
+        if self._siblings is not None and not self._siblings.may_register():
+            return False
         now = now_s()
         return all(now >= run.lease_end_s + MAX_MARGIN_S for run in list(self.executor.occupying.values()))
 
@@ -229,6 +239,8 @@ class Node:
             await self._pull_client.stop()
         self.executor.close()
         self._place.leave(is_idle=not self.executor.occupying)
+        if self._siblings is not None:
+            self._siblings.leave(is_idle=not self.executor.occupying)
         return bool(self.executor.occupying)
 
     async def _leave(self) -> None:
@@ -264,6 +276,19 @@ class Node:
         if self.identity.lost(worker_id):
             self.executor.stop_all(Stop.LOST)
             self._beat_now()
+
+
+def _bound(app: App, config: NodeConfig) -> WorkerServer:
+    try:
+        return WorkerServer(app, config.host, config.port, tls=tls_of_server())
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            raise
+        raise OSError(
+            exc.errno,
+            f"port {config.port} of {config.host} is in use. If several processes run this worker, leave out port, and "
+            "each listens at a free one, or use Worker(pull=True)",
+        ) from exc
 
 
 def own_url(host: str, port: int, master: str, *, scheme: str = "http") -> str:

@@ -99,6 +99,7 @@ class Worker:
         self._task_names: dict[str, TaskSource] = {}
         self.run_tasks(*([tasks] if hasattr(tasks, "handler_of") else tasks))
         self._node: Node | None = None
+        self._is_mounted = False
         forked.renew_in_child(self)
 
     # --- handlers
@@ -179,21 +180,35 @@ class Worker:
         return (self._node.url or None) if self._node else None
 
     def asgi(self) -> "App":
-        """Return an ASGI application to mount the worker in an application that you already serve. It requires `url`.
+        """Return an ASGI application to mount the worker in an application that you already serve, at `url`.
 
         Its lifespan starts and stops the worker. An application that does not pass the lifespan on to mounted
-        applications must enter `running(serve=False)` in its own. One process serves one URL, so several processes need
-        one worker and URL each.
-        """
-        from worker_sdk.worker.asgi import AsgiApp
+        applications, as most do not, takes `lifespan` as its own.
 
-        return AsgiApp(self, self._endpoint)
+        A URL leads to one process. If several processes serve the application, the first one serves the worker, and the
+        others refuse to start. Leave out `url`, and each process listens at an address of its own besides, or use
+        `pull=True`.
+        """
+        self._is_mounted = True
+        return self._app()
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: object = None) -> "AsyncIterator[None]":
+        """Run the worker as long as a web application does: `FastAPI(lifespan=worker.lifespan)`.
+
+        * `app`: the application, which frameworks pass. It is not used.
+
+        Each process that serves the application runs the worker and registers it at an address of its own, unless
+        `asgi()` is mounted at `url`.
+        """
+        async with self.running(serve=self._serves_itself):
+            yield
 
     @contextlib.asynccontextmanager
     async def running(self, *, serve: bool = True) -> "AsyncIterator[Worker]":
         """Run the worker inside the running event loop, and drain it at the end of the block.
 
-        * `serve`: start a server for the worker. Give False if `asgi()` is mounted.
+        * `serve`: start a server for the worker. Give False if `asgi()` is mounted at `url`.
         """
         await self._start(serve=serve)
         try:
@@ -251,8 +266,8 @@ class Worker:
             forked.release_signals()
 
     async def start_mounted(self) -> None:
-        """Up without a server of its own; the ASGI lifespan calls it."""
-        await self._start(serve=False)
+        """Up without a server of its own if `url` leads to the mounted application; the ASGI lifespan calls it."""
+        await self._start(serve=self._serves_itself)
 
     async def stop(self) -> bool:
         """Drains, hands back, leaves; the ASGI lifespan calls it. True: a handler still runs, whatever it was told."""
@@ -285,11 +300,20 @@ class Worker:
         node = Node(self._config(), self._registry, burst)
         self._node = node
         try:
-            await node.start(self.asgi if serve else None)
+            await node.start(self._app if serve else None)
         except BaseException:
             self._node = None
             await node.stop()
             raise
+
+    @property
+    def _serves_itself(self) -> bool:
+        return not (self._is_mounted and self.url is not None)
+
+    def _app(self) -> "App":
+        from worker_sdk.worker.asgi import AsgiApp
+
+        return AsgiApp(self, self._endpoint)
 
     def _endpoint(self) -> "Endpoint | None":
         return self._node.endpoint if self._node else None
