@@ -3,6 +3,7 @@
 import base64
 import random
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -183,3 +184,44 @@ async def test_a_cursor_of_another_kind_is_refused(world: StoreWorld) -> None:
     cursor = base64.urlsafe_b64encode(bytes(listing._POSITION.size)).decode()
     with pytest.raises(InvalidError):
         await world.lists.page(JobFilter(), limit=1, cursor=cursor, is_backward=False)
+
+
+@pytest.mark.req("J15")
+async def test_filters_read_arguments_attempts_and_durations(world: StoreWorld) -> None:
+    short = await world.enqueue("a", {"tenant": "globex", "pad": "x"})
+    long = await world.enqueue("b", {"tenant": "globex", "pad": "x" * 3_000})
+    other = await world.enqueue("c", {"tenant": "initech", "pad": "x" * 3_000})
+    worker = await world.worker("a")
+    (job,) = await world.claim(worker, "a")
+    world.pass_ms(700)
+    await world.fail(worker, job)
+    of_tenant = parse_matcher({"field": "argument.tenant", "op": "eq", "value": "globex"})
+    by_name = parse_matcher({"field": "name", "op": "eq", "value": "c"})
+    for wanted, expected in (
+        (JobFilter(matcher=of_tenant), {short, long}), (JobFilter(matcher=by_name), {other}),
+        (JobFilter(matcher=of_tenant, name="b"), {long}), (JobFilter(min_attempt=1), {short}),
+        (JobFilter(min_attempt=2), set()), (JobFilter(min_duration_ms=700), {short}),
+        (JobFilter(min_duration_ms=701), set()), (JobFilter(max_duration_ms=700), {short}),
+        (JobFilter(max_duration_ms=699), set()), (JobFilter(min_duration_ms=0, state=JobState.READY), set()),
+    ):  # fmt: skip
+        assert set(await listed(world, wanted)) == expected, wanted
+        assert JobFilter.of_document(wanted.document()) == wanted
+    # One that never ran took no time.
+    canceled = await world.enqueue("d")
+    await world.steering.cancel(canceled)
+    assert await listed(world, JobFilter(max_duration_ms=10**9)) == [short]
+
+
+async def test_short_records_are_read_whole_and_long_ones_not_at_all(world: StoreWorld) -> None:
+    short = await world.enqueue("work", "x")
+    long = await world.enqueue("work", "x" * 3_000)
+    damaged = await world.enqueue()
+    await damage(world, damaged, "version")
+    found = await world.records.get_short([short, long, damaged, new_id()], 2_000)
+    assert {job_id: job.argument for job_id, job in found.items()} == {short: msgpack.packb("x")}
+    await world.steering.delete(damaged)
+
+
+async def test_workers_are_named_by_node_and_process(world: StoreWorld) -> None:
+    worker = await world.worker()
+    assert await world.workers.names_of([worker, new_id()]) == {worker: "node-1:1"}
