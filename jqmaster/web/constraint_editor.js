@@ -4,11 +4,12 @@ import { number, t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { PER_VALUE, SWITCHES, formOf, limitsIn } from "./limits.js";
+import { RuleBuilder, ruleOf } from "./rule_builder.js";
 import { visible } from "./text.js";
-import { ErrorBox } from "./ui/controls.js";
+import { Button, ErrorBox } from "./ui/controls.js";
 import { FormDialog } from "./ui/form_dialog.js";
 import { State, Text, Time } from "./ui/formats.js";
-import { FormCheck, FormField, useForm } from "./ui/forms.js";
+import { FormCheck, FormField, fieldErrors, useForm } from "./ui/forms.js";
 
 /** @typedef {import("./ui/forms.js").Values} Values */
 
@@ -52,6 +53,8 @@ const labelOf = (name) =>
 export function ConstraintEditor({ constraint, onClose, onDone }) {
   const form = useForm(constraint, valuesOf);
   const { values } = form;
+  const [isJson, setJson] = useState(() => ruleOf(values["matcher"] ?? "") === null);
+  const matcherErrors = fieldErrors(form.problem, "matcher");
   const matcher = parsed(values["matcher"] ?? "");
   const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
     const name = given["name"]?.trim() ?? "";
@@ -80,7 +83,12 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
   return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
       reread=${constraint ? reread : undefined} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
-    <div class="form-grid"><${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />
+    <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
+      ${
+        isJson
+          ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />`
+          : html`<${RuleBuilder} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`
+      }</div>
       <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}

@@ -212,6 +212,7 @@ async def test_a_constraint_is_made_tried_paused_and_deleted(screens: Screens, a
         await page.get_by_role("button", name="New constraint").click()
         dialog = page.get_by_role("dialog")
         await dialog.get_by_label("Name").fill(name)
+        await dialog.get_by_role("button", name="JSON").click()
         await dialog.get_by_label("Matcher").fill(json.dumps({"field": "name", "op": "eq", "value": name}))
         await dialog.get_by_label("Key", exact=True).fill("argument.host")
         await expect(dialog.locator(".preview")).to_contain_text("1 job")
@@ -376,3 +377,33 @@ async def test_the_progress_of_an_action_stays_when_one_leaves_the_page(screens:
         await expect(page.get_by_text("3 done / 3")).to_be_visible()
     jobs = (await api.call("GET", f"/api/jobs?tag={mark}"))[1]["jobs"]
     assert [job["priority"] for job in jobs] == [-5] * 3
+
+
+async def test_a_matcher_is_built_of_rows_and_keeps_the_types_of_values(screens: Screens, api: Api) -> None:
+    name = tag()
+    await api.enqueue(name, {"tenant": "42", "size": 7}, **LATER)
+    await api.enqueue(name, {"tenant": 42, "size": 7}, **LATER)
+    async with screens.open("#/constraints") as page:
+        await page.get_by_role("button", name="New constraint").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Name").fill(name)
+        await dialog.get_by_label("Value 1").fill(name)
+        await expect(dialog.locator(".preview")).to_contain_text("2 jobs")
+        await dialog.get_by_role("button", name="Add a condition").click()
+        await dialog.get_by_label("Field 2").fill("argument.tenant")
+        # A number is a number; in quotes it is text.
+        await dialog.get_by_label("Value 2").fill('"42"')
+        await expect(dialog.locator(".preview")).to_contain_text("1 job")
+        await accessible(page)
+        await picture(page, "rule-builder")
+        await dialog.get_by_role("button", name="JSON").click()
+        written = json.loads(await dialog.get_by_label("Matcher").input_value())
+        assert written["all"][1] == {"field": "argument.tenant", "op": "eq", "value": "42"}
+        await dialog.get_by_role("button", name="Builder").click()
+        await expect(dialog.get_by_label("Value 2")).to_have_value('"42"')
+        await dialog.get_by_label("Running at once").fill("1")
+        await dialog.get_by_role("button", name="Create").click()
+        await expect(page.get_by_role("heading", level=1)).to_have_text(name)
+    stored = (await api.call("GET", f"/api/constraints/{name}"))[1]
+    assert stored["matcher"] == written
+    assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204

@@ -41,7 +41,7 @@ function Entries({ query, go }) {
               (entry) => html`<li key=${entry.id} class="card entry">
         <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
         <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
-        <${Difference} before=${entry.before} after=${entry.after} /></li>`,
+        <${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`,
             )}</ol>`
     }
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go("audit", { target })} />`;
@@ -65,6 +65,27 @@ export function differences(before, after) {
   return [...new Set([...Object.keys(was), ...Object.keys(is)])]
     .filter((key) => toJson(was[key] ?? null) !== toJson(is[key] ?? null))
     .map((key) => ({ key, before: was[key], after: is[key] }));
+}
+
+/** @param {{entry: any}} props Which value of a key, or which worker, was changed: that stayed the same, so the differences lack it. */
+export function ChangedValue({ entry }) {
+  const document = entry.after ?? entry.before;
+  const what = document && changedText(entry.action, document);
+  return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
+}
+
+/** @param {string} action @param {any} document @returns {string} */
+function changedText(action, document) {
+  if (action === "constraint.value" && "value" in document) {
+    const value =
+      typeof document.value === "string" ? JSON.stringify(document.value) : toJson(document.value);
+    return `${document.key ?? t("audit.value")} = ${value}`;
+  }
+  if (action.startsWith("worker.") && document.node_id)
+    return [document.node_id, document.pid && t("master.pid", { pid: document.pid }), document.url]
+      .filter(Boolean)
+      .join(" · ");
+  return "";
 }
 
 /** @param {{before: any, after: any}} props */

@@ -16,7 +16,7 @@ import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { Dialog, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
-import { Difference } from "./audit.js";
+import { ChangedValue, Difference } from "./audit.js";
 
 const CHANGES_SHOWN = 5;
 
@@ -206,7 +206,7 @@ function Changes({ name, etag }) {
   );
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 

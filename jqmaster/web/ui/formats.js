@@ -19,7 +19,12 @@ export function Text({ value, max = 300, isBlock = false }) {
     i % 2 ? html`<span class="escape" title=${t("text.escape")}>${piece}</span>` : piece,
   )}</bdi>${
     isCut &&
-    html`<button type="button" class="link" onClick=${() => setWhole(true)}>${t("text.more", { count: text.length - max })}</button>`
+    html`<button type="button" class="link" onClick=${(/** @type {Event} */ event) => {
+      // Text may stand in a link, which must not be followed now.
+      event.preventDefault();
+      event.stopPropagation();
+      setWhole(true);
+    }}>${t("text.more", { count: text.length - max })}</button>`
   }`;
 }
 

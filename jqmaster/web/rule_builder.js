@@ -1,0 +1,150 @@
+/** A matcher as rows of field, operator and value, with suggestions from jobs of the queue. Its JSON is the other way to write it. */
+import { get, parseExact, toJson } from "./api.js";
+import { t, tOr } from "./i18n.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "./lib.js";
+import { visible } from "./text.js";
+import { Button } from "./ui/controls.js";
+
+/** @typedef {{field: string, op: string, value: string, isNot: boolean}} Row `value` as it is typed. */
+/** @typedef {{kind: "all" | "any", rows: Row[]}} Rule */
+
+const OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
+const FIELDS = ["name", "tags", "priority"];
+const JOBS_READ = 5;
+const MOST_DEEP = 4;
+const BLANK = { field: "name", op: "eq", value: "", isNot: false };
+
+/**
+ * The rows of a matcher; null if it is nested deeper than rows can show.
+ * @param {string} text JSON.
+ * @returns {Rule | null}
+ */
+export function ruleOf(text) {
+  let matcher;
+  try {
+    matcher = parseExact(text);
+  } catch {
+    return null;
+  }
+  const kind = Array.isArray(matcher?.any) ? "any" : "all";
+  const members = matcher?.[kind] ?? [matcher];
+  const rows = members.map(rowOf);
+  return rows.every((/** @type {Row | null} */ row) => row !== null) ? { kind, rows } : null;
+}
+
+/** @param {any} condition @returns {Row | null} */
+function rowOf(condition) {
+  const isNot = Boolean(condition?.not);
+  const leaf = isNot ? condition.not : condition;
+  if (typeof leaf?.field !== "string" || !OPS.includes(leaf.op)) return null;
+  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
+}
+
+/** @param {any} value @returns {string} Text as it is where nothing else looks like it, else JSON. */
+const typedOf = (value) => (typeof value === "string" && valueOf(value) === value ? value : toJson(value));
+
+/** @param {string} typed @returns {any} JSON where it is some, else text. */
+function valueOf(typed) {
+  try {
+    return parseExact(typed);
+  } catch {
+    return typed;
+  }
+}
+
+/** @param {Rule} rule @returns {string} */
+function textOf({ kind, rows }) {
+  const members = rows.map(({ field, op, value, isNot }) => {
+    const typed =
+      op === "in" && !value.trim().startsWith("[")
+        ? value.split(",").map((one) => valueOf(one.trim()))
+        : valueOf(value);
+    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
+    return isNot ? { not: leaf } : leaf;
+  });
+  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
+}
+
+/**
+ * @param {{text: string, onText: (text: string) => void}} props `text`: the matcher as JSON.
+ */
+export function RuleBuilder({ text, onText }) {
+  const id = useId();
+  const [rule, setRule] = useState(() => ruleOf(text));
+  const told = useRef(text);
+  const suggestions = useSuggestions();
+  useLayoutEffect(() => {
+    // Another version of it was chosen elsewhere; what is typed here stays as it was typed.
+    if (text === told.current) return;
+    told.current = text;
+    setRule(ruleOf(text));
+  }, [text]);
+  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
+  const change = (/** @type {Rule} */ next) => {
+    setRule(next);
+    told.current = textOf(next);
+    onText(told.current);
+  };
+  const put = (/** @type {number} */ at, /** @type {Partial<Row>} */ part) =>
+    change({ ...rule, rows: rule.rows.map((row, place) => (place === at ? { ...row, ...part } : row)) });
+  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
+    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
+    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(/** @type {any} */ e) => change({ ...rule, kind: e.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
+    ${rule.rows.map((row, at) => {
+      const n = at + 1;
+      return html`<div key=${at} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(/** @type {any} */ e) => put(at, { field: e.target.value })} />
+        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(/** @type {any} */ e) => put(at, { op: e.target.value.replace("not ", ""), isNot: e.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
+        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(/** @type {any} */ e) => put(at, { value: e.target.value })} />
+        <datalist id=${`${id}-values-${at}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
+        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) })}>✕</button>`}</div>`;
+    })}
+    <div><${Button} class="small" onClick=${() => change({ ...rule, rows: [...rule.rows, BLANK] })}>${t("rule.add")}<//></div>
+    <p class="hint">${t("rule.hint")}</p></div>`;
+}
+
+/** @returns {{fields: string[], values: Map<string, string[]>}} What jobs of the queue have: paths, and values at them. */
+function useSuggestions() {
+  const [found, setFound] = useState(() => ({
+    fields: FIELDS,
+    values: /** @type {Map<string, string[]>} */ (new Map()),
+  }));
+  useEffect(() => {
+    const aborter = new AbortController();
+    suggest(aborter.signal).then(
+      (values) => setFound({ fields: [...new Set([...FIELDS, ...values.keys()])], values }),
+      () => {},
+    );
+    return () => aborter.abort();
+  }, []);
+  return found;
+}
+
+/** @param {AbortSignal} signal @returns {Promise<Map<string, string[]>>} */
+async function suggest(signal) {
+  /** @type {Map<string, Set<string>>} */
+  const values = new Map();
+  const add = (/** @type {string} */ field, /** @type {any} */ value) =>
+    values.set(field, (values.get(field) ?? new Set()).add(typedOf(value)));
+  const walk = (/** @type {string} */ path, /** @type {any} */ value) => {
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+      if (path.split(".").length > MOST_DEEP) return;
+      for (const [key, member] of Object.entries(value))
+        walk(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member);
+    } else if (!Array.isArray(value)) add(path, value);
+  };
+  const [names, jobs] = await Promise.all([
+    get("api/names", { limit: 50 }, signal),
+    get("api/jobs", { limit: 50 }, signal),
+  ]);
+  for (const { name } of names.names) add("name", name);
+  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
+  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
+  const whole = await Promise.all(
+    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal)),
+  );
+  for (const job of whole) {
+    if (!job.argument_hidden) walk("argument", job.argument);
+    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
+  }
+  return new Map([...values].map(([field, all]) => [field, [...all].slice(0, 20)]));
+}

@@ -1,0 +1,250 @@
+"""Whoever types on a live queue loses nothing: every input of every page, found by the test itself, key by key.
+
+A new page, input or dialog is covered without a word here. A button that opens a dialog says so (`aria-haspopup`), and
+the number of forms in dialogs is held against the sources.
+"""
+
+import asyncio
+import contextlib
+import re
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Locator, Page, expect
+from playwright.async_api import TimeoutError as TooLate
+
+from tests.support import real_time
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+from tests.ui.conftest import Screens, worker_on
+
+pytestmark = [
+    pytest.mark.req("J15"),
+    pytest.mark.asyncio(loop_scope="session"),
+    pytest.mark.timeout(540),
+    real_time.BROWSER,
+]
+
+WEB = Path(__file__).parents[2] / "jqmaster" / "web"
+ADMIN = "the-admins-token-0123456789"
+JOBS_PER_S = 20
+KEY_MS = 150
+LATER = {"delay": 3600.0}
+# The list of names is read anew after five seconds; every other page is quicker.
+NEWS_MS = 6_000
+TEXTS = {"number": "4217", "datetime-local": "11222026083000A", "password": "correct horse"}
+# In two halves, the second typed before the first: a refresh that moves the caret shows itself.
+HALVES = ("cd", "ab")
+TYPED = "input:not([type=checkbox], [type=radio], [type=file]), textarea, select, input[type=checkbox]"
+
+
+@dataclass
+class Walk:
+    """What was typed into so far."""
+
+    page: Page
+    forms: set[frozenset[str]] = field(default_factory=set)
+    inputs: list[str] = field(default_factory=list)
+
+
+@contextlib.asynccontextmanager
+async def live_queue(api: Api) -> AsyncIterator[None]:
+    """Jobs that come without end, some of which fail, of two tenants whose names look like other things."""
+
+    async def push() -> None:
+        number = 0
+        while True:
+            number += 1
+            tenant = ("42", 42, "acme")[number % 3]
+            name = "ui.fail" if number % 10 == 0 else "ui.echo"
+            argument = "broken" if name == "ui.fail" else {"tenant": tenant}
+            await api.enqueue(name, argument, max_retry=0, tags=["typed"])
+            await asyncio.sleep(1 / JOBS_PER_S)
+
+    pushing = asyncio.create_task(push())
+    try:
+        yield
+    finally:
+        pushing.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await pushing
+
+
+async def label_of(control: Locator) -> str:
+    return await control.evaluate(
+        "(e) => e.getAttribute('aria-label') || e.labels?.[0]?.firstChild?.textContent?.trim() || e.name || e.id"
+    )
+
+
+async def type_into(page: Page, control: Locator, kind: str) -> str:
+    """Type as a person does; return what must stand there."""
+    if kind == "datetime-local":
+        # A click would choose one of its parts.
+        await control.focus()
+        await control.press_sequentially(TEXTS[kind], delay=KEY_MS)
+        await page.keyboard.press("Tab")
+        return "2026-11-22T08:30"
+    await control.click()
+    await page.keyboard.press("Control+A")
+    if kind in TEXTS:
+        await page.keyboard.type(TEXTS[kind], delay=KEY_MS)
+        return TEXTS[kind]
+    first, second = HALVES
+    await page.keyboard.type(first, delay=KEY_MS)
+    await page.keyboard.press("Control+Home")
+    await page.keyboard.type(second, delay=KEY_MS)
+    return second + first
+
+
+async def fill_all(walk: Walk, scope: Locator) -> None:
+    """Type into every control below `scope`, wait for news of the queue, and hold what stands there against what was
+    typed. A choice may show further controls, so it is made first."""
+    page = walk.page
+    typed: dict[str, tuple[Locator, str, str]] = {}
+
+    async def control_there() -> tuple[str, Locator, str] | None:
+        for control in await scope.locator(TYPED).all():
+            if not await control.is_visible() or not await control.is_enabled():
+                continue
+            label, kind = await label_of(control), await control.evaluate("(e) => e.type")
+            if await control.evaluate("(e) => e.closest('table, .conflict') !== null") and kind == "checkbox":
+                continue
+            if label not in typed:
+                return label, control, kind
+        return None
+
+    while found := await control_there():
+        label, control, kind = found
+        if kind == "select-one":
+            wanted = await control.evaluate("(e) => e.options[e.options.length - 1].value")
+            await control.select_option(wanted)
+        elif kind == "checkbox":
+            await control.click()
+            wanted = str(await control.is_checked())
+        else:
+            wanted = await type_into(page, control, kind)
+        # By its label: a page may draw the control anew, and what it then shows is what counts.
+        typed[label] = (control, kind, wanted)
+        walk.inputs.append(label)
+    if not typed:
+        return
+    with contextlib.suppress(TooLate):
+        await page.wait_for_event("response", lambda answer: "/api/" in answer.url, timeout=NEWS_MS)
+    lost = {
+        label: (await read(control, kind), wanted)
+        for label, (control, kind, wanted) in typed.items()
+        if not (await read(control, kind)).startswith(wanted)
+    }
+    assert lost == {}, page.url
+
+
+async def read(control: Locator, kind: str) -> str:
+    return str(await control.is_checked()) if kind == "checkbox" else await control.input_value()
+
+
+async def walk_dialogs(walk: Walk) -> None:
+    """Open every dialog of the page once, type into it, and leave it: changed forms ask before they are gone."""
+    page = walk.page
+    done: set[str] = set()
+
+    async def opener() -> tuple[str, Locator] | None:
+        for button in await page.locator("main button[aria-haspopup=dialog]").all():
+            if not await button.is_visible() or not await button.is_enabled():
+                continue
+            row = await button.evaluate("(e) => e.closest('tr, .keys-list > li, .group') !== null")
+            name = re.sub(r" .*", "", await button.inner_text()) if row else await button.inner_text()
+            if name not in done:
+                return name, button
+        return None
+
+    while found := await opener():
+        name, button = found
+        done.add(name)
+        await button.click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_be_visible()
+        await expect(dialog.get_by_text("Counting")).to_have_count(0)
+        names = await dialog.locator("form [name]").evaluate_all("(all) => all.map((e) => e.name)")
+        # A new constraint and a changed one have one form, in which only the new one gets its name.
+        walk.forms.add(frozenset(names) - {"name"})
+        await fill_all(walk, dialog)
+        for other_way in await dialog.locator("button[aria-pressed=false]").all():
+            await other_way.click()
+            await fill_all(walk, dialog)
+        await page.keyboard.press("Escape")
+        discard = dialog.get_by_role("button", name="Discard changes")
+        if await discard.count():
+            await discard.click()
+        await expect(dialog).to_have_count(0)
+
+
+def forms_in_dialogs() -> int:
+    """How many the sources have."""
+    files = [*WEB.glob("*.js"), *WEB.glob("pages/*.js")]
+    return sum(file.read_text().count("<${FormDialog} ") for file in files)
+
+
+async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    password = secrets.token_hex(12)
+    async with master_on(store_server.url, tokens=[f"admin:{ADMIN}"]) as (master, _):
+        api = Api(master.server.url, ADMIN)
+        await api.call("POST", "/api/users", {"name": "ada", "password": password, "role": "admin"})
+        await api.call("POST", "/api/tokens", {"label": "web app", "scopes": ["push"]})
+        document = {
+            "matcher": {"field": "name", "op": "eq", "value": "ui.echo"},
+            "key": "argument.tenant",
+            "concurrency": 50,
+        }
+        await api.call("PUT", "/api/constraints/tenants", document)
+        waiting = await api.enqueue("ui.echo", {"tenant": "42"}, **LATER)
+        async with (
+            worker_on(master.server.url, ADMIN).running(),
+            live_queue(api),
+            Screens(browser, master.server.url).open("#/overview") as page,
+        ):
+            await page.get_by_label("User", exact=True).fill("ada")
+            await page.get_by_label("Password", exact=True).fill(password)
+            await page.keyboard.press("Enter")
+            await expect(page.locator(".connection")).to_have_text("Live")
+            await _some_jobs(api)
+            walk = Walk(page)
+            pages: list[str] = await page.evaluate(
+                "import(new URL('router.js', document.baseURI).href).then((m) => m.PAGES)"
+            )
+            addresses = [f"#/{name}" for name in pages if name != "job"]
+            addresses += [f"#/job?id={waiting}", "#/constraints?name=tenants"]
+            for address in addresses:
+                await page.goto(f"/{address}")
+                await expect(page.get_by_role("heading", level=1)).to_be_visible()
+                await expect(page.locator(".loading")).to_have_count(0)
+                await walk_page(walk)
+        await api.http.aclose()
+    assert len(walk.forms - {frozenset()}) == forms_in_dialogs()
+    assert {"Priority", "Matcher", "Value 1", "Current password", "Name or message contains"} <= set(
+        walk.inputs
+    )
+
+
+async def walk_page(walk: Walk) -> None:
+    page = walk.page
+    choose = page.get_by_role("button", name="select all that match")
+    if await choose.count():
+        await choose.click()
+    await walk_dialogs(walk)
+    for more in await page.locator("main button[aria-expanded=false]").all():
+        await more.click()
+    await fill_all(walk, page.locator("main"))
+
+
+async def _some_jobs(api: Api) -> None:
+    async def failed() -> bool:
+        counts = await api.counts()
+        return counts.get("failed", 0) > 0 and counts.get("succeeded", 0) > 10
+
+    await wait_until(failed, what="jobs succeed and fail")
