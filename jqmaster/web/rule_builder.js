@@ -99,7 +99,7 @@ export function RuleBuilder({ text, onText }) {
         ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) })}>✕</button>`}</div>`;
     })}
     <div><${Button} class="small" onClick=${() => change({ ...rule, rows: [...rule.rows, BLANK] })}>${t("rule.add")}<//></div>
-    <p class="hint">${t("rule.hint")}</p></div>`;
+    <p class="muted small">${t("rule.hint")}</p></div>`;
 }
 
 /** @returns {{fields: string[], values: Map<string, string[]>}} What jobs of the queue have: paths, and values at them. */
