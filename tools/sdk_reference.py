@@ -5,6 +5,7 @@ The source is read, not imported: annotations stand in the page as they are writ
 
 import ast
 import inspect
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,11 +45,11 @@ class Entry:
 
     @property
     def title(self) -> str:
-        return (
-            f"`{self.name}`"
-            if self.is_exported
-            else f"`worker_sdk.{self.path.replace('pusher.client', 'pusher')}`"
-        )
+        if self.is_exported:
+            return f"`{self.name}`"
+        # The package of these modules exports their names.
+        module = re.sub(r"^(pusher|testing)\.(client|harness|kit|records)$", r"\1", self.module)
+        return f"`worker_sdk.{module}.{self.name}`"
 
 
 SECTIONS: dict[str, list[Entry]] = {
@@ -104,8 +105,16 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("errors.AnswerMismatchError", is_constructed=False),
     ],
     "Tests": [
-        Entry("testing.WorkerHarness", is_exported=False),
-        Entry("testing.Ending", is_exported=False),
+        Entry("testing.kit.recording", is_exported=False),
+        Entry("testing.kit.inline", is_exported=False),
+        Entry("testing.kit.drain", is_exported=False),
+        Entry("testing.records.Recorded", is_exported=False, is_constructed=False),
+        Entry("testing.records.Run", is_exported=False, is_constructed=False),
+        Entry("testing.harness.WorkerHarness", is_exported=False),
+        Entry("testing.harness.Ending", is_exported=False),
+        Entry("testing.pytest_plugin.recorded_jobs", is_exported=False),
+        Entry("testing.pytest_plugin.inline_jobs", is_exported=False),
+        Entry("testing.pytest_plugin.live_master", is_exported=False),
     ],
     "Traces": [
         Entry("tracing.instrument", is_exported=False),

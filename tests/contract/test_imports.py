@@ -80,8 +80,9 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "console": set(),
     },
     "worker_sdk": {
-        "": {"worker", "pusher", "tasks", "transport.tls"},
+        "": {"worker", "pusher", "tasks", "testing", "transport.tls"},
         "worker": {"", "pusher", "masters", "transport"},
+        "testing": {"", "worker", "pusher", "tasks"},
         "tasks": {"", "pusher", "worker.context", "worker.outcomes", "worker.policies", "worker.registry"},
         "pusher": {"", "masters", "transport"},
         "masters": {"", "transport"},

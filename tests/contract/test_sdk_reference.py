@@ -25,7 +25,7 @@ from tools.sdk_reference import (
 ENTRIES = [entry for entries in SECTIONS.values() for entry in entries]
 # The arguments of another method, which explains them.
 AS_ANOTHER = re.compile(r"^Do as `[\w.]+`\.$|\bas `[\w.]+` does\b")
-SELF_EVIDENT = {"job_id"}
+SELF_EVIDENT = {"job_id", "tmp_path_factory"}
 
 
 @pytest.fixture

@@ -61,6 +61,13 @@ async def test_the_web_application_of_the_tutorial_enqueues(url: str) -> None:
     assert (answer.status_code, is_id(answer.json()["job_id"])) == (202, True)
 
 
+@pytest.mark.req("S8", "S9")
+def test_the_tasks_of_the_readme_are_defined_enqueued_and_tested_in_fifteen_lines(url: str) -> None:
+    (page,) = [block for block in blocks("README.md") if "Tasks()" in block]
+    run(page, url)
+    assert len([line for line in page.splitlines() if line.strip()]) <= 15
+
+
 @pytest.mark.parametrize("number", range(2, len(blocks("docs/tutorial.md"))))
 async def test_the_other_blocks_of_the_tutorial_work(number: int, url: str) -> None:
     await asyncio.to_thread(run, blocks("docs/tutorial.md")[number], url)

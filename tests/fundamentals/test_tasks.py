@@ -73,7 +73,11 @@ def grow(box: Box, by: int = 1, *, ctx: Context = INJECTED) -> Box:
 async def running(url: str, *tasks: Tasks) -> AsyncIterator[None]:
     """A worker for these tasks, whose calls go to the same master."""
     async with Worker(url, tasks=tasks).running():
-        yield
+        try:
+            yield
+        finally:
+            for one in tasks:
+                await one.aclose()
 
 
 @pytest.mark.req("S8")
@@ -379,9 +383,10 @@ async def test_a_repeated_key_leads_to_the_first_job(url: str) -> None:
     async def insert(number: int) -> None: ...
 
     keyed = insert.using(key="feed:42:7")
-    first = await keyed.aenqueue(7)
-    assert (await keyed.aenqueue(7)).id == first.id
-    assert [handle.id for handle in await keyed.amany([{"number": 7}])] == [first.id]
+    async with running(url, tasks):
+        first = await keyed.aenqueue(7)
+        assert (await keyed.aenqueue(7)).id == first.id
+        assert [handle.id for handle in await keyed.amany([{"number": 7}])] == [first.id]
 
 
 async def test_enqueue_blocks_a_thread_alone(url: str) -> None:
@@ -423,6 +428,8 @@ async def test_a_task_that_enqueues_uses_the_master_of_its_worker(url: str) -> N
             await pusher.enqueue_job(job)
             result = await pusher.result(job.id, wait=10)
             assert result
+            other = Tasks(master=url)
             with pytest.raises(NotKept):
-                await Tasks(master=url).task("child")(child.function).handle(result.result).aget(10)
+                await other.task("child")(child.function).handle(result.result).aget(10)
+            await other.aclose()
     assert seen == [1, 2]

@@ -260,7 +260,10 @@ def test_an_enqueue_without_an_answer_tells_how_to_repeat_it() -> None:
 
 def test_what_is_no_worker_is_refused(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text(TASKS)
-    assert "is not a worker_sdk.Worker" in jqmaster("worker", "tasks:not_a_worker", cwd=tmp_path).err
+    assert (
+        "is neither a worker_sdk.Worker nor a worker_sdk.Tasks"
+        in jqmaster("worker", "tasks:not_a_worker", cwd=tmp_path).err
+    )
     assert "has no absent" in jqmaster("worker", "tasks:absent", cwd=tmp_path).err
 
 

@@ -79,6 +79,11 @@ class BlockingClient:
                 self._connection.close()
             self._connection = None
 
+    def __del__(self) -> None:
+        # Pushers of tasks are replaced while threads may use them: nobody else closes their connections.
+        if getattr(self, "_connection", None) is not None:
+            self.close()
+
     def renew(self) -> None:
         # Closes this process's copy only. Nothing is sent: not over TCP, for the parent holds it open, nor over TLS,
         # for sockets of `ssl` say no goodbye here.

@@ -32,12 +32,13 @@ class Home:
         self._foreign: dict[str, str] = {}  # the store at each address that answered for another one
         self._foreign_since_s = 0.0
         self._warned_at_s: dict[str, float] = {}
-        self._lock = threading.Lock()
+        # A handler of signals may interrupt a call and make one of its own.
+        self._lock = threading.RLock()
         forked.renew_in_child(self)
 
     def renew(self) -> None:
         """Make a new lock in a forked process: a thread of the parent may have held the old one."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:
         """Return whether an answer from `address`, whose master named `store`, may be believed. Masters older than the

@@ -79,11 +79,12 @@ class Masters:
         self._turn = 0
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
-        self._lock = threading.Lock()
+        # A handler of signals may interrupt a call and make one of its own.
+        self._lock = threading.RLock()
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._addresses)

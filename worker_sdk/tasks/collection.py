@@ -117,6 +117,12 @@ class Tasks:
     def __getitem__(self, name: str) -> Task[..., Any]:
         return self._tasks[name]
 
+    async def aclose(self) -> None:
+        """Close the connections to the `master` of these tasks. They may be used again."""
+        own, self._own_pushers = self._own_pushers, None
+        if own is not None:
+            await own.stop()
+
     # --- for the rest of the package
 
     def handler_of(self, name: str) -> "Handler":

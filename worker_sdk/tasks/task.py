@@ -38,14 +38,14 @@ class Owner(Protocol):
 class TaskJob(dict[str, Any], Generic[ResultT_co]):
     """A job as data: the map that `Pusher.enqueue_many` accepts, with an ID. `Task.to_job` makes it.
 
-    * `task`: the task.
+    * `task`: the task; None for a job that a test recorded, and that no task made.
     * `arguments`: its arguments as they were given, by the names of the parameters.
     * `options`: its options as they were given, those of the task among them.
     """
 
     __slots__ = ("arguments", "options", "task")
 
-    task: "Task[..., ResultT_co]"
+    task: "Task[..., ResultT_co] | None"
     arguments: Mapping[str, Any]
     options: Mapping[str, Any]
 
@@ -61,14 +61,14 @@ def _job_of(
     """Return the job of one call. `argument` holds `arguments` in the form that travels."""
     from worker_sdk.pusher.client import make_job
 
-    given = dict(options)
-    if (expires := given.pop("expires", None)) is not None:
+    given: Any = options
+    if "expires" in options and (expires := (given := dict(options)).pop("expires")) is not None:
         if given.get("expires_at") is not None:
             raise TypeError("give expires or expires_at, not both")
         after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
         given["expires_at"] = datetime.now(UTC) + after
     # A type checker has seen the options where they were given.
-    job = TaskJob[ResultT_co](make_job(task.name, argument, **given))
+    job: TaskJob[ResultT_co] = TaskJob(make_job(task.name, argument, **given))
     job.task, job.arguments, job.options = task, arguments, options
     return job
 
@@ -167,7 +167,7 @@ class Calls(Generic[P, ResultT_co]):
     def _job(self, call: "TaskJob[Any] | Mapping[str, Any]") -> TaskJob[Any]:
         if isinstance(call, TaskJob):
             if call.task is not self._task:
-                raise TypeError(f"a job of {call.task.name} among those of {self._task.name}")
+                raise TypeError(f"a job of {call['name']} among those of {self._task.name}")
             return call
         if not isinstance(call, Mapping):
             raise TypeError(

@@ -2,10 +2,12 @@
 
 import asyncio
 import importlib
+import pkgutil
 import signal
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -19,10 +21,21 @@ END_WITHIN_S: Final = 24 * 3600.0
 
 def worker(
     target: Annotated[
-        str,
-        typer.Argument(metavar="MODULE:OBJECT", help="For example tasks:worker, in the current directory."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[MODULE:OBJECT]",
+            help="A Worker or Tasks, for example app.tasks:tasks, in the current directory.",
+        ),
+    ] = None,
     *,
+    autodiscover: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--autodiscover",
+            metavar="PACKAGE",
+            help="Run all Tasks in the modules of this package that are named tasks. Can be repeated.",
+        ),
+    ] = None,
     master: Annotated[
         list[str] | None,
         typer.Option(
@@ -65,9 +78,20 @@ def worker(
         float,
         typer.Option(min=0.1, help="With --burst: exit after this many seconds without a job."),
     ] = 5.0,
+    reload: Annotated[
+        bool,
+        typer.Option("--reload", help="Start again when a Python file below this directory changes."),
+    ] = False,
     token: TokenOption = None,
 ) -> None:
-    """Run the worker_sdk.Worker at MODULE:OBJECT."""
+    """Run the worker_sdk.Worker or worker_sdk.Tasks at MODULE:OBJECT."""
+    if target is None and not autodiscover:
+        exits.fail(exits.USAGE, "name MODULE:OBJECT, or a package with --autodiscover")
+    if reload:
+        from jqmaster.cli.process.reloader import Reloader
+
+        given_arguments = [one for one in sys.argv[1:] if one != "--reload"]
+        raise typer.Exit(Reloader(given_arguments, Path.cwd()).run())
     given = {
         "master": master or None,
         "host": host,
@@ -76,6 +100,7 @@ def worker(
         "pull": pull,
         "max_jobs": max_jobs,
         "token": read_token(token),
+        "packages": autodiscover or None,
     }
     if burst:
         if processes > 1:
@@ -99,7 +124,7 @@ def _run_burst(found: Any, idle_s: float) -> None:
         exits.fail(exits.FAILED, f"{len(failed)} jobs failed here last: {', '.join(failed[:3])}{others}")
 
 
-def run_one(target: str, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:
+def run_one(target: str | None, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:
     """One of several processes, the `number`th. Calls `ready` when there is nothing wrong with the worker."""
     found = _configured(target, given)
     if not found.pull:
@@ -113,7 +138,7 @@ def run_one(target: str, given: Mapping[str, Any], ready: Callable[[], None], *,
     found.run()
 
 
-async def _run_several(target: str, given: Mapping[str, Any], processes: int) -> None:
+async def _run_several(target: str | None, given: Mapping[str, Any], processes: int) -> None:
     from jqmaster.cli.console import logs
     from jqmaster.cli.process.supervisor import ChildFailedError, Supervisor
     from jqmaster.lifecycle import running
@@ -144,12 +169,21 @@ async def _run_several(target: str, given: Mapping[str, Any], processes: int) ->
         exits.fail(exits.REFUSED, str(error))
 
 
-def _configured(target: str, given: Mapping[str, Any]) -> Any:
-    found = load_worker(target)
+def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
+    sdk = importlib.import_module("worker_sdk")
+    found = load_worker(target) if target is not None else sdk.Worker()
+    if packages := given.get("packages"):
+        found.run_tasks(*(one for package in packages for one in discovered(package)))
     for name, value in given.items():
+        if name == "packages":
+            continue
         # Options given here take precedence over the object's own.
         if value is not None:
             setattr(found, name, value)
+    try:
+        found.names  # noqa: B018 - it checks the tasks
+    except (TypeError, ValueError) as error:
+        exits.fail(exits.USAGE, str(error))
     return found
 
 
@@ -166,26 +200,53 @@ def _is_machinery(file: str) -> bool:
     return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")
 
 
-def load_worker(target: str) -> Any:
-    """The object that `module:name` names. Ends the command when there is none, or none that is a Worker."""
-    module_name, _, path = target.partition(":")
-    if not module_name or not path:
-        exits.fail(exits.USAGE, f"{target}: expected MODULE:OBJECT")
+def discovered(package: str) -> list[Any]:
+    """The Tasks in modules of the package that are named `tasks`, or lie in a package of that name. Ends the command
+    when there are none."""
+    sdk = importlib.import_module("worker_sdk")
+    modules = [root := _imported(package)]
+    if "__path__" in vars(root):
+        found = [
+            one.name for one in pkgutil.walk_packages(root.__path__, f"{package}.", onerror=lambda _: None)
+        ]
+        modules += [_imported(name) for name in found if "tasks" in name.split(".")[1:]]
+    tasks = {
+        id(one): one for module in modules for one in vars(module).values() if isinstance(one, sdk.Tasks)
+    }
+    if not tasks:
+        exits.fail(exits.USAGE, f"no worker_sdk.Tasks in modules of {package} that are named tasks")
+    return list(tasks.values())
+
+
+def _imported(module_name: str) -> Any:
+    """The module. Ends the command, and says why, when it cannot be imported."""
     # As `python -m` does: the module usually lies where the command is given.
-    sys.path.insert(0, "")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
     try:
-        found: Any = importlib.import_module(module_name)
+        return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             _fail_to_import(module_name, error)
         exits.fail(exits.USAGE, f"no module {error.name} here")
     except Exception as error:  # the module is somebody else's: whatever it raises is shown
         _fail_to_import(module_name, error)
+
+
+def load_worker(target: str) -> Any:
+    """The Worker that `module:name` names, or one for the Tasks there. Ends the command when there is neither."""
+    module_name, _, path = target.partition(":")
+    if not module_name or not path:
+        exits.fail(exits.USAGE, f"{target}: expected MODULE:OBJECT")
+    found: Any = _imported(module_name)
     for name in path.split("."):
         if not hasattr(found, name):
             exits.fail(exits.USAGE, f"{module_name} has no {path}")
         found = getattr(found, name)
     # Import it by name: the packages do not import one another.
-    if not isinstance(found, importlib.import_module("worker_sdk").Worker):
-        exits.fail(exits.USAGE, f"{target} is not a worker_sdk.Worker")
+    sdk = importlib.import_module("worker_sdk")
+    if isinstance(found, sdk.Tasks):
+        return sdk.Worker(tasks=found)
+    if not isinstance(found, sdk.Worker):
+        exits.fail(exits.USAGE, f"{target} is neither a worker_sdk.Worker nor a worker_sdk.Tasks")
     return found

@@ -144,6 +144,10 @@ class _RecordingSyncPusher:
         self._enqueued += made
         return [str(job["id"]) for job in made]
 
+    def enqueue_job(self, job: dict[str, Any]) -> str:
+        self._enqueued.append(job)
+        return str(job["id"])
+
 
 class _RecordingPusher(_RecordingSyncPusher):
     async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:  # type: ignore[override]
@@ -151,3 +155,6 @@ class _RecordingPusher(_RecordingSyncPusher):
 
     async def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:  # type: ignore[override]
         return super().enqueue_many(jobs)
+
+    async def enqueue_job(self, job: dict[str, Any]) -> str:  # type: ignore[override]
+        return super().enqueue_job(job)

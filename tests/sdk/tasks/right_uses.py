@@ -1,0 +1,88 @@
+# pyright: strict
+"""Correct uses of tasks: mypy strict and pyright strict find nothing here."""
+
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+from worker_sdk import (
+    INJECTED,
+    Context,
+    JobHandle,
+    NoResultError,
+    NotFinished,
+    Task,
+    Tasks,
+    Worker,
+    await_all,
+    retry_on,
+    wait_all,
+)
+
+
+@dataclass
+class Thumbnail:
+    width: int
+
+
+tasks = Tasks()
+
+
+@tasks.task("thumbnail.make", timeout=600, max_retry=8, retry_on=retry_on(OSError, wait=60))
+async def make_thumbnail(photo_id: int, size: int = 320, *, ctx: Context = INJECTED) -> Thumbnail:
+    return Thumbnail(photo_id * size * ctx.attempt)
+
+
+@tasks.task("thumbnail.drop")
+def drop_thumbnail(ctx: Context, photo_id: int, *, force: bool = False) -> str:
+    return f"{ctx.job_id} {photo_id} {force}"
+
+
+@tasks.task("thumbnail.sweep")
+async def sweep(ctx: Context) -> None: ...
+
+
+@tasks.task("thumbnail.count")
+def count() -> int:
+    return 1
+
+
+@tasks.task("anything")
+def anything(payload: Any, size: int) -> int:
+    return size
+
+
+assert_type(make_thumbnail.enqueue(42), JobHandle[Thumbnail])
+assert_type(make_thumbnail.enqueue(photo_id=42, size=100).get(timeout=5), Thumbnail)
+assert_type(make_thumbnail.using(priority=-5, delay=60, expires=3600).enqueue(42).get(), Thumbnail)
+coroutine: Coroutine[Any, Any, Thumbnail] = make_thumbnail(42)
+assert_type(drop_thumbnail.enqueue(42, force=True).get(), str)
+assert_type(drop_thumbnail.to_job(photo_id=1).id, str)
+assert_type(sweep.enqueue(), JobHandle[None])
+assert_type(count(), int)
+anything.enqueue({"a": 1}, size=2)
+assert_type(make_thumbnail.many(make_thumbnail.to_job(n) for n in range(3)), list[JobHandle[Thumbnail]])
+assert_type(wait_all([count.enqueue()]), list[int])
+assert_type(wait_all([count.enqueue()], return_exceptions=True), list[int | NoResultError | NotFinished])
+
+
+def with_context(ctx: Context) -> str:
+    return drop_thumbnail(ctx, 42, force=True)
+
+
+def of_any_task(task: Task[[int], Thumbnail]) -> Thumbnail:
+    return task.enqueue(1).get()
+
+
+async def numbers() -> AsyncIterator[dict[str, int]]:
+    yield {"photo_id": 1}
+
+
+async def asynchronously() -> None:
+    handle = await make_thumbnail.aenqueue(42)
+    assert_type(await handle.aget(), Thumbnail)
+    assert_type(await await_all(await make_thumbnail.amany(numbers())), list[Thumbnail])
+
+
+worker = Worker(tasks=[tasks])
+one = Worker(tasks=tasks)

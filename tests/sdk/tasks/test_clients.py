@@ -1,0 +1,140 @@
+"""The clients that the tasks of a process share: used from threads, loops, forked processes and signal handlers."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
+from tests.support.forking import Child
+from tests.support.ports import free_port
+from worker_sdk import Tasks, UnavailableError, Worker, configure
+from worker_sdk.tasks.client import process_pushers
+
+pytestmark = real_time.WORKER
+
+tasks = Tasks()
+
+
+@tasks.task("double")
+async def double(number: int) -> int:
+    return 2 * number
+
+
+@pytest.fixture(autouse=True)
+def _unconfigured() -> Iterator[None]:
+    yield
+    configure()
+
+
+@pytest.fixture
+def configured(master: FakeMaster) -> FakeMaster:
+    configure(url=master.url, token=master.token)
+    return master
+
+
+@pytest.mark.req("S8")
+def test_tasks_find_the_master_in_the_environment_or_the_configuration(
+    master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JQMASTER_URL", f"{master.url} http://127.0.0.1:1")
+    monkeypatch.setenv("JQMASTER_TOKEN", master.token)
+    double.enqueue(1)
+    first = process_pushers.get()
+    assert process_pushers.get() is first
+    configure(url=[master.url], token=master.token)
+    double.enqueue(2)
+    assert process_pushers.get() is not first
+    monkeypatch.setenv("JQMASTER_URL", "http://127.0.0.1:1")
+    double.enqueue(3)  # the configuration goes first
+    Tasks(master=master.url, token=master.token).task("other")(double.function).enqueue(4)
+    assert master.count("/api/jobs") == 4
+
+
+def test_workers_and_pushers_are_configured_too(configured: FakeMaster) -> None:
+    worker = Worker()
+    assert (worker.master, worker.token) == (configured.url, configured.token)
+    assert Worker("http://127.0.0.1:1").master == "http://127.0.0.1:1"
+
+
+def test_a_token_without_its_master_is_refused() -> None:
+    with pytest.raises(TypeError, match="token counts only together with master"):
+        Tasks(token="x")
+
+
+def test_threads_share_the_clients(configured: FakeMaster) -> None:
+    ids: list[str] = []
+
+    def push() -> None:
+        ids.extend(double.enqueue(n).id for n in range(10))
+
+    threads = [threading.Thread(target=push) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(ids)) == 80
+
+
+def test_a_forked_process_uses_connections_and_ids_of_its_own(configured: FakeMaster) -> None:
+    double.enqueue(0)
+
+    def push() -> list[str]:
+        return [double.enqueue(n).id for n in range(20)]
+
+    child = Child(push)
+    own, others = push(), child.result()
+    assert len({*own, *others}) == 40
+
+
+def test_each_event_loop_has_connections_of_its_own(configured: FakeMaster) -> None:
+    async def push() -> str:
+        job_id = (await double.aenqueue(1)).id
+        process_pushers.get().pusher()._client.drop_idle()
+        await asyncio.sleep(0)  # the connection closes
+        return job_id
+
+    assert len({asyncio.run(push()) for _ in range(3)}) == 3  # the loop before is closed
+
+
+def test_a_handler_of_signals_may_enqueue_while_a_call_is_under_way(configured: FakeMaster) -> None:
+    inside: list[str] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: inside.append(double.enqueue(1).id))
+    signal.setitimer(signal.ITIMER_REAL, 0.002, 0.01)
+    try:
+        ids = [double.enqueue(2).id for _ in range(200)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert inside
+    assert len({*ids, *inside}) == 200 + len(inside)
+
+
+@pytest.mark.req("M1")
+async def test_a_call_that_no_master_answers_raises_and_names_the_job() -> None:
+    configure(url=f"http://127.0.0.1:{free_port()}", max_wait_s=0.1)
+    job = double.to_job(1)
+
+    def calls() -> list[Any]:
+        return [
+            lambda: double.enqueue(1),
+            lambda: double.many([job]),
+            lambda: double.handle(job.id).get(timeout=0),
+            lambda: double.handle(job.id).refresh(),
+            lambda: double.handle(job.id).cancel(),
+        ]
+
+    for call in calls():
+        with pytest.raises(UnavailableError):
+            await asyncio.to_thread(call)
+    with pytest.raises(UnavailableError) as raised:
+        await double.amany([job])
+    assert raised.value.job_ids == [job.id]
+    for pending in (double.aenqueue(1), double.handle(job.id).aget(0), double.handle(job.id).acancel()):
+        with pytest.raises(UnavailableError):
+            await pending
+    await process_pushers.get().stop()

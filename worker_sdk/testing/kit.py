@@ -1,0 +1,273 @@
+"""`recording`, `inline` and `drain`: test code that enqueues, without a master."""
+
+import contextlib
+import threading
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
+from typing import Any, cast
+
+from worker_sdk.errors import NotFinishedError, RefusedError
+from worker_sdk.pusher.client import JobResult, make_job
+from worker_sdk.tasks.client import substitutes
+from worker_sdk.tasks.task import TaskJob
+from worker_sdk.testing.records import Recorded, Run, as_maps, recorded
+from worker_sdk.testing.runner import MAX_DEFERRALS, Runner, due_s, go_deeper, original, seconds_until
+from worker_sdk.worker.context import Pushers
+from worker_sdk.worker.worker import Worker
+
+_FINISHED_AT = "2000-01-01T00:00:00.000Z"
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[Recorded]:
+    """Record the jobs of tasks instead of sending them, in all threads, until the block ends. Yield the list of them.
+
+    Handlers do not run; `drain` runs them. `get` of a handle raises NotFinished.
+    """
+    jobs = Recorded()
+    with _substituted(_Store(jobs)):
+        yield jobs
+
+
+@contextlib.contextmanager
+def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Recorded]:
+    """Run the jobs of tasks where they are enqueued, in all threads, until the block ends. Yield the list of them.
+
+    Retries follow at once, and delays are not waited for. A handle has the result.
+
+    * `worker`: the worker whose handlers run the jobs that are not tasks.
+    * `raises`: raise the exception of a job that fails for good from the `enqueue` that made it, with its traceback.
+      Otherwise only the handle tells of it.
+    """
+    jobs = Recorded()
+    store = _Store(jobs)
+    store.run_with = Runner(store, worker)
+    store.raises = raises
+    with _substituted(store):
+        yield jobs
+
+
+def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) -> list[Run]:
+    """Run recorded jobs, and those that they enqueue, until none is left. Return how each of them ended.
+
+    A virtual clock passes over delays and backoffs, so a job runs when it would be due among the others: the lowest
+    priority number first, then the oldest. Call it inside the block of `recording`, or after it. Drained jobs are
+    removed from `jobs`.
+
+    * `jobs`: the list from `recording`.
+    * `worker`: the worker whose handlers run the jobs that are not tasks.
+    * `raises`: raise the exception of the first job that fails for good, with its traceback.
+    """
+    stores = cast("list[_Store]", substitutes)
+    store = next((one for one in stores if one.jobs is jobs), None) or _Store(jobs)
+    runner = Runner(store, worker)
+    waiting: list[Run] = []
+    done: list[Run] = []
+    clock_s = 0.0
+    deferrals = 0
+    with _substituted(store):
+        while True:
+            for job in jobs:
+                run = store.run_of(job)
+                if not run.is_over:
+                    run.at_s = clock_s + due_s(job)
+                    waiting.append(run)
+            jobs.clear()
+            waiting = [run for run in waiting if not run.is_over]
+            if not waiting:
+                return done
+            clock_s = max(clock_s, min(run.at_s for run in waiting))
+            run = min(
+                (one for one in waiting if one.at_s <= clock_s), key=lambda one: one.job.get("priority") or 0
+            )
+            if (expires_at := run.job.get("expires_at")) is not None and seconds_until(expires_at) <= clock_s:
+                run.state = "skipped"
+            else:
+                run.at_s = clock_s
+                runner.attempt(run)
+            deferrals = deferrals + 1 if run.state == "scheduled" else 0
+            if deferrals > MAX_DEFERRALS:
+                raise RuntimeError(f"{run.job['name']} was deferred {MAX_DEFERRALS} times")
+            if run.is_over:
+                done.append(run)
+            if raises and run.state == "failed":
+                raise original(run, run.job["name"])
+
+
+@contextlib.contextmanager
+def _substituted(store: "_Store") -> Iterator[None]:
+    given = cast("Pushers", store)
+    substitutes.append(given)
+    try:
+        yield
+    finally:
+        # Blocks of several threads may end in any order: this one is not always the last.
+        substitutes.remove(given)
+
+
+class _Store:
+    """Stands for the clients of a master, and for the master."""
+
+    def __init__(self, jobs: Recorded) -> None:
+        self.jobs = jobs
+        self.run_with: Runner | None = None
+        self.raises = True
+        self._runs: dict[str, Run] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        self._lock = threading.Lock()
+
+    def pusher(self) -> "_AsyncClient":
+        return _AsyncClient(self)
+
+    def sync_pusher(self) -> "_Client":
+        return _Client(self)
+
+    def run_of(self, job: TaskJob[Any]) -> Run:
+        return self._runs.setdefault(job.id, Run(job))
+
+    def accept(self, given: Mapping[str, Any]) -> Run:
+        """Note a job; the same ID or key again leads to the first."""
+        job = recorded(given)
+        with self._lock:
+            if (key := job.get("key")) is not None:
+                first_id = self._keys.setdefault((job["name"], key), job.id)
+                if first_id in self._runs:
+                    return self._runs[first_id]
+            if job.id in self._runs:
+                return self._runs[job.id]
+            self.jobs.append(job)
+            run = self._runs[job.id] = Run(job, "scheduled" if due_s(job) else "ready")
+            return run
+
+    def runner_of(self, run: Run) -> Runner | None:
+        """Return the runner of a job that was just accepted, if it is to run at once."""
+        return self.run_with if run.attempts == 0 and not run.is_over else None
+
+    def known(self, job_id: str) -> Run:
+        if job_id not in self._runs:
+            raise RefusedError(404, {"code": "unknown_job", "detail": f"no job {job_id}"})
+        return self._runs[job_id]
+
+    def view(self, job_id: str) -> dict[str, Any]:
+        run = self.known(job_id)
+        fields = run.fields or {}
+        reason = fields.get("reason", "other")
+        attempt = {
+            "attempt": run.attempts,
+            "message": fields.get("message", ""),
+            "error": fields.get("error"),
+        }
+        causes = {
+            "failed": "error" if reason == "other" else reason,
+            "skipped": "expired",
+            "canceled": "canceled",
+        }
+        return {
+            "id": job_id,
+            "name": run.job["name"],
+            "state": run.state,
+            "cause": causes.get(run.state),
+            "attempt": run.attempts,
+            "attempts": [attempt] if run.attempts else [],
+            "keep_result": bool(run.job.get("keep_result")),
+            "argument": run.job.get("argument"),
+        }
+
+    def result(self, job_id: str) -> JobResult | None:
+        if job_id not in self._runs:
+            return None
+        run = self._runs[job_id]
+        if not run.is_over:
+            raise NotFinishedError(job_id, run.state)
+        if not run.job.get("keep_result") or run.fields is None or run.state not in ("succeeded", "failed"):
+            return None
+        known = {field: run.fields[field] for field in JobResult.__slots__ if field in run.fields}
+        return JobResult(**{"finished_at": _FINISHED_AT, **known})
+
+    def cancel(self, job_id: str) -> dict[str, Any]:
+        run = self.known(job_id)
+        if run.is_over and run.state != "canceled":
+            raise RefusedError(409, {"code": "conflict", "detail": f"the job is {run.state}"})
+        run.state = "canceled"
+        return self.view(job_id)
+
+
+class _Client:
+    """A `SyncPusher` to a test."""
+
+    def __init__(self, store: _Store) -> None:
+        self._store = store
+
+    def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
+        return self.enqueue_job(make_job(name, argument, **options))
+
+    def enqueue_job(self, job: Mapping[str, Any]) -> str:
+        store = self._store
+        run = store.accept(job)
+        if (runner := store.runner_of(run)) is not None:
+            leave = go_deeper()
+            try:
+                for _ in range(MAX_DEFERRALS):
+                    runner.attempt(run)
+                    if run.is_over:
+                        break
+            finally:
+                leave()
+            _raise_failure(store, run)
+        return run.job.id
+
+    def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
+        return [self.enqueue_job(make_job(**job) if type(job) is dict else job) for job in as_maps(jobs)]
+
+    def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
+        return self._store.result(job_id)
+
+    def status(self, job_id: str) -> Mapping[str, Any]:
+        return self._store.view(job_id)
+
+    def cancel(self, job_id: str) -> Mapping[str, Any]:
+        return self._store.cancel(job_id)
+
+
+class _AsyncClient:
+    """A `Pusher` to a test."""
+
+    def __init__(self, store: _Store) -> None:
+        self._store = store
+
+    async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
+        return await self.enqueue_job(make_job(name, argument, **options))
+
+    async def enqueue_job(self, job: Mapping[str, Any]) -> str:
+        store = self._store
+        run = store.accept(job)
+        if (runner := store.runner_of(run)) is not None:
+            leave = go_deeper()
+            try:
+                for _ in range(MAX_DEFERRALS):
+                    await runner.attempt_async(run)
+                    if run.is_over:
+                        break
+            finally:
+                leave()
+            _raise_failure(store, run)
+        return run.job.id
+
+    async def enqueue_many(self, jobs: Iterable[Any] | AsyncIterable[Any]) -> list[str]:
+        given = [job async for job in jobs] if isinstance(jobs, AsyncIterable) else jobs
+        return [
+            await self.enqueue_job(make_job(**job) if type(job) is dict else job) for job in as_maps(given)
+        ]
+
+    async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
+        return self._store.result(job_id)
+
+    async def status(self, job_id: str) -> Mapping[str, Any]:
+        return self._store.view(job_id)
+
+    async def cancel(self, job_id: str) -> Mapping[str, Any]:
+        return self._store.cancel(job_id)
+
+
+def _raise_failure(store: _Store, run: Run) -> None:
+    if store.raises and run.state == "failed":
+        raise original(run, run.job["name"])

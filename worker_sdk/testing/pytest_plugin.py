@@ -1,0 +1,94 @@
+"""Fixtures for pytest: write `pytest_plugins = ["worker_sdk.testing.pytest_plugin"]` in the topmost `conftest.py`."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from worker_sdk.environment import Configuration, configuration, configure
+from worker_sdk.testing.kit import inline, recording
+from worker_sdk.testing.records import Recorded
+
+_START_S: Final = 30.0
+
+
+@pytest.fixture
+def recorded_jobs() -> Iterator[Recorded]:
+    """The jobs that the test enqueues through tasks; nothing is sent."""
+    with recording() as jobs:
+        yield jobs
+
+
+@pytest.fixture
+def inline_jobs() -> Iterator[Recorded]:
+    """The jobs that the test enqueues through tasks; each runs at once."""
+    with inline() as jobs:
+        yield jobs
+
+
+@pytest.fixture(scope="session")
+def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a real master with a store of its own, for the whole session. Tasks use it unless they are told
+    otherwise. It needs the distribution `jqmaster`; the test is skipped without it."""
+    if find_spec("jqmaster") is None:
+        pytest.skip("live_master needs a master: pip install jqmaster")
+    # The path of a socket in it may not be long.
+    directory = Path(tmp_path_factory.mktemp("jq"))
+    url = f"http://127.0.0.1:{_free_port()}"
+    log = directory / "master.log"
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("JQMASTER_")}
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            [sys.executable, "-m", "jqmaster", "serve", "--port", url.rpartition(":")[2],
+             "--data-dir", str(directory / "data")],
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=environment,
+        )  # fmt: skip
+    before = configuration()
+    try:
+        _wait_until_ready(process, url, log)
+        configure(url=url)
+        yield url
+    finally:
+        _restore(before)
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _restore(before: Configuration) -> None:
+    configure(**{field: getattr(before, field) for field in Configuration.__slots__})
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def _wait_until_ready(process: "subprocess.Popen[bytes]", url: str, log: Path) -> None:
+    end_s = time.monotonic() + _START_S
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    while time.monotonic() < end_s:
+        if process.poll() is not None:
+            break
+        try:
+            with opener.open(f"{url}/readyz", timeout=5):
+                return
+        except (urllib.error.URLError, OSError):
+            time.sleep(0.02)
+    raise RuntimeError(f"the master did not start:\n{log.read_text('utf-8', 'replace')[-2000:]}")

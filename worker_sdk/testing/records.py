@@ -1,0 +1,88 @@
+"""The records of the test kit: jobs that were enqueued, and jobs that ran."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from worker_sdk.pusher.client import make_job
+from worker_sdk.tasks.task import Task, TaskJob
+from worker_sdk.unsendable import explained
+from worker_sdk.wire import decode, encode
+
+
+@dataclass
+class Run:
+    """The life of a job that ran in a test.
+
+    * `job`: the job.
+    * `state`: its state, such as `succeeded`, `failed`, `discarded`, `scheduled` or `canceled`.
+    * `attempts`: number of its attempts.
+    * `result`: the return value of the function, if it succeeded.
+    * `exception`: the exception that ended it, or the last one so far.
+    * `fields`: the report to a master on its last attempt.
+    * `at_s`: virtual time of its next attempt, or of its end, in seconds from the begin.
+    """
+
+    job: TaskJob[Any]
+    state: str = "ready"
+    attempts: int = 0
+    result: Any = None
+    exception: BaseException | None = None
+    fields: Mapping[str, Any] | None = None
+    at_s: float = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the job has ended."""
+        return self.state in ("succeeded", "failed", "discarded", "canceled", "skipped")
+
+
+class Recorded(list[TaskJob[Any]]):
+    """The jobs that were enqueued, in order. Each is the map that a master would get, with the attributes `task`,
+    `arguments`, `options` and `id`. A job that no task made has None as its `task`."""
+
+    def of(self, task: "Task[..., Any] | str", /, **arguments: Any) -> "Recorded":
+        """Return the jobs of one task.
+
+        * `task`: the task, or a name.
+        * `arguments`: arguments that the jobs must have. Others may be there, too.
+        """
+        name = task if isinstance(task, str) else task.name
+        return Recorded(
+            job
+            for job in self
+            if job["name"] == name
+            and all(key in job.arguments and job.arguments[key] == value for key, value in arguments.items())
+        )
+
+    def only(self, task: "Task[..., Any] | str | None" = None, /, **arguments: Any) -> TaskJob[Any]:
+        """Return the one job. Raise AssertionError if there is none, or more than one.
+
+        * `task`, `arguments`: as for `of`. Default: all jobs.
+        """
+        found = self if task is None else self.of(task, **arguments)
+        if len(found) != 1:
+            names = ", ".join(str(job["name"]) for job in self) or "none"
+            raise AssertionError(f"expected one job, found {len(found)}; enqueued: {names}")
+        return found[0]
+
+
+def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:
+    """Return a job as a `TaskJob`, also one that no task made. Raise what a pusher would, if it cannot be sent."""
+    made = make_job(**job)
+    try:
+        decode(encode(dict(made)))
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise explained(exc, made) from None
+    if isinstance(job, TaskJob):
+        return job
+    one: TaskJob[Any] = TaskJob(made)
+    one.task = None
+    argument = made.get("argument")
+    one.arguments = argument if isinstance(argument, dict) else {}
+    one.options = {key: value for key, value in made.items() if key not in ("name", "argument", "id")}
+    return one
+
+
+def as_maps(jobs: Iterable[Any]) -> Iterable[Mapping[str, Any]]:
+    return ({"name": job[0], "argument": job[1]} if isinstance(job, tuple) else job for job in jobs)

@@ -1,0 +1,191 @@
+"""Runs jobs in a test as a worker would, by a virtual clock."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from worker_sdk.errors import InvalidArgument
+from worker_sdk.tasks.collection import Tasks
+from worker_sdk.tasks.task import TaskJob
+from worker_sdk.testing.records import Run
+from worker_sdk.wire import decode, encode
+from worker_sdk.worker import outcomes
+from worker_sdk.worker.context import Context, Pushers
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.registry import Handler
+from worker_sdk.worker.worker import Worker
+
+MAX_DEFERRALS: Final = 1_000
+MAX_DEPTH: Final = 50
+_MAX_RETRY: Final = 5
+_RETRY: Final = {"base_s": 1.0, "factor": 2.0, "max_s": 3600.0}
+
+_depth: contextvars.ContextVar[int] = contextvars.ContextVar("depth", default=0)
+
+
+class TooDeepError(RecursionError):
+    """Tasks enqueue one another inline, again and again."""
+
+
+class Runner:
+    """`worker`: its handlers run jobs that no task made."""
+
+    def __init__(self, pushers: Any, worker: Worker | None = None) -> None:
+        self._pushers = cast("Pushers", pushers)
+        self._worker = worker
+
+    def attempt(self, run: Run) -> None:
+        """Run one attempt, from any thread: an async function gets an event loop of its own."""
+        handler = self._handler_of(run.job)
+        argument, ctx = self._begin(run)
+        try:
+            value = _call(handler, argument, ctx)
+        except TooDeepError:  # to try it again would take for ever
+            raise
+        except (Exception, SystemExit) as exc:
+            self._failed(run, handler, exc)
+        else:
+            self._succeeded(run, value)
+
+    async def attempt_async(self, run: Run) -> None:
+        """Run one attempt in the running event loop; a `def` in a thread, as a worker does."""
+        handler = self._handler_of(run.job)
+        argument, ctx = self._begin(run)
+        try:
+            if handler.is_coroutine:
+                value = await handler.call(argument, ctx)
+            else:
+                value = await asyncio.to_thread(handler.call, argument, ctx)
+        except TooDeepError:  # to try it again would take for ever
+            raise
+        except (Exception, SystemExit) as exc:
+            self._failed(run, handler, exc)
+        else:
+            self._succeeded(run, value)
+
+    def _handler_of(self, job: TaskJob[Any]) -> Handler:
+        if job.task is not None:
+            return cast("Tasks", job.task.tasks).handler_of(job.task.name)
+        handler = self._worker.find(job["name"]) if self._worker else None
+        if handler is None:
+            raise LookupError(f"nothing here runs jobs named {job['name']}: give the worker that does")
+        return handler
+
+    def _begin(self, run: Run) -> tuple[Any, Context]:
+        job = run.job
+        run.attempts += 1
+        timeout = job.get("timeout")
+        ctx = Context(
+            job_id=job["id"],
+            name=job["name"],
+            attempt=run.attempts,
+            fence=run.attempts,
+            headers=dict(job.get("headers") or {}),
+            deadline_s=now_s() + (30.0 if timeout is None else float(timeout)),
+            pushers=self._pushers,
+        )
+        # As it would arrive.
+        return decode(encode(job.get("argument"))), ctx
+
+    def _succeeded(self, run: Run, value: Any) -> None:
+        run.result, run.exception, run.state = value, None, "succeeded"
+        run.fields = outcomes.success(decode(encode(value)))
+
+    def _failed(self, run: Run, handler: Handler, exc: BaseException) -> None:
+        run.exception = exc
+        run.fields = fields = outcomes.of_exception(handler, exc, run.attempts)
+        match fields["type"]:
+            case "discarded":
+                run.state = "discarded"
+            case "deferred":
+                run.attempts -= 1
+                run.state = "scheduled"
+                run.at_s += fields["retry_after"]
+            case _ if fields["should_retry"] and run.attempts <= _max_retry(run.job):
+                run.state = "retrying"
+                run.at_s += max(_backoff_s(run.job, run.attempts), fields.get("retry_after") or 0.0)
+            case _:
+                run.state = "failed"
+
+
+def original(run: Run, name: str) -> BaseException:
+    """The exception that a failed job ended with, with its traceback."""
+    exc = run.exception
+    if isinstance(exc, outcomes.UnfitArgumentError):
+        return InvalidArgument(name, exc.problems)
+    assert exc is not None
+    return exc
+
+
+def go_deeper() -> Callable[[], None]:
+    """Count a job that runs inside another one. Return what ends it."""
+    depth = _depth.get() + 1
+    if depth > MAX_DEPTH:
+        raise TooDeepError(
+            f"tasks enqueue one another more than {MAX_DEPTH} deep; record them, and run them with drain()"
+        )
+    mark = _depth.set(depth)
+    return lambda: _depth.reset(mark)
+
+
+def due_s(job: Mapping[str, Any]) -> float:
+    """Seconds until the first attempt may start."""
+    if (delay := job.get("delay")) is not None:
+        return float(delay)
+    if (run_at := job.get("run_at")) is not None:
+        return max(0.0, seconds_until(run_at))
+    return 0.0
+
+
+def seconds_until(instant: str) -> float:
+    return (datetime.fromisoformat(instant) - datetime.now(UTC)).total_seconds()
+
+
+def _call(handler: Handler, argument: Any, ctx: Context) -> Any:
+    if not handler.is_coroutine and not _has_loop():
+        return handler.call(argument, ctx)
+    if handler.is_coroutine and not _has_loop():
+        return asyncio.run(handler.call(argument, ctx))
+    # Inside an event loop: a handler would take it for that of its worker.
+    context, ending = contextvars.copy_context(), _Ending()
+    thread = threading.Thread(target=context.run, args=(ending.of, handler, argument, ctx))
+    thread.start()
+    thread.join()
+    return ending.get()
+
+
+class _Ending:
+    value: Any = None
+    exception: BaseException | None = None
+
+    def of(self, handler: Handler, argument: Any, ctx: Context) -> None:
+        try:
+            self.value = _call(handler, argument, ctx)
+        except BaseException as exc:
+            self.exception = exc
+
+    def get(self) -> Any:
+        if self.exception is not None:
+            raise self.exception
+        return self.value
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
+def _max_retry(job: Mapping[str, Any]) -> int:
+    given = job.get("max_retry")
+    return _MAX_RETRY if given is None else int(given)
+
+
+def _backoff_s(job: Mapping[str, Any], retry: int) -> float:
+    terms = {**_RETRY, **(job.get("retry") or {})}
+    return float(min(terms["max_s"], terms["base_s"] * terms["factor"] ** (retry - 1)))
