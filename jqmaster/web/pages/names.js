@@ -1,7 +1,7 @@
 /** The kinds of jobs: how many, how often they succeed, how long they wait and run; one of them whole, with its course. */
 import { html, useMemo, useState } from "../lib.js";
 import { get, may } from "../api.js";
-import { number, t } from "../i18n.js";
+import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { PauseButton } from "../pause_dialog.js";
 import { Pauses } from "../pauses.js";
@@ -14,6 +14,7 @@ import { Badge, Duration, Num, Text, Time, durationText } from "../ui/formats.js
 import { FilterInput } from "../ui/filters.js";
 import { Field } from "../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
+import { Value } from "../ui/values.js";
 
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
 const SORTS = ["name", "pushed", "failed", "ready"];
@@ -198,7 +199,8 @@ function One({ name, query, session }) {
       <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
         <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
       <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history.problem} onRetry=${history.reload} />${history.data && html`<${Course} history=${history.data} name=${name} />`}</section>
-      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>`
+      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
+      <${Contracts} name=${data} />`
     }`;
 }
 
@@ -244,4 +246,21 @@ function Spread({ title, spread, histogram }) {
     <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
     <table class="histogram"><caption class="sr">${title}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`
   }</section>`;
+}
+
+/** @param {{name: any}} props The contracts that workers told of the name, and what is wrong with them. */
+function Contracts({ name }) {
+  const { contracts, warnings } = name;
+  if (!contracts.length && !warnings.length) return null;
+  return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
+    ${warnings.map((/** @type {any} */ one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
+    ${contracts.map(
+      (
+        /** @type {any} */ one,
+        /** @type {number} */ n,
+      ) => html`<details key=${n} open=${n === 0}><summary><strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
+        <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>
+        ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
+        ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}</details>`,
+    )}</section>`;
 }
