@@ -46,7 +46,7 @@ def master(tmp_path: Path) -> Iterator[MasterProcess]:
 
 
 def answer_to(name: str, number: int, url: str) -> int:
-    """What a worker returns to a job of the task."""
+    """Return what a worker answers to a job of the task."""
     tasks = Tasks(master=url)
 
     @tasks.task(name, keep_result=True)
