@@ -1,4 +1,4 @@
-"""What workers told of a name, on the page of the name."""
+"""The page of a name shows the contracts that its workers told."""
 
 import uuid
 

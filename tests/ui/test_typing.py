@@ -1,4 +1,4 @@
-"""Whoever types on a live queue loses nothing: every input of every page, found by the test itself, key by key.
+"""Typing on a live queue loses nothing: every input of every page, found by the test itself, key by key.
 
 A new page, input or dialog is covered without a word here. A button that opens a dialog says so (`aria-haspopup`), and
 the number of forms in dialogs is held against the sources.
@@ -44,7 +44,7 @@ TYPED = "input:not([type=checkbox], [type=radio], [type=file]), textarea, select
 
 @dataclass
 class Walk:
-    """What was typed into so far."""
+    """The inputs that were typed into so far."""
 
     page: Page
     forms: set[frozenset[str]] = field(default_factory=set)

@@ -26,7 +26,7 @@ export default {
   "names.p99": "99 % within",
   "names.max": "Longest",
   "names.count": "Count",
-  "names.contracts": "What workers expect",
+  "names.contracts": "Contracts",
   "names.contract": "Version {version}",
   "names.contract.workers": "Live workers: {n}",
   "names.contract.any": "Any argument will do.",
