@@ -50,6 +50,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
             )
         ),
     ],
+    ("POST", "/api/pauses"): [{"job_name": "other"}],
     ("PUT", "/api/constraints/{name}"): [{"matcher": {"field": "name", "op": "eq", "value": "x"}}],
     ("POST", "/api/constraints/{name}/values"): [{}],
     ("POST", "/api/jobs/actions"): [

@@ -34,7 +34,7 @@ COMPOSED = {
 # The protocol of the master's server, and of a worker's.
 GUARDED = ROOT / "worker_sdk/transport/guarded.py"
 # Where a variable holds the code.
-NAMED_ELSEWHERE = {"store_unfit": 503, "store_full": 503}
+NAMED_ELSEWHERE = {"store_unfit": 503, "store_full": 503, "invalid_argument": 422, "unserved_name": 422}
 
 
 def status_of(cls: type[JqmasterError]) -> int:

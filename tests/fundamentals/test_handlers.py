@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import real_time
 from tests.support.waiting import wait_until
-from worker_sdk import Context, Defer, Discard, Pusher, Retry, UnavailableError, Worker, retry_on
+from worker_sdk import Context, Defer, Discard, Fail, Pusher, Retry, UnavailableError, Worker, retry_on
 
 pytestmark = real_time.MASTER
 
@@ -134,11 +134,10 @@ async def test_a_deleted_record_ends_the_job_quietly(url: str, pusher: Pusher) -
 
     async with worker.running():
         job_id = await pusher.enqueue("user.greet", 42, keep_result=True)
-        result = await pusher.result(job_id, wait=10)
+        assert await pusher.result(job_id, wait=10) is None
         job = await pusher.status(job_id)
-    assert result
-    assert result.should_retry is False
-    assert (job["state"], job["attempt"]) == ("failed", 1)
+    assert (job["state"], job["attempt"]) == ("discarded", 1)
+    assert job["attempts"][0]["message"] == "LookupError: user 42 is gone"
 
 
 @pytest.mark.req("S2")
@@ -162,12 +161,18 @@ async def test_a_handler_says_itself_how_its_job_goes_on(url: str, pusher: Pushe
     @worker.handler("choosy")
     async def choosy(how: str, ctx: Context) -> str:
         if ctx.attempt == 1:
-            raise {"later": Defer(0.05), "again": Retry(after_s=0.05), "never": Discard("no use")}[how]
+            raise {
+                "later": Defer(0.05),
+                "again": Retry(after_s=0.05),
+                "never": Fail("no use"),
+                "needless": Discard("no need"),
+            }[how]
         return "done"
 
     async with worker.running():
         ids = {
-            how: await pusher.enqueue("choosy", how, keep_result=True) for how in ("later", "again", "never")
+            how: await pusher.enqueue("choosy", how, keep_result=True)
+            for how in ("later", "again", "never", "needless")
         }
         results = {how: await pusher.result(job_id, wait=10) for how, job_id in ids.items()}
         jobs = {how: await pusher.status(job_id) for how, job_id in ids.items()}
@@ -175,6 +180,9 @@ async def test_a_handler_says_itself_how_its_job_goes_on(url: str, pusher: Pushe
     assert jobs["later"]["failures"] == 0
     assert jobs["again"]["failures"] == 1
     assert results["never"] and results["never"].message == "no use"  # noqa: PT018
+    assert jobs["never"]["state"] == "failed"
+    assert results["needless"] is None
+    assert (jobs["needless"]["state"], jobs["needless"]["attempt"]) == ("discarded", 1)
 
 
 @pytest.mark.req("J7")
