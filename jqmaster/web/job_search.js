@@ -35,20 +35,19 @@ export function useJobSearch(filter, { order, cursor, include, of }) {
           jobs = [...jobs, ...found.jobs];
           lookedAt += found.looked_at;
           next = found.next_cursor ?? undefined;
+          if (isStopped.current) setLong(true);
           if (!next || jobs.length >= PAGE || isStopped.current)
             return { ...found, jobs, looked_at: lookedAt, is_stopped: isStopped.current, of };
+          if (calls > 2) setLong(true);
           setProgress({ jobs, lookedAt });
         }
       } finally {
-        if (!signal.aborted) {
-          setProgress(null);
-          setLong(calls > 2);
-        }
+        if (!signal.aborted) setProgress(null);
       }
     },
     [of],
-    // A long search is not begun again with every event.
-    { events: isLong ? [] : ["jobs"], leastMs: 1000, everyMs: isLong ? 3_600_000 : 4000 },
+    // A long search is begun again by hand alone.
+    { events: ["jobs"], leastMs: 1000, everyMs: 4000, isHeld: isLong },
   );
   useEffect(() => {
     setLong(false);

@@ -116,6 +116,8 @@ export function useResource(
     let lastMs = 0;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let waiting;
+    let isRunning = false;
+    let isWanted = false;
     const run = async () => {
       clearTimeout(waiting);
       waiting = undefined;
@@ -123,6 +125,8 @@ export function useResource(
       aborter = new AbortController();
       const { signal } = aborter;
       lastMs = Date.now();
+      isRunning = true;
+      isWanted = false;
       try {
         const data = await loader.current(signal);
         if (isOver || signal.aborted) return;
@@ -132,13 +136,31 @@ export function useResource(
         if (isOver || signal.aborted) return;
         if (!(error instanceof Problem)) throw error;
         setState((/** @type {any} */ old) => ({ data: old.data, problem: error, isLoading: false }));
+      } finally {
+        if (!signal.aborted) {
+          isRunning = false;
+          if (isWanted) soon();
+        }
       }
     };
     now.current = run;
     const soon = () => {
       if (document.hidden || isOver) return;
       if (held.current) return setStale(true);
-      if (waiting === undefined) waiting = setTimeout(run, Math.max(0, lastMs + leastMs - Date.now()));
+      // A slow answer is waited for: broken off by each event, none would ever be shown.
+      if (isRunning) {
+        isWanted = true;
+        return;
+      }
+      if (waiting !== undefined) return;
+      waiting = setTimeout(
+        () => {
+          waiting = undefined;
+          if (held.current) setStale(true);
+          else void run();
+        },
+        Math.max(0, lastMs + leastMs - Date.now()),
+      );
     };
     setState((/** @type {any} */ old) => ({ data: old.data, problem: null, isLoading: true }));
     void run();

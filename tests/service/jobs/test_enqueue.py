@@ -67,7 +67,8 @@ async def test_a_key_of_a_job_belongs_to_its_caller_and_name_and_lives_as_long_a
         await served.enqueue.one(replace(spec(), argument=b"\x02"), caller="a")
     assert (conflict.value.code, conflict.value.errors[0].loc) == ("idempotency_key_reused", ("key",))
     lives = [
-        await served.world.redis.pttl(key) async for key in served.world.redis.scan_iter(f"{served.world.shard.keys.tag}*idempotency:*")
+        await served.world.redis.pttl(key)
+        async for key in served.world.redis.scan_iter(f"{served.world.shard.keys.tag}*idempotency:*")
     ]
     assert sum(life_ms <= 5_000 for life_ms in lives) == 1
     assert sum(86_000_000 < life_ms <= 86_400_000 for life_ms in lives) == 3
