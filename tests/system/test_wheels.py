@@ -120,7 +120,7 @@ def test_the_sdk_brings_no_server_and_no_store(with_sdk: Path, tmp_path: Path) -
 
 
 def test_each_module_of_the_sdk_imports_with_its_requirements_alone(with_sdk: Path, tmp_path: Path) -> None:
-    # Who uses the fixtures has pytest.
+    # The fixtures are for those who have pytest.
     program = """
 import importlib, pkgutil, worker_sdk
 for module in pkgutil.walk_packages(worker_sdk.__path__, "worker_sdk."):
