@@ -33,8 +33,10 @@ def test_the_command_line_has_an_option_for_each_field_of_a_job() -> None:
 
 
 def test_the_sdk_tells_the_defaults_and_bounds_of_the_master() -> None:
-    assert JobOptions.__doc__
-    told = dict(re.findall(r"\* `(\w+)`: (.*?)(?=\n    \*|\Z)", JobOptions.__doc__, re.DOTALL))
+    # Python 3.13 takes the indentation away by itself.
+    text = inspect.getdoc(JobOptions)
+    assert text
+    told = dict(re.findall(r"\* `(\w+)`: (.*?)(?=\n\*|\Z)", text, re.DOTALL))
     assert f"Default {terms.PRIORITY.default}." in told["priority"]
     assert f"Default {terms.MAX_RETRY.default}." in told["max_retry"]
     assert f"Default {terms.TIMEOUT_S.default:g} s." in told["timeout"]

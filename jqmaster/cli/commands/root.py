@@ -17,6 +17,7 @@ from jqmaster.cli.commands import (
     serve,
     stats,
     store,
+    take,
     tokens,
     top,
     users,
@@ -65,6 +66,8 @@ app.command()(jobs.cancel)
 app.command()(jobs.retry)
 app.command()(jobs.run)
 app.command("set")(jobs.set_job)
+app.command()(take.take)
+app.command()(take.done)
 app.command()(jobs.delete)
 app.command()(bulk.bulk)
 app.command()(bulk.actions)

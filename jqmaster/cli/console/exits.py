@@ -18,7 +18,10 @@ TABLE: Final = (
     (OK, "done"),
     (FAILED, "the job did not succeed (in time), or doctor, fsck or conformance found a fault"),
     (USAGE, "the command line or the settings are not valid; for `constraints plan`: there are differences"),
-    (NOT_FOUND, "the job, constraint or master does not exist, or the result is not kept"),
+    (
+        NOT_FOUND,
+        "the job, constraint or master does not exist, the result is not kept, or no job came in time",
+    ),
     (REFUSED, "the master or the store refused, or the data directory is in use"),
     (UNREACHABLE, "the master or the store cannot be reached or cannot work now; try again later"),
 )

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from jqmaster.cli.process.interpreter import module_command
+
 POLL_S: Final = 0.5
 _SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages"})
-# `-m` would let modules of the current directory in where the command itself does not.
-_SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
 
 
 class Reloader:
@@ -20,7 +20,7 @@ class Reloader:
     the directory. A changed process drains first, as on SIGTERM."""
 
     def __init__(self, arguments: Sequence[str], directory: Path) -> None:
-        self._command = [sys.executable, *_SAFE_PATH, "-m", "jqmaster", *arguments]
+        self._command = module_command("jqmaster", *arguments)
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
         self._is_told = False

@@ -8,13 +8,12 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from jqmaster.cli.console import exits
+from jqmaster.cli.process.interpreter import module_command
 from jqmaster.lifecycle import BackgroundLoops
 
 logger = logging.getLogger(__name__)
@@ -26,8 +25,6 @@ STEADY_AFTER_S: Final = 30.0
 # Longer than the orderly end of a master (requests, duties) or of a worker with its default grace.
 END_WITHIN_S: Final = 60.0
 KILLED_WITHIN_S: Final = 5.0
-# `-m` would let modules of the current directory in where the command itself does not.
-_SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
 
 
 class ChildFailedError(Exception):
@@ -120,11 +117,7 @@ class Supervisor:
         ready, tell_ready = os.pipe()
         try:
             child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *_SAFE_PATH,
-                "-m",
-                "jqmaster.cli.process.child",
-                str(tell_ready),
+                *module_command("jqmaster.cli.process.child", str(tell_ready)),
                 stdin=subprocess.PIPE,
                 pass_fds=(tell_ready,),
                 # Ctrl-C is for this process alone, which ends them in their order.

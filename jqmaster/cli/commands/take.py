@@ -1,0 +1,201 @@
+"""`jqmaster take` and `jqmaster done`: one job for a shell script, by two calls."""
+
+import json
+import os
+import secrets
+import subprocess
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from jqmaster.cli.commands.jobs import JobArgument, read_argument
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import DEFAULT_MASTER, Master, MasterOption, TokenOption, path_of, read_token
+from jqmaster.cli.console.taken import Taken
+from jqmaster.cli.process.holder import leave, settle
+from jqmaster.cli.process.interpreter import module_command
+
+_SHORTEST_WAIT_S: Final = 0.25
+_SHOWN: Final = ("name", "argument", "attempt", "timeout", "headers")
+
+
+def take(
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Names of jobs to take.")],
+    *,
+    wait: Annotated[
+        float, typer.Option(min=0, max=86_400, help="Wait at most this many seconds for a job.")
+    ] = 0,
+    while_pid: Annotated[
+        int | None,
+        typer.Option(
+            "--while",
+            metavar="PID",
+            help="The process that runs the job. If it ends before `jqmaster done`, the attempt has failed. Default:"
+            " the script, that is, the leader of the process group.",
+        ),
+    ] = None,
+    terminate: Annotated[
+        bool,
+        typer.Option(
+            "--terminate", help="Send SIGTERM to that process when the job is canceled or its lease is over."
+        ),
+    ] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Take one job and print it as one line of JSON. Report its end with `jqmaster done`; exit 3 if no job came."""
+    pid = while_pid or script_pid()
+    with Master(master, token) as call:
+        body = {
+            "url": None,
+            "names": names,
+            "max_jobs": 1,
+            "secret": secrets.token_hex(32),
+            "pid": pid,
+            "labels": {"started_by": "jqmaster take"},
+        }
+        _, registered = call.call("POST", "/api/workers", body=body)
+        try:
+            job = _claimed(call, registered, wait)
+        except BaseException:
+            call.call("DELETE", path_of("/api/workers", registered["worker_id"]), admit=(404,))
+            raise
+        if job is None:
+            call.call("DELETE", path_of("/api/workers", registered["worker_id"]), admit=(404,))
+            exits.fail(exits.NOT_FOUND, f"no job for {', '.join(names)} came in {wait:g} s")
+        taken = Taken(job["job_id"], job["token"], registered["worker_id"])
+        taken.save()
+        order = {
+            "master": master,
+            "taken": asdict(taken),
+            "interval_s": registered["heartbeat_interval_s"],
+            "pid": pid,
+            "terminates": terminate,
+        }
+        if not _is_held(order, token):
+            settle(call, taken, {"type": "handed_back"})
+            leave(call, taken)
+            exits.fail(exits.REFUSED, "the lease of the job cannot be held; the job went back")
+        output.say_json({"id": taken.job_id, **{field: job.get(field) for field in _SHOWN}})
+
+
+def done(
+    job_id: JobArgument,
+    *,
+    success: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON", help="It succeeded, with this result: JSON, @FILE, or - for standard input."
+        ),
+    ] = None,
+    failure: Annotated[str | None, typer.Option(metavar="MESSAGE", help="The attempt failed.")] = None,
+    discard: Annotated[
+        str | None, typer.Option(metavar="REASON", help="Nothing was left to do. The job ends quietly.")
+    ] = None,
+    defer: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", help="Run it again after this time. That does not count as a retry."),
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry/--no-retry", help="With --failure: may the job be retried?")
+    ] = True,
+    retry_after: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="With --failure: wait at least this long.")
+    ] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Report how a job ended that `jqmaster take` took here. Exit 1 if the report came too late to count."""
+    endings: list[dict[str, Any]] = []
+    if success is not None:
+        endings.append({"type": "success", "result": read_argument(success)})
+    if failure is not None:
+        endings.append(
+            {
+                "type": "failure",
+                "reason": "other",
+                "should_retry": retry,
+                "message": failure,
+                "retry_after": retry_after,
+            }
+        )
+    if discard is not None:
+        endings.append({"type": "discarded", "message": discard})
+    if defer is not None:
+        endings.append({"type": "deferred", "retry_after": defer})
+    if len(endings) != 1:
+        exits.fail(exits.USAGE, "give one of --success, --failure, --discard and --defer")
+    taken = Taken.load(job_id)
+    with Master(master, token) as call:
+        counts = settle(call, taken, endings[0])
+        if not counts:
+            # The end of a canceled job frees its place at once.
+            settle(call, taken, {"type": "canceled"})
+        leave(call, taken)
+    if not counts:
+        exits.fail(
+            exits.FAILED, f"the report came too late: job {job_id} was canceled, or its lease was over"
+        )
+
+
+def script_pid() -> int:
+    """Return the process that runs this command: the leader of its process group, which a script is. A command of an
+    interactive shell leads its own group; that is the leader of the session then.
+    """
+    for leader in (os.getpgrp(), os.getsid(0)):
+        if leader not in (0, os.getpid()) and _lives(leader):
+            return leader
+    return os.getppid()
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def _claimed(call: Master, registered: dict[str, Any], wait_s: float) -> dict[str, Any] | None:
+    """Return a job and its claim, or None if none came."""
+    path = path_of("/api/workers", registered["worker_id"])
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        left_s = max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
+        # Between the polls the master must hear of the worker.
+        poll_s = max(min(left_s, registered["heartbeat_interval_s"]), _SHORTEST_WAIT_S)
+        poll = {"max": 1, "wait": poll_s, "poll_id": secrets.token_hex(8)}
+        _, answer = call.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
+        for job in answer["jobs"]:
+            return dict(job)
+        if time.monotonic() >= deadline_s:
+            return None
+        call.call("POST", f"{path}/heartbeat", body={"running": [], "free": 1})
+
+
+def _is_held(order: dict[str, Any], token_file: Path | None) -> bool:
+    """Start the process that holds the job, and return whether it does."""
+    environment = dict(os.environ)
+    if secret := read_token(token_file):
+        environment["JQMASTER_TOKEN"] = secret
+    holder = subprocess.Popen(  # noqa: S603 - our own command
+        module_command("jqmaster.cli.process.holder"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=environment,
+        # The end of the script and the terminal's signals do not reach it: it reports them.
+        start_new_session=True,
+        text=True,
+    )
+    assert holder.stdin
+    assert holder.stdout
+    with holder.stdin as orders:
+        orders.write(json.dumps(order) + "\n")
+    with holder.stdout as said:
+        return said.readline() == "held\n"

@@ -1,0 +1,74 @@
+"""Files that `jqmaster take` leaves for `jqmaster done`: one for each job that this user holds here."""
+
+import contextlib
+import json
+import os
+import stat
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from jqmaster.cli.console import exits
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A job that was taken. `token`: the right to settle it. `worker_id`: as whom it was taken."""
+
+    job_id: str
+    token: str
+    worker_id: str
+
+    @property
+    def claim(self) -> dict[str, str]:
+        """Return the claim as the API takes it."""
+        return {"job_id": self.job_id, "token": self.token}
+
+    def save(self) -> None:
+        """Write the file, for this user only. End the command if that cannot be."""
+        try:
+            directory = _directory()
+            directory.mkdir(mode=0o700, exist_ok=True)
+            _check_owner(directory)
+            with open(directory / f"{self.job_id}.json", "w", encoding="utf-8", opener=_private) as file:
+                json.dump(asdict(self), file)
+        except OSError as error:
+            exits.fail(exits.REFUSED, f"the job cannot be noted for `jqmaster done`: {error}")
+
+    @classmethod
+    def load(cls, job_id: str) -> Self:
+        """Return a job that this user took here. End the command if there is none."""
+        directory = _directory()
+        try:
+            _check_owner(directory)
+            return cls(**json.loads(_file(job_id).read_text("utf-8")))
+        except FileNotFoundError:
+            exits.fail(exits.NOT_FOUND, f"no job {job_id} is held here: take it first, as the same user")
+        except (OSError, ValueError, TypeError) as error:
+            exits.fail(exits.REFUSED, f"{directory}: {error}")
+
+    def forget(self) -> None:
+        """Remove the file."""
+        with contextlib.suppress(OSError):
+            _file(self.job_id).unlink()
+
+
+def _directory() -> Path:
+    return Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()) / f"jqmaster-{os.getuid()}"
+
+
+def _file(job_id: str) -> Path:
+    # An ID has no slash; whoever types one names no file elsewhere.
+    return _directory() / f"{Path(job_id).name}.json"
+
+
+def _check_owner(directory: Path) -> None:
+    """Raise OSError for a directory that others could have put there."""
+    found = directory.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{directory} must be a directory of this user, closed to others")
+
+
+def _private(path: Any, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)

@@ -1,0 +1,13 @@
+"""How this command starts further processes of its own."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+# `-m` would let modules of the current directory in where the command itself does not.
+_SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
+
+
+def module_command(module: str, *arguments: str) -> list[str]:
+    """Return the command line that runs a module with this interpreter."""
+    return [sys.executable, *_SAFE_PATH, "-m", module, *arguments]
