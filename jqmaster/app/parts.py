@@ -8,7 +8,7 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.watch.store_health import StoreHealth
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.jobs.enqueue import EnqueueService
@@ -42,7 +42,7 @@ class ShardParts:
         self.health = StoreHealth(
             store.client, clock, settings, store.report, quorum_of=(store.client, store.reserve)
         )
-        self.rules = RuleCache(stores.rules)
+        self.rules = ConstraintCache(stores.rules)
         usage = UsageStore(link, stores.records)
         self.key_values = KeyValues(usage, stores.lanes, clock)
         self.constraint_editor = ConstraintEditor(

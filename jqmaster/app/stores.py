@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jqmaster.domain.tally import Tally
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.live_value import LiveValue
-from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.health.inspect import Inspector
@@ -65,7 +65,7 @@ class Stores:
     workers: WorkerStore
     contracts: ContractStore
     polls: PollStore
-    rules: RuleStore
+    rules: ConstraintStore
     lanes: LaneStore
     gates: GateStore
     leadership: LeadershipStore
@@ -91,7 +91,7 @@ class Stores:
             workers=WorkerStore(shard, times),
             contracts=ContractStore(shard),
             polls=PollStore(shard, times),
-            rules=RuleStore(shard),
+            rules=ConstraintStore(shard),
             lanes=LaneStore(shard),
             gates=GateStore(shard),
             leadership=LeadershipStore(shard),

@@ -13,8 +13,8 @@ from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.runtime.duties.relocation import Relocation
-from jqmaster.service.constraints.cache import RuleCache
-from jqmaster.store.constraints.constraints import Change, RuleStore
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.store.constraints.constraints import Change, ConstraintStore
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
@@ -73,11 +73,11 @@ class ConstrainedWorld:
     """`world` with constraints. The steps of the leader are taken when the test says so."""
 
     def __init__(
-        self, world: StoreWorld, store: RuleStore | None = None, lanes: LaneStore | None = None
+        self, world: StoreWorld, store: ConstraintStore | None = None, lanes: LaneStore | None = None
     ) -> None:
         self.world = world
         self.store = store or world.rule_store
-        self.rules = RuleCache(self.store) if store else world.rules
+        self.rules = ConstraintCache(self.store) if store else world.rules
         self.lanes, self.gates = lanes or world.lanes, world.gates
         self._changes = 0
 

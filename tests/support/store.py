@@ -18,9 +18,9 @@ from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.local_leader import LocalLeader
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store import codec
-from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.health import fsck
@@ -79,8 +79,8 @@ class StoreWorld:
         self.leadership = LeadershipStore(shard)
         self.inspector = Inspector(shard, self.records)
         self.lists = JobLists(shard, self.records)
-        self.rule_store = RuleStore(shard)
-        self.rules = RuleCache(self.rule_store)
+        self.rule_store = ConstraintStore(shard)
+        self.rules = ConstraintCache(self.rule_store)
         self.lanes = LaneStore(shard)
         self.gates = GateStore(shard)
         self.epoch = ""

@@ -12,7 +12,7 @@ import pytest
 
 from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.key_value import key_value
-from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
@@ -220,6 +220,6 @@ async def test_limits_hold_while_masters_and_workers_are_killed(
 
 async def cid_of(client: StoreClient, name: str) -> str:
     """The limits of a constraint as it is stored."""
-    found = (await RuleStore(Shard(client, Keys("jq"))).load()).named(name)
+    found = (await ConstraintStore(Shard(client, Keys("jq"))).load()).named(name)
     assert found
     return found.constraint.cid

@@ -9,7 +9,7 @@ from jqmaster.clock import TICK_S, Clock, until_tick_s
 from jqmaster.runtime.duties.gate_pruning import GatePruning
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.runtime.periodic_loop import LeaderLoop
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -36,7 +36,7 @@ class ConstraintKeeper(LeaderLoop):
     def __init__(
         self,
         leadership: Leadership,
-        rules: RuleCache,
+        rules: ConstraintCache,
         clock: Clock,
         *,
         lanes: LaneStore,

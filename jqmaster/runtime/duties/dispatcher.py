@@ -14,7 +14,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.fleet import Fleet, Member
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
 from jqmaster.store.leadership.leadership import Leadership
@@ -66,7 +66,7 @@ class Dispatcher:
         *,
         claims: ClaimStore,
         workers: WorkerStore,
-        rules: RuleCache,
+        rules: ConstraintCache,
         fleet: Fleet,
         desk: PollDesk,
         clock: Clock,

@@ -9,7 +9,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.job import Job, JobState
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.periodic_loop import LeaderLoop
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.jobs.claims import Claim, ClaimStore, NotClaimed
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -30,7 +30,7 @@ class Quarantine(LeaderLoop):
     def __init__(
         self,
         leadership: Leadership,
-        rules: RuleCache,
+        rules: ConstraintCache,
         fleet: Fleet,
         clock: Clock,
         *,

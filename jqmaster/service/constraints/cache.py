@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.store.constraints.constraints import Rules, RuleStore
+from jqmaster.store.constraints.constraints import ConstraintStore, Rules
 from jqmaster.store.jobs.placement import StaleRules
 
 # Each time somebody changed the constraints in between: more often than people do.
@@ -15,19 +15,19 @@ MAX_REPEATS: Final = 10
 _T = TypeVar("_T")
 
 
-class RuleCache:
+class ConstraintCache:
     """A copy of the constraints, read anew when a script says that it is old, or when somebody tells of a change.
 
     It may be old at any time and never wrong for it: every script that relies on it compares editions.
     """
 
-    def __init__(self, store: RuleStore) -> None:
+    def __init__(self, store: ConstraintStore) -> None:
         self._store = store
         self._reading = asyncio.Lock()
         self.current = Rules(0, 0, (), NO_RULES)
 
     async def reload(self) -> Rules:
-        """Read the constraints again if they changed. Raises what `RuleStore` raises."""
+        """Read the constraints again if they changed. Raises what `ConstraintStore` raises."""
         async with self._reading:
             version, edition, settled = await self._store.versions()
             known = self.current

@@ -23,7 +23,7 @@ from jqmaster.domain.limit_kinds import ConstraintError
 from jqmaster.domain.matcher import MISSING
 from jqmaster.errors import NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.documents import (
     describe,
     describe_override,
@@ -34,7 +34,7 @@ from jqmaster.service.constraints.documents import (
 from jqmaster.service.constraints.key_values import KeyValues, ValueId
 from jqmaster.service.constraints.reader import AskedValue, no_key, unknown_constraint
 from jqmaster.store import codec
-from jqmaster.store.constraints.constraints import Change, RuleStore
+from jqmaster.store.constraints.constraints import Change, ConstraintStore
 from jqmaster.store.constraints.documents import ETAG_LENGTH, StoredConstraint
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import encode_entry
@@ -73,8 +73,8 @@ class ConstraintEditor:
 
     def __init__(
         self,
-        store: RuleStore,
-        rules: RuleCache,
+        store: ConstraintStore,
+        rules: ConstraintCache,
         usage: UsageStore,
         store_time_ms: Callable[[], Awaitable[int]],
         values: KeyValues,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from jqmaster.domain.constraint import PAUSE_PREFIX
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.limit_kinds import KINDS
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor, Precondition
 from jqmaster.service.constraints.key_values import KeyValues, ValueId
 from jqmaster.service.constraints.reader import no_key, unknown_constraint
@@ -32,7 +32,7 @@ class Pauses:
 
     def __init__(
         self,
-        rules: RuleCache,
+        rules: ConstraintCache,
         editor: ConstraintEditor,
         values: KeyValues,
         store_time_ms: Callable[[], Awaitable[int]],

@@ -10,7 +10,7 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.key_value import key_value
 from jqmaster.errors import InvalidError, NotFoundError
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.documents import parse_key, parse_matcher_document, refusal
 from jqmaster.service.constraints.preview import MAX_TOP_KEYS, Preview, Previews
 from jqmaster.store.constraints.constraints import Rules
@@ -89,7 +89,7 @@ class ConstraintReader:
     """`clock` bounds how long a preview may take. Methods raise what the store raises."""
 
     def __init__(
-        self, rules: RuleCache, usage: UsageStore, lanes: LaneStore, gates: GateStore, clock: Clock
+        self, rules: ConstraintCache, usage: UsageStore, lanes: LaneStore, gates: GateStore, clock: Clock
     ) -> None:
         self._rules = rules
         self._usage = usage

@@ -10,7 +10,7 @@ from typing import Final
 from jqmaster.config import Durability
 from jqmaster.domain.job import JobSpec
 from jqmaster.errors import ConflictError, FieldError, RateLimitedError, after_it_was_done
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, BacklogFull, KeyedSpec, KeysTaken
@@ -34,7 +34,7 @@ class EnqueueService:
     def __init__(
         self,
         acceptance: AcceptanceStore,
-        rules: RuleCache,
+        rules: ConstraintCache,
         *,
         admit: Callable[[Durability | None], int],
         tracing: Tracing | None = None,

@@ -8,7 +8,7 @@ from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED, Job
 from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import ConflictError
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.reader import existing_job, unknown_job
 from jqmaster.store.jobs.operator_actions import (
@@ -38,7 +38,12 @@ class JobActions:
     good by the answer to the worker's next heartbeat."""
 
     def __init__(
-        self, steering: SteeringStore, records: RecordStore, rules: RuleCache, *, tell_worker: TellWorker
+        self,
+        steering: SteeringStore,
+        records: RecordStore,
+        rules: ConstraintCache,
+        *,
+        tell_worker: TellWorker,
     ) -> None:
         self._steering = steering
         self._records = records

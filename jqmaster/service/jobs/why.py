@@ -19,7 +19,7 @@ from jqmaster.domain.verdict import (
 )
 from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -51,7 +51,7 @@ class WhyService:
         self,
         store: WhyStore,
         workers: WorkerStore,
-        rules: RuleCache,
+        rules: ConstraintCache,
         *,
         policy: LiveValue[WhyPolicy],
         reach: Callable[[], Mapping[str, Reach] | None],

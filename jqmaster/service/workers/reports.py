@@ -11,7 +11,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
 from jqmaster.errors import unknown_worker
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.workers import existing_worker
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import Rules
@@ -31,7 +31,7 @@ class ReportService:
     def __init__(
         self,
         workers: WorkerStore,
-        rules: RuleCache,
+        rules: ConstraintCache,
         *,
         settlements: SettlementStore,
         records: RecordStore,

@@ -58,7 +58,7 @@ class Change:
     audit_entry: bytes
 
 
-class RuleStore:
+class ConstraintStore:
     """Constraints of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jqmaster.domain.constraint import gate_id
-from jqmaster.service.constraints.cache import RuleCache
+from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.operator_actions import JobActions
-from jqmaster.store.constraints.constraints import Rules, RuleStore
+from jqmaster.store.constraints.constraints import ConstraintStore, Rules
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.req("J13")
 URGENT = {"field": "priority", "op": "le", "value": 0}
 
 
-class CountedRules(RuleCache):
+class CountedRules(ConstraintCache):
     reloads = 0
 
     async def reload(self) -> Rules:
@@ -31,7 +31,7 @@ class SecondMaster:
     """Its rules are those that it last read: nobody tells it of changes."""
 
     def __init__(self, world: StoreWorld) -> None:
-        self.rules = CountedRules(RuleStore(world.shard))
+        self.rules = CountedRules(ConstraintStore(world.shard))
         self.enqueue = EnqueueService(world.acceptance, self.rules, admit=lambda _: 0)
         self.actions = JobActions(world.steering, world.records, self.rules, tell_worker=self._tell)
 

@@ -10,7 +10,7 @@ from jqmaster.store import codec
 from jqmaster.store.constraints import constraints as constraint_store
 from jqmaster.store.constraints import gates as gate_store
 from jqmaster.store.constraints import lanes as lane_store
-from jqmaster.store.constraints.constraints import RuleStore
+from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.lanes import PAGES_READ_AT_ONCE, LaneStore, Moved
 from jqmaster.store.link.pages import RECORDS_PER_READ
 from tests.support.constraints import ConstrainedWorld, constraint
@@ -130,7 +130,7 @@ async def test_rules_made_anew_on_a_store_that_fell_back_are_not_taken_for_the_o
     world: StoreWorld,
 ) -> None:
     redis, k = world.redis, world.shard.keys
-    limited, other = ConstrainedWorld(world), ConstrainedWorld(world, RuleStore(world.shard))
+    limited, other = ConstrainedWorld(world), ConstrainedWorld(world, ConstraintStore(world.shard))
     saved = {key: await redis.dump(key) for key in (k.rules, k.constraints)}
     lost = constraint("b", concurrency=1)
     await other.change("b", lost)
