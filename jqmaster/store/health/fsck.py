@@ -6,6 +6,7 @@ no false alarm.
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from jqmaster.domain.job import FINISHED, INDEXED, Job, JobState
@@ -15,11 +16,22 @@ from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages, scanned
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
 
 PAGE: Final = 200
+# Each may have a page of members.
+KEYS_PER_READ: Final = 50
 # Each may have hundreds of lanes.
 NAMES_PER_READ: Final = 10
 HEAD_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Jobs, and the order, claims or slots that name them; empty if none has to."""
+
+    job_ids: Sequence[str]
+    found_in: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +48,12 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     client.bind(keys.tag)
     checker = Checker(client, keys)
     told: set[str] = set()
-    async for job_ids, found_in in checker.everything_named():
-        new = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in told]
-        for finding in await checker.check_jobs(new, found_in):
-            told.add(finding.key.removeprefix(keys.job_prefix))
-            yield finding
+    async for groups in checker.everything_named():
+        for finding in chain.from_iterable(await checker.check_jobs(groups)):
+            # Several keys of a page may name one job.
+            if (job_id := finding.key.removeprefix(keys.job_prefix)) not in told:
+                told.add(job_id)
+                yield finding
     async for job_ids in checker.set_aside():
         for job_id in job_ids:
             if job_id not in told:
@@ -65,42 +78,50 @@ class Checker:
         self._keys = keys
         self._plain = [keys.index(state) for state in INDEXED]
 
-    async def everything_named(self) -> AsyncIterator[tuple[list[str], str]]:
-        """Yield pages of IDs from all records, indexes, lanes, claims, slots, results and histories, with the naming
-        key.
-        """
+    async def everything_named(self) -> AsyncIterator[list[Group]]:
+        """Yield pages of about `PAGE` jobs from all records, indexes, lanes, claims, slots, results and histories."""
         k = self._keys
         for prefix in (k.job_prefix, k.result_prefix, k.history_prefix):
             async for page in self._scan_keys(prefix):
-                yield page, ""
-        for index in [*self._plain, k.results]:
-            async for page in self._scan_members("ZSCAN", index, step=2):
-                yield page, ""
+                yield [Group(page)]
+        async for _, page in self._members("ZSCAN", [*self._plain, k.results], step=2):
+            yield [Group(page)]
         for prefix, command, step in (
             (k.ready_prefix, "ZSCAN", 2),
             (k.claims_prefix, "SSCAN", 1),
             (k.slots_prefix, "HSCAN", 2),
         ):
             async for owners in self._scan_keys(prefix):
-                for owner in owners:
-                    async for page in self._scan_members(command, prefix + owner, step=step):
-                        yield page, prefix + owner
+                groups, count = list[Group](), 0
+                async for key, page in self._members(
+                    command, [prefix + owner for owner in owners], step=step
+                ):
+                    groups.append(Group(page, key))
+                    count += len(page)
+                    if count >= PAGE:
+                        yield groups
+                        groups, count = [], 0
+                yield groups
         async for page in self.set_aside():
-            yield page, ""
+            yield [Group(page)]
 
-    def set_aside(self) -> AsyncIterator[list[str]]:
+    async def set_aside(self) -> AsyncIterator[list[str]]:
         """Yield pages of IDs whose record could not be read when an index named them."""
-        return self._scan_members("SSCAN", self._keys.damaged, step=1)
+        async for _, page in self._members("SSCAN", [self._keys.damaged], step=1):
+            yield page
 
-    async def check_jobs(self, job_ids: Sequence[str], found_in: str) -> list[Finding]:
-        """Return the faults of these jobs."""
-        k, found = self._keys, []
-        for page in pages(job_ids, PAGE):
-            _, (states,) = await self._client.run(
-                "inspect_jobs",
-                (k.results, k.rules),
-                (k.tag, HEAD_BYTES, found_in, *page),
-            )
+    async def check_jobs(self, groups: Sequence[Group]) -> list[list[Finding]]:
+        """Return the faults of the jobs of each group."""
+        k = self._keys
+        calls, asked = [], list[tuple[list[Finding], list[str]]]()
+        findings: list[list[Finding]] = [[] for _ in groups]
+        for group, found in zip(groups, findings, strict=True):
+            for page in pages(list(dict.fromkeys(group.job_ids)), PAGE):
+                args: tuple[Arg, ...] = (k.tag, HEAD_BYTES, group.found_in, *page)
+                calls.append(ScriptCall(load("inspect_jobs"), (k.results, k.rules), args))
+                asked.append((found, page))
+        replies = await self._client.run_all(calls) if calls else []
+        for (found, page), (_, (states,)) in zip(asked, replies, strict=True):
             for job_id, state in zip(page, states, strict=True):
                 head, flat, holders, has_result, is_discarded, has_history, slots, needed, has_lane = state
                 inside = {flat[i].decode(): float(flat[i + 1]) for i in range(0, len(flat), 2)}
@@ -124,7 +145,7 @@ class Checker:
                     )
                 if detail:
                     found.append(Finding(detail[0], k.job(job_id), detail[1]))
-        return found
+        return findings
 
     def _judge(
         self, job_id: str, head: bytes, inside: dict[str, float], holders: list[str], has_history: bool
@@ -226,6 +247,17 @@ class Checker:
         async for found in scanned(self._client, "SCAN", count=PAGE, match=f"{prefix}*"):
             yield [key.decode().removeprefix(prefix) for key in found]
 
-    async def _scan_members(self, command: str, key: str, *, step: int) -> AsyncIterator[list[str]]:
-        async for flat in scanned(self._client, command, key, count=PAGE):
-            yield [raw.decode() for raw in flat[::step]]
+    async def _members(
+        self, command: str, keys: Sequence[str], *, step: int
+    ) -> AsyncIterator[tuple[str, list[str]]]:
+        """Yield pages of the members of keys, with the key."""
+        # Most have few members, hence the first pages of several are read at once.
+        for some in pages(keys, KEYS_PER_READ):
+            first = await self._client.pipeline([(command, key, "0", "COUNT", PAGE) for key in some])
+            for key, (cursor, flat) in zip(some, first, strict=True):
+                while True:
+                    if flat:
+                        yield key, [raw.decode() for raw in flat[::step]]
+                    if cursor == b"0":
+                        break
+                    cursor, flat = await self._client.command(command, key, cursor, "COUNT", PAGE)

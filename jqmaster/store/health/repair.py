@@ -42,9 +42,12 @@ class Repair:
 
     async def steps(self) -> AsyncIterator[Step]:
         """Go through the whole shard once, in the order of dependencies."""
-        async for job_ids, found_in in self._checker.everything_named():
-            found = await self._checker.check_jobs(list(dict.fromkeys(job_ids)), found_in)
-            yield Step(await self.repair_jobs(found, found_in))
+        async for groups in self._checker.everything_named():
+            findings = await self._checker.check_jobs(groups)
+            for group, found in zip(groups, findings, strict=True):
+                if found:
+                    yield Step(await self.repair_jobs(found, group.found_in))
+            yield Step([])
         async for step in self.order_steps():
             yield step
         yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
