@@ -82,6 +82,13 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("worker.context.Context", is_constructed=False),
         Entry("worker.context.CancelSignal"),
     ],
+    "Middleware and dependencies": [
+        Entry("middleware.base.Middleware"),
+        Entry("enqueueing.EnqueueMiddleware", is_exported=False, is_constructed=False),
+        Entry("dependencies.depends.Depends"),
+        Entry("errors.EnqueueRefused"),
+        Entry("errors.IsolatedHandlerError", is_constructed=False),
+    ],
     "Retries and endings": [
         Entry("worker.policies.retry_on"),
         Entry("worker.policies.discard_on"),
@@ -123,7 +130,7 @@ SECTIONS: dict[str, list[Entry]] = {
 }
 # Public for other parts of the package, which are in other files, and not for users.
 INTERNAL = frozenset(
-    {"renew", "start_mounted", "stop", "find", "set"}
+    {"renew", "start_mounted", "stop", "find", "set", "assembly"}
     | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
 )
 

@@ -6,8 +6,10 @@ from worker_sdk.errors import (
     AnswerMismatchError,
     Defer,
     Discard,
+    EnqueueRefused,
     Fail,
     InvalidArgument,
+    IsolatedHandlerError,
     JobCanceled,
     JobDiscarded,
     JobFailed,
@@ -25,7 +27,9 @@ from worker_sdk.errors import (
 )
 
 if TYPE_CHECKING:
+    from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
+    from worker_sdk.middleware.base import Middleware
     from worker_sdk.pusher.client import JobResult, Pusher, SyncPusher, make_job
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
@@ -41,15 +45,19 @@ __all__ = [
     "CancelSignal",
     "Context",
     "Defer",
+    "Depends",
     "Discard",
+    "EnqueueRefused",
     "Fail",
     "InvalidArgument",
+    "IsolatedHandlerError",
     "JobCanceled",
     "JobDiscarded",
     "JobFailed",
     "JobHandle",
     "JobResult",
     "JobSkipped",
+    "Middleware",
     "NoResultError",
     "NotFinished",
     "NotFinishedError",
@@ -79,9 +87,11 @@ __all__ = [
 _MODULES: Final = {
     "CancelSignal": "worker_sdk.worker.context",
     "Context": "worker_sdk.worker.context",
+    "Depends": "worker_sdk.dependencies.depends",
     "INJECTED": "worker_sdk.tasks.signature",
     "JobHandle": "worker_sdk.tasks.handle",
     "JobResult": "worker_sdk.pusher.client",
+    "Middleware": "worker_sdk.middleware.base",
     "Pusher": "worker_sdk.pusher.client",
     "SyncPusher": "worker_sdk.pusher.client",
     "Task": "worker_sdk.tasks.task",

@@ -1,12 +1,13 @@
 """Defaults of workers, pushers and tasks: the configuration of the process, and environment variables."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from worker_sdk.enqueueing import EnqueueMiddleware
     from worker_sdk.transport.tls import LiveContext
 
 DEFAULT_MASTER: Final = "http://127.0.0.1:8080"
@@ -24,6 +25,7 @@ class Configuration:
     timeout_s: float = 10.0
     max_wait_s: float = 10.0
     durability: str | None = None
+    middleware: "tuple[EnqueueMiddleware, ...]" = ()
 
 
 class _Process:
@@ -42,6 +44,7 @@ def configure(
     timeout_s: float = 10.0,
     max_wait_s: float = 10.0,
     durability: str | None = None,
+    middleware: "Iterable[EnqueueMiddleware]" = (),
 ) -> None:
     """Set what tasks, workers and pushers of this process use where they are given nothing else. Each call replaces the
     settings of the one before; without arguments, the environment counts again.
@@ -52,7 +55,12 @@ def configure(
     * `timeout_s`: for tasks: time that one call to a master may take.
     * `max_wait_s`: for tasks: time for which a call is repeated while no master answers.
     * `durability`: for tasks: as for `Pusher`.
+    * `middleware`: instances of `Middleware`, the outermost first. Clients and workers that exist already keep theirs.
     """
+    if middleware:
+        from worker_sdk.enqueueing import checked_middleware
+
+        middleware = checked_middleware(middleware)
     _Process.configuration = Configuration(
         url if url is None or isinstance(url, str) else tuple(url),
         token,
@@ -62,6 +70,7 @@ def configure(
         timeout_s,
         max_wait_s,
         durability,
+        tuple(middleware),
     )
 
 
@@ -85,6 +94,16 @@ def token_or_default(given: str | None) -> str | None:
     if given is None and (given := configuration().token) is None:
         return os.environ.get("JQMASTER_TOKEN") or None
     return given
+
+
+def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple[Any, ...]":
+    """Return `given`, which may be empty for none; else that of `configure`. Raise TypeError for an item of another
+    type."""
+    if given is None:
+        return configuration().middleware
+    from worker_sdk.enqueueing import checked_middleware
+
+    return checked_middleware(given)
 
 
 def tls_of_calls() -> "LiveContext | None":

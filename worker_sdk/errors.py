@@ -54,6 +54,19 @@ class Discard(Exception):  # noqa: N818
         super().__init__(message)
 
 
+class IsolatedHandlerError(Exception):
+    """The attempt of an isolated handler did not succeed, as the middleware in the worker learns it: the exception
+    itself stayed in the process of the handler.
+
+    * `fields`: the report to a master: `type`, such as `failure`, `discarded` or `deferred`; of a failure also
+      `reason`, `should_retry`, `message` and `error` with the traceback as text. Empty if the attempt was stopped.
+    """
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__(str(fields.get("message") or fields.get("type") or "the attempt was stopped"))
+        self.fields = fields
+
+
 class WorkerSdkError(Exception):
     """Base class of all errors that pushers raise.
 
@@ -98,6 +111,17 @@ class UnavailableError(WorkerSdkError):
         super().__init__(detail)
         self.unknown_ids = list(unknown_ids)
         self.job_ids = list(job_ids)
+
+
+class EnqueueRefused(WorkerSdkError):  # noqa: N818 - an order, not an error
+    """A middleware refused to enqueue a job, and nothing of it was sent. Raise it in `Middleware.around_enqueue`.
+    `enqueue_many` raises it from the exception of the middleware, if that was another one.
+
+    * `message`: the reason, for people.
+    """
+
+    def __init__(self, message: str = "refused by a middleware") -> None:
+        super().__init__(message)
 
 
 class AnswerMismatchError(WorkerSdkError):

@@ -1,13 +1,14 @@
 """The pushers behind `ctx.enqueue` and tasks, made when first asked for: most workers need neither, and they are slow
 to import."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from worker_sdk.masters.home import Home
 from worker_sdk.masters.masters import Masters
 
 if TYPE_CHECKING:
+    from worker_sdk.enqueueing import EnqueueMiddleware
     from worker_sdk.pusher.client import Pusher, SyncPusher
 
 # A handler waits longer than a web request may: an attempt should not fail because a master is being restarted.
@@ -15,7 +16,8 @@ _MAX_WAIT_S: Final = 60.0
 
 
 class LazyPushers:
-    """`home`: the store that their jobs go to; None: that of the first master that grants a call."""
+    """`home`: the store that their jobs go to; None: that of the first master that grants a call. `middleware`: as for
+    `Pusher`."""
 
     def __init__(
         self,
@@ -26,7 +28,9 @@ class LazyPushers:
         timeout_s: float = 10.0,
         max_wait_s: float = _MAX_WAIT_S,
         durability: str | None = None,
+        middleware: "Iterable[EnqueueMiddleware] | None" = None,
     ) -> None:
+        self._middleware = middleware
         self._masters = masters
         self._home = home
         self._token = token
@@ -48,6 +52,7 @@ class LazyPushers:
                 timeout_s=self._timeout_s,
                 max_wait_s=self._max_wait_s,
                 durability=self._durability,
+                middleware=self._middleware,
             )
         return self._pusher
 
@@ -65,6 +70,7 @@ class LazyPushers:
                 timeout_s=self._timeout_s,
                 max_wait_s=self._max_wait_s,
                 durability=self._durability,
+                middleware=self._middleware,
             )
         return self._sync_pusher
 

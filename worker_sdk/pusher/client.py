@@ -5,6 +5,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -14,9 +15,12 @@ from urllib.parse import quote
 import uuid_utils
 
 from worker_sdk import forked, tracing
-from worker_sdk.environment import masters_or_default, token_or_default
+from worker_sdk.enqueueing import EnqueueChain, EnqueueMiddleware, OpenJob, chain_of, ending
+from worker_sdk.environment import masters_or_default, middleware_or_default, token_or_default
 from worker_sdk.errors import (
     AnswerMismatchError,
+    EnqueueRefused,
+    InvalidArgument,
     NotFinishedError,
     RefusedError,
     UnavailableError,
@@ -233,6 +237,8 @@ class Pusher:
     * `max_wait_s`: time for which a call is repeated before it raises UnavailableError.
     * `durability`: durability that a job must have before it is accepted: `besteffort`, `fsync` or `fsync+quorum`.
       Default: the master's setting.
+    * `middleware`: instances of `Middleware`, the outermost first, whose `around_enqueue` surrounds each job that is
+      enqueued. Default: those of `configure`.
 
     A call that gets no answer, 429 or 5xx is repeated after a random pause, and after the pause that the master asks
     for. The first repeat is logged as a warning. Enqueueing is safe to repeat, because the pusher chooses the ID of a
@@ -257,7 +263,9 @@ class Pusher:
         timeout_s: float = 10.0,
         max_wait_s: float = 10.0,
         durability: str | None = None,
+        middleware: Iterable[EnqueueMiddleware] | None = None,
     ) -> None:
+        self._chain = chain_of(middleware_or_default(middleware))
         self._masters = _masters_of(master)
         self._timeout_s = timeout_s
         self._max_wait_s = max_wait_s
@@ -298,6 +306,13 @@ class Pusher:
 
         * `job`: what `make_job` or `Task.to_job` returned. Enqueueing it again does not create a second job.
         """
+        if self._chain is None:
+            return await self._send(job)
+        job, opened = self._chain.open(job)
+        with ending([opened]):
+            return await self._send(job)
+
+    async def _send(self, job: JobMap) -> str:
         body = _encoded(job)
         async with self._rooms.get():
             answer = await self._call(
@@ -316,18 +331,22 @@ class Pusher:
           `(name, argument)`.
 
         The iterable is read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is. The error
-        lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have been.
+        lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have been. If a
+        middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in `accepted_ids` were not sent.
         """
         ids: list[str] = []
-        async for chunk in _async_chunks(jobs):
-            try:
-                async with self._rooms.get():
-                    answer = await self._call(
-                        "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
-                    )
-            except WorkerSdkError as exc:
-                raise _after(ids, exc) from None
-            ids += _ids_of(chunk, answer)
+        chunker = _Chunker(self._chain)
+        with chunker.telling(ids):
+            async for chunk in _async_chunks(jobs, chunker):
+                try:
+                    with ending(chunk.opened):
+                        async with self._rooms.get():
+                            answer = await self._call(
+                                "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
+                            )
+                except WorkerSdkError as exc:
+                    raise _after(ids, exc) from None
+                ids += _ids_of(chunk, answer)
         return ids
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
@@ -403,7 +422,9 @@ class SyncPusher:
         timeout_s: float = 10.0,
         max_wait_s: float = 10.0,
         durability: str | None = None,
+        middleware: Iterable[EnqueueMiddleware] | None = None,
     ) -> None:
+        self._chain = chain_of(middleware_or_default(middleware))
         self._masters = _masters_of(master)
         self._token = token_or_default(token)
         self._durability = durability
@@ -434,6 +455,13 @@ class SyncPusher:
 
     def enqueue_job(self, job: JobMap) -> str:
         """Do as `Pusher.enqueue_job`."""
+        if self._chain is None:
+            return self._send(job)
+        job, opened = self._chain.open(job)
+        with ending([opened]):
+            return self._send(job)
+
+    def _send(self, job: JobMap) -> str:
         answer = self._call(
             "POST",
             "/api/jobs",
@@ -446,14 +474,17 @@ class SyncPusher:
     def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
         """Do as `Pusher.enqueue_many`."""
         ids: list[str] = []
-        for chunk in _chunks(jobs):
-            try:
-                answer = self._call(
-                    "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
-                )
-            except WorkerSdkError as exc:
-                raise _after(ids, exc) from None
-            ids += _ids_of(chunk, answer)
+        chunker = _Chunker(self._chain)
+        with chunker.telling(ids):
+            for chunk in _chunks(jobs, chunker):
+                try:
+                    with ending(chunk.opened):
+                        answer = self._call(
+                            "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
+                        )
+                except WorkerSdkError as exc:
+                    raise _after(ids, exc) from None
+                ids += _ids_of(chunk, answer)
         return ids
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
@@ -521,26 +552,33 @@ class _Chunk:
     ids: list[str]
     body: bytes
     keyed: frozenset[int]
+    opened: list[OpenJob]
 
 
 class _Chunker:
     """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, chain: EnqueueChain | None) -> None:
         forked.check()
+        self._chain = chain
         self._pack = packer().pack
         self._ids: list[str] = []
         self._keyed: list[int] = []
         self._parts: list[bytes] = []
+        self._opened: list[OpenJob] = []
         self._size = 0
 
     def add(self, given: JobLike) -> _Chunk | None:
         job = _make_job(*given) if isinstance(given, tuple) else _make_job(**given)
+        opened: OpenJob | None = None
+        if self._chain is not None:
+            job, opened = self._chain.open_of_many(job)
+            self._opened.append(opened)
         data = _encoded(job, self._pack)
         full = self._parts and (
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
         )
-        chunk = self.take() if full else None
+        chunk = self._full(opened) if full else None
         if "key" in job:
             self._keyed.append(len(self._ids))
         self._ids.append(job["id"])
@@ -554,8 +592,31 @@ class _Chunker:
         # {"jobs": [...]}, joined from encoded jobs
         head = b"\x81" + encode("jobs") + b"\xdc" + len(self._parts).to_bytes(2, "big")
         keyed = frozenset(self._keyed) if self._keyed else NONE_KEYED
-        chunk = _Chunk(self._ids, head + b"".join(self._parts), keyed)
-        self._ids, self._keyed, self._parts, self._size = [], [], [], 0
+        chunk = _Chunk(self._ids, head + b"".join(self._parts), keyed, self._opened)
+        self._ids, self._keyed, self._parts, self._opened, self._size = [], [], [], [], 0
+        return chunk
+
+    @contextmanager
+    def telling(self, accepted_ids: list[str]) -> Iterator[None]:
+        """Surround the whole call. After an exception, tell it to the middleware around jobs that are in no chunk yet
+        and are not sent. A refusal gets the jobs that were accepted before."""
+        try:
+            yield
+        except BaseException as exc:
+            for opened in self._opened:
+                opened.close(exc)
+            # The iterable of the caller may enqueue, too: what such a call says of its own jobs stays.
+            if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
+                exc.accepted_ids = list(accepted_ids)
+            raise
+
+    def _full(self, opened: OpenJob | None) -> _Chunk | None:
+        """Return the chunk before the job whose middleware is `opened`."""
+        if opened is not None:
+            self._opened.pop()
+        chunk = self.take()
+        if opened is not None:
+            self._opened.append(opened)
         return chunk
 
 
@@ -566,8 +627,7 @@ def _encoded(job: JobMap, pack: Callable[[Any], bytes] = encode) -> bytes:
         raise explained(exc, job) from None
 
 
-def _chunks(jobs: Iterable[JobLike]) -> Iterator[_Chunk]:
-    chunker = _Chunker()
+def _chunks(jobs: Iterable[JobLike], chunker: _Chunker) -> Iterator[_Chunk]:
     for job in jobs:
         if chunk := chunker.add(job):
             yield chunk
@@ -575,12 +635,13 @@ def _chunks(jobs: Iterable[JobLike]) -> Iterator[_Chunk]:
         yield chunk
 
 
-async def _async_chunks(jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> AsyncIterator[_Chunk]:
+async def _async_chunks(
+    jobs: Iterable[JobLike] | AsyncIterable[JobLike], chunker: _Chunker
+) -> AsyncIterator[_Chunk]:
     if not isinstance(jobs, AsyncIterable):
-        for chunk in _chunks(jobs):
+        for chunk in _chunks(jobs, chunker):
             yield chunk
         return
-    chunker = _Chunker()
     async for job in jobs:
         if full := chunker.add(job):
             yield full

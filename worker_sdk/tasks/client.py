@@ -1,17 +1,13 @@
 """The clients by which tasks are enqueued: one pair for the process, or that of the worker whose job runs."""
 
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.environment import configuration, masters_or_default, token_or_default
-from worker_sdk.worker.context import pushers_of
+from worker_sdk.worker.context import pushers_of, running_job
 
 if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import LazyPushers
-    from worker_sdk.worker.context import Context, Pushers
-
-# The context of the job that runs here.
-running_job: ContextVar["Context | None"] = ContextVar("running_job", default=None)
+    from worker_sdk.worker.context import Pushers
 
 
 class ProcessPushers:
@@ -37,6 +33,7 @@ class ProcessPushers:
                 timeout_s=settings.timeout_s,
                 max_wait_s=settings.max_wait_s,
                 durability=settings.durability,
+                middleware=settings.middleware,
             )
             self._made_for = key
         return self._pushers

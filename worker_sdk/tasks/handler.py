@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from worker_sdk.errors import InvalidArgument
-from worker_sdk.tasks.client import running_job
+from worker_sdk.worker.context import running_job
 from worker_sdk.worker.outcomes import UnfitArgumentError, UnsendableResultError
 from worker_sdk.worker.registry import Handler, Kind, origin_of
 
@@ -27,14 +27,15 @@ def handler_of(task: "Task[..., Any]") -> Handler:
         discard_on=task.discard_on,
         confirm_start=task.confirm_start,
         origin=origin_of(task.function) if task.isolated else None,
+        dependencies=task.signature.dependencies,
     )
 
 
 def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
     prepare, encode, function = _preparation(task), task.codec.encode_result, task.function
 
-    async def call(argument: Any, ctx: "Context") -> Any:
-        args, kwargs = prepare(argument, ctx)
+    async def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
+        args, kwargs = prepare(argument, ctx, dependencies)
         # Each job is an asyncio task of its own, and so has a variable of its own.
         running_job.set(ctx)
         value = await function(*args, **kwargs)
@@ -46,8 +47,8 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
 def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
     prepare, encode, function = _preparation(task), task.codec.encode_result, task.function
 
-    def call(argument: Any, ctx: "Context") -> Any:
-        args, kwargs = prepare(argument, ctx)
+    def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
+        args, kwargs = prepare(argument, ctx, dependencies)
         mark = running_job.set(ctx)
         try:
             value = function(*args, **kwargs)
@@ -60,19 +61,24 @@ def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
 
 def _preparation(
     task: "Task[..., Any]",
-) -> "Callable[[Any, Context], tuple[tuple[Any, ...], dict[str, Any]]]":
-    """Return a function that makes the arguments of the call from the argument of the job."""
+) -> "Callable[[Any, Context, dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]":
+    """Return a function that makes the arguments of the call from the argument of the job, its context and the values
+    of its dependencies."""
     decode, context = task.codec.decode_arguments, task.signature.context
     # A context that can only be given by position is one of those.
     positional = task.signature.leading
 
-    def prepare(argument: Any, ctx: "Context") -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def prepare(
+        argument: Any, ctx: "Context", dependencies: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
             arguments = decode(argument)
         except InvalidArgument as exc:
             raise UnfitArgumentError(str(exc), exc.problems) from None
         if context is not None:
             arguments[context] = ctx
+        if dependencies:
+            arguments.update(dependencies)
         if positional:
             args = []
             for name in positional:

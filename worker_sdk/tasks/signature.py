@@ -2,11 +2,11 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
+from worker_sdk.dependencies.depends import Dependency, dependencies_of, is_context
 from worker_sdk.errors import InvalidArgument
-from worker_sdk.worker.context import Context
 
 Function = Callable[..., Any]
 
@@ -21,6 +21,7 @@ class Signature:
     of tasks may be imported before the modules of its types are complete.
 
     * `annotations`: the types of the parameters that travel, by name.
+    * `dependencies`: those of the parameters that the worker fills by `Depends`, by name.
     """
 
     def __init__(self, task: str, function: Function) -> None:
@@ -28,6 +29,7 @@ class Signature:
         self._function = function
         self._resolved: tuple[dict[str, Any], Any, str | None] | None = None
         self._parameters = _parameters_of(task, function)
+        self.dependencies: Mapping[str, Dependency] = dependencies_of(function)
         self.is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             inspect.unwrap(function)
         )
@@ -58,7 +60,7 @@ class Signature:
 
     def binder(self) -> "Binder":
         """Return what finds the arguments of calls."""
-        return Binder(self._task, self._parameters, self.context)
+        return Binder(self._task, self._parameters, self.context, self.dependencies.keys())
 
     def _resolve(self) -> tuple[dict[str, Any], Any, str | None]:
         if self._resolved is None:
@@ -69,10 +71,18 @@ class Signature:
                     f"task {self._task}: an annotation cannot be resolved, because {exc}. "
                     "Import the type when the program runs too, not only under TYPE_CHECKING."
                 ) from None
-            contexts = [name for name in self._parameters if _is_context(hints.get(name))]
+            contexts = [
+                name
+                for name in self._parameters
+                if name not in self.dependencies and is_context(hints.get(name))
+            ]
             if len(contexts) > 1:
                 raise TypeError(f"task {self._task}: {' and '.join(contexts)} both take the Context")
-            travelling = {name: hints.get(name, Any) for name in self._parameters if name not in contexts}
+            travelling = {
+                name: hints.get(name, Any)
+                for name in self._parameters
+                if name not in contexts and name not in self.dependencies
+            }
             self._resolved = travelling, hints.get("return", Any), contexts[0] if contexts else None
         return self._resolved
 
@@ -80,10 +90,21 @@ class Signature:
 class Binder:
     """Find the arguments of calls by the names of parameters. `inspect.Signature.bind` takes ten times as long."""
 
-    def __init__(self, task: str, parameters: Mapping[str, inspect.Parameter], context: str | None) -> None:
+    def __init__(
+        self,
+        task: str,
+        parameters: Mapping[str, inspect.Parameter],
+        context: str | None,
+        dependencies: Collection[str] = (),
+    ) -> None:
         self._task = task
         self._context = context
-        travelling = {name: one for name, one in parameters.items() if name != context}
+        self._dependencies = frozenset(dependencies)
+        travelling = {
+            name: one
+            for name, one in parameters.items()
+            if name != context and name not in self._dependencies
+        }
         self._names = travelling.keys()
         self._positional = [name for name, one in travelling.items() if one.kind is not _KEYWORD_ONLY]
         self._required = {name for name, one in travelling.items() if one.default is _EMPTY}
@@ -108,6 +129,8 @@ class Binder:
         for name in kwargs:
             if name == self._context:
                 problems.append((name, "is the context, which the worker gives"))
+            elif name in self._dependencies:
+                problems.append((name, "is a dependency, which the worker gives"))
             elif name not in self._names:
                 problems.append((name, "is no parameter"))
             elif name in by_position:
@@ -140,8 +163,12 @@ def _parameters_of(task: str, function: Function) -> dict[str, inspect.Parameter
             raise TypeError(f"task {task}: name each parameter instead of {parameter}")
         if parameter.name == _NAMED_CONTEXT and parameter.annotation is _EMPTY:
             raise TypeError(f"task {task}: annotate the parameter, ctx: Context, to be given the context")
+    by_position = [one for one in parameters.values() if one.kind is not _KEYWORD_ONLY]
+    filled = [isinstance(one.default, Dependency) for one in by_position]
+    if filled != sorted(filled) or any(
+        has_depends and one.kind is _POSITIONAL_ONLY
+        for one, has_depends in zip(by_position, filled, strict=True)
+    ):
+        # Callers count positions as a type checker does, and give no value for these.
+        raise TypeError(f"task {task}: put parameters with Depends behind all others, or behind a *")
     return parameters
-
-
-def _is_context(annotation: Any) -> bool:
-    return annotation is Context or Context in typing.get_args(annotation)

@@ -4,9 +4,12 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, cast
 
+from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.pusher.client import Pusher, SyncPusher, make_job
+from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields
@@ -38,8 +41,11 @@ class Ending:
 
 @dataclass
 class WorkerHarness:
-    """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts and
-    policies.
+    """Run a worker's handlers as the worker would, without a master: with the same threads, processes, timeouts,
+    policies, middleware and dependencies.
+
+    In `async with WorkerHarness(worker) as harness`, the worker starts and stops with the block: `on_start`, `on_stop`
+    and the values that live as long as the worker. Otherwise it does so for each run.
 
     * `worker`: the worker.
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
@@ -49,6 +55,18 @@ class WorkerHarness:
     worker: Worker
     enqueued: list[dict[str, Any]] = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    _assembly: Assembly | None = None
+
+    async def __aenter__(self) -> Self:
+        self._assembly = await _started(self.worker)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        assembly, self._assembly = self._assembly, None
+        if assembly is not None:
+            await assembly.stop()
 
     async def run(
         self,
@@ -68,15 +86,21 @@ class WorkerHarness:
         * `headers`: headers of the job.
         * `job_id`: ID of the job, a UUID. Default: another one for each run.
         """
-        handler = self.worker.find(name)
-        if handler is None:
+        if self.worker.find(name) is None:
             raise LookupError(f"no handler for {name}")
+        if self._assembly is None:
+            async with self:
+                return await self.run(
+                    name, argument, attempt=attempt, timeout=timeout, headers=headers, job_id=job_id
+                )
+        handler = self._assembly.registry.get(name)
+        assert handler is not None
         sink = _Sink()
         executor = Executor(
             max_jobs=1,
             settlements=sink,
             starts=_AlwaysYes(),
-            pushers=cast("Pushers", _Recorder(self.enqueued)),
+            pushers=cast("Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware))),
             child_access=(["http://127.0.0.1:8080"], None),
         )
         number = next(self._numbers)
@@ -102,6 +126,16 @@ class WorkerHarness:
         return Ending(fields.pop("type"), fields)
 
 
+async def _started(worker: Worker) -> Assembly:
+    assembly = worker.assembly()
+    try:
+        await assembly.start()
+    except BaseException:
+        await assembly.stop()
+        raise
+    return assembly
+
+
 class _Sink:
     is_full = False
 
@@ -120,33 +154,35 @@ class _AlwaysYes:
 class _Recorder:
     """Stands for both pushers."""
 
-    def __init__(self, enqueued: list[dict[str, Any]]) -> None:
+    def __init__(self, enqueued: list[dict[str, Any]], chain: EnqueueChain | None) -> None:
         self._enqueued = enqueued
+        self._chain = chain
 
     def pusher(self) -> Pusher:
-        return cast(Pusher, _RecordingPusher(self._enqueued))
+        return cast(Pusher, _RecordingPusher(self._enqueued, self._chain))
 
     def sync_pusher(self) -> SyncPusher:
-        return cast(SyncPusher, _RecordingSyncPusher(self._enqueued))
+        return cast(SyncPusher, _RecordingSyncPusher(self._enqueued, self._chain))
 
 
 class _RecordingSyncPusher:
-    def __init__(self, enqueued: list[dict[str, Any]]) -> None:
+    def __init__(self, enqueued: list[dict[str, Any]], chain: EnqueueChain | None) -> None:
         self._enqueued = enqueued
+        self._chain = chain
 
     def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
-        job = make_job(name, argument, **options)
-        self._enqueued.append(job)
-        return str(job["id"])
+        return _RecordingSyncPusher.enqueue_job(self, make_job(name, argument, **options))
 
     def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
         made = [make_job(*job) if isinstance(job, tuple) else make_job(**job) for job in jobs]
-        self._enqueued += made
-        return [str(job["id"]) for job in made]
+        with around_all(self._chain, made) as sent:
+            self._enqueued += sent
+        return [str(job["id"]) for job in sent]
 
     def enqueue_job(self, job: dict[str, Any]) -> str:
-        self._enqueued.append(job)
-        return str(job["id"])
+        with around_one(self._chain, job) as sent:
+            self._enqueued.append(sent)
+        return str(sent["id"])
 
 
 class _RecordingPusher(_RecordingSyncPusher):

@@ -5,13 +5,15 @@ import threading
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
+from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
+from worker_sdk.environment import middleware_or_default
 from worker_sdk.errors import NotFinishedError, RefusedError
 from worker_sdk.pusher.client import JobResult, make_job
 from worker_sdk.tasks.client import substitutes
 from worker_sdk.tasks.task import TaskJob
 from worker_sdk.testing.records import Recorded, Run, as_maps, recorded
 from worker_sdk.testing.runner import MAX_DEFERRALS, Runner, due_s, go_deeper, original, seconds_until
-from worker_sdk.worker.context import Pushers
+from worker_sdk.worker.context import Pushers, running_job
 from worker_sdk.worker.worker import Worker
 
 _FINISHED_AT = "2000-01-01T00:00:00.000Z"
@@ -32,17 +34,19 @@ def recording() -> Iterator[Recorded]:
 def inline(*, worker: Worker | None = None, raises: bool = True) -> Iterator[Recorded]:
     """Run the jobs of tasks where they are enqueued, in all threads, until the block ends. Yield the list of them.
 
-    Retries follow at once, and delays are not waited for. A handle has the result.
+    Retries follow at once, and delays are not waited for. A handle has the result. The worker starts with the first
+    job: `on_start` of its middleware, and the values that live as long as it. It ends with the block.
 
-    * `worker`: the worker whose handlers run the jobs that are not tasks.
+    * `worker`: the worker whose handlers run the jobs that are not tasks, and whose middleware counts. Default: that of
+      `configure`, and tasks alone.
     * `raises`: raise the exception of a job that fails for good from the `enqueue` that made it, with its traceback.
       Otherwise only the handle tells of it.
     """
     jobs = Recorded()
     store = _Store(jobs)
-    store.run_with = Runner(store, worker)
+    store.run_with = _runner(store, worker)
     store.raises = raises
-    with _substituted(store):
+    with _substituted(store), contextlib.closing(store.run_with.life):
         yield jobs
 
 
@@ -54,17 +58,17 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
     removed from `jobs`.
 
     * `jobs`: the list from `recording`.
-    * `worker`: the worker whose handlers run the jobs that are not tasks.
+    * `worker`: as for `inline`.
     * `raises`: raise the exception of the first job that fails for good, with its traceback.
     """
     stores = cast("list[_Store]", substitutes)
     store = next((one for one in stores if one.jobs is jobs), None) or _Store(jobs)
-    runner = Runner(store, worker)
+    runner = _runner(store, worker)
     waiting: list[Run] = []
     done: list[Run] = []
     clock_s = 0.0
     deferrals = 0
-    with _substituted(store):
+    with _substituted(store), contextlib.closing(runner.life):
         while True:
             for job in jobs:
                 run = store.run_of(job)
@@ -104,6 +108,12 @@ def _substituted(store: "_Store") -> Iterator[None]:
         substitutes.remove(given)
 
 
+def _runner(store: "_Store", worker: Worker | None) -> Runner:
+    runner = Runner(_OfJobs(store), worker)
+    store.chain_of_jobs = runner.life.chain
+    return runner
+
+
 class _Store:
     """Stands for the clients of a master, and for the master."""
 
@@ -111,20 +121,28 @@ class _Store:
         self.jobs = jobs
         self.run_with: Runner | None = None
         self.raises = True
+        # The middleware around what jobs enqueue.
+        self.chain_of_jobs: EnqueueChain | None = None
         self._runs: dict[str, Run] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self._lock = threading.Lock()
 
     def pusher(self) -> "_AsyncClient":
-        return _AsyncClient(self)
+        return _AsyncClient(self, self._chain())
 
     def sync_pusher(self) -> "_Client":
-        return _Client(self)
+        return _Client(self, self._chain())
+
+    def _chain(self) -> EnqueueChain | None:
+        """The middleware around what is enqueued here: that of the worker inside a job."""
+        if running_job.get() is not None:
+            return self.chain_of_jobs
+        return chain_of(middleware_or_default(None))
 
     def run_of(self, job: TaskJob[Any]) -> Run:
         return self._runs.setdefault(job.id, Run(job))
 
-    def accept(self, given: Mapping[str, Any]) -> Run:
+    def accept(self, given: TaskJob[Any]) -> Run:
         """Note a job; the same ID or key again leads to the first."""
         job = recorded(given)
         with self._lock:
@@ -191,18 +209,37 @@ class _Store:
         return self.view(job_id)
 
 
-class _Client:
-    """A `SyncPusher` to a test."""
+class _OfJobs:
+    """The clients behind `ctx.enqueue`."""
 
     def __init__(self, store: _Store) -> None:
         self._store = store
+
+    def pusher(self) -> "_AsyncClient":
+        return _AsyncClient(self._store, self._store.chain_of_jobs)
+
+    def sync_pusher(self) -> "_Client":
+        return _Client(self._store, self._store.chain_of_jobs)
+
+
+class _Client:
+    """A `SyncPusher` to a test."""
+
+    def __init__(self, store: _Store, chain: EnqueueChain | None) -> None:
+        self._store = store
+        self._chain = chain
 
     def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
         return self.enqueue_job(make_job(name, argument, **options))
 
     def enqueue_job(self, job: Mapping[str, Any]) -> str:
+        with around_one(self._chain, recorded(job)) as sent:
+            run = self._store.accept(sent)
+        return self._run(run)
+
+    def _run(self, run: Run) -> str:
+        """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
-        run = store.accept(job)
         if (runner := store.runner_of(run)) is not None:
             leave = go_deeper()
             try:
@@ -216,7 +253,11 @@ class _Client:
         return run.job.id
 
     def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
-        return [self.enqueue_job(make_job(**job) if type(job) is dict else job) for job in as_maps(jobs)]
+        if self._chain is None:
+            return [self.enqueue_job(job) for job in as_maps(jobs)]
+        with around_all(self._chain, map(recorded, as_maps(jobs))) as sent:
+            runs = [self._store.accept(one) for one in sent]
+        return [self._run(run) for run in runs]
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         return self._store.result(job_id)
@@ -231,15 +272,21 @@ class _Client:
 class _AsyncClient:
     """A `Pusher` to a test."""
 
-    def __init__(self, store: _Store) -> None:
+    def __init__(self, store: _Store, chain: EnqueueChain | None) -> None:
         self._store = store
+        self._chain = chain
 
     async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
         return await self.enqueue_job(make_job(name, argument, **options))
 
     async def enqueue_job(self, job: Mapping[str, Any]) -> str:
+        with around_one(self._chain, recorded(job)) as sent:
+            run = self._store.accept(sent)
+        return await self._run(run)
+
+    async def _run(self, run: Run) -> str:
+        """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
-        run = store.accept(job)
         if (runner := store.runner_of(run)) is not None:
             leave = go_deeper()
             try:
@@ -254,9 +301,11 @@ class _AsyncClient:
 
     async def enqueue_many(self, jobs: Iterable[Any] | AsyncIterable[Any]) -> list[str]:
         given = [job async for job in jobs] if isinstance(jobs, AsyncIterable) else jobs
-        return [
-            await self.enqueue_job(make_job(**job) if type(job) is dict else job) for job in as_maps(given)
-        ]
+        if self._chain is None:
+            return [await self.enqueue_job(job) for job in as_maps(given)]
+        with around_all(self._chain, map(recorded, as_maps(given))) as sent:
+            runs = [self._store.accept(one) for one in sent]
+        return [await self._run(run) for run in runs]
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         return self._store.result(job_id)

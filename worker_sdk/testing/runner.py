@@ -8,12 +8,11 @@ from datetime import UTC, datetime
 from typing import Any, Final, cast
 
 from worker_sdk.errors import InvalidArgument
-from worker_sdk.tasks.collection import Tasks
-from worker_sdk.tasks.task import TaskJob
+from worker_sdk.testing.life import Life
 from worker_sdk.testing.records import Run
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
-from worker_sdk.worker.context import Context, Pushers
+from worker_sdk.worker.context import Context, Pushers, running_job
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.registry import Handler
 from worker_sdk.worker.worker import Worker
@@ -31,18 +30,19 @@ class TooDeepError(RecursionError):
 
 
 class Runner:
-    """`worker`: its handlers run jobs that no task made."""
+    """`pushers`: the clients of what the jobs enqueue. `worker`: its handlers run jobs that no task made."""
 
     def __init__(self, pushers: Any, worker: Worker | None = None) -> None:
         self._pushers = cast("Pushers", pushers)
-        self._worker = worker
+        self.life = Life(worker)
 
     def attempt(self, run: Run) -> None:
-        """Run one attempt, from any thread: an async function gets an event loop of its own."""
-        handler = self._handler_of(run.job)
+        """Run one attempt, from any thread."""
+        handler = self.life.handler_of(run.job)
+        self.life.start()
         argument, ctx = self._begin(run)
         try:
-            value = _call(handler, argument, ctx)
+            value = self._call(handler, argument, ctx)
         except TooDeepError:  # to try it again would take for ever
             raise
         except (Exception, SystemExit) as exc:
@@ -52,8 +52,11 @@ class Runner:
 
     async def attempt_async(self, run: Run) -> None:
         """Run one attempt in the running event loop; a `def` in a thread, as a worker does."""
-        handler = self._handler_of(run.job)
+        handler = self.life.handler_of(run.job)
+        await self.life.astart()
         argument, ctx = self._begin(run)
+        # This is the asyncio task of the test, which goes on after the job.
+        mark = running_job.set(ctx)
         try:
             if handler.is_coroutine:
                 value = await handler.call(argument, ctx)
@@ -65,14 +68,8 @@ class Runner:
             self._failed(run, handler, exc)
         else:
             self._succeeded(run, value)
-
-    def _handler_of(self, job: TaskJob[Any]) -> Handler:
-        if job.task is not None:
-            return cast("Tasks", job.task.tasks).handler_of(job.task.name)
-        handler = self._worker.find(job["name"]) if self._worker else None
-        if handler is None:
-            raise LookupError(f"nothing here runs jobs named {job['name']}: give the worker that does")
-        return handler
+        finally:
+            running_job.reset(mark)
 
     def _begin(self, run: Run) -> tuple[Any, Context]:
         job = run.job
@@ -89,6 +86,19 @@ class Runner:
         )
         # As it would arrive.
         return decode(encode(job.get("argument"))), ctx
+
+    def _call(self, handler: Handler, argument: Any, ctx: Context) -> Any:
+        if _has_loop():
+            # A handler would take it for that of its worker.
+            context, ending = contextvars.copy_context(), _Ending()
+            thread = threading.Thread(
+                target=context.run, args=(ending.of, lambda: self._call(handler, argument, ctx))
+            )
+            thread.start()
+            thread.join()
+            return ending.get()
+        called = handler.call(argument, ctx)
+        return self.life.run_async(called) if handler.is_coroutine else called
 
     def _succeeded(self, run: Run, value: Any) -> None:
         run.result, run.exception, run.state = value, None, "succeeded"
@@ -144,26 +154,13 @@ def seconds_until(instant: str) -> float:
     return (datetime.fromisoformat(instant) - datetime.now(UTC)).total_seconds()
 
 
-def _call(handler: Handler, argument: Any, ctx: Context) -> Any:
-    if not handler.is_coroutine and not _has_loop():
-        return handler.call(argument, ctx)
-    if handler.is_coroutine and not _has_loop():
-        return asyncio.run(handler.call(argument, ctx))
-    # Inside an event loop: a handler would take it for that of its worker.
-    context, ending = contextvars.copy_context(), _Ending()
-    thread = threading.Thread(target=context.run, args=(ending.of, handler, argument, ctx))
-    thread.start()
-    thread.join()
-    return ending.get()
-
-
 class _Ending:
     value: Any = None
     exception: BaseException | None = None
 
-    def of(self, handler: Handler, argument: Any, ctx: Context) -> None:
+    def of(self, call: Callable[[], Any]) -> None:
         try:
-            self.value = _call(handler, argument, ctx)
+            self.value = call()
         except BaseException as exc:
             self.exception = exc
 

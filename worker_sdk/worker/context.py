@@ -3,8 +3,9 @@
 import logging
 import threading
 from collections.abc import Generator, Iterable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack, cast
 
 from worker_sdk import forked
 from worker_sdk.worker.lease import now_s
@@ -26,6 +27,9 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
 
 
 logger = logging.getLogger("worker_sdk.job")
+
+# The context of the job that runs here: of a task, or of any handler with middleware or dependencies.
+running_job: Final[ContextVar["Context | None"]] = ContextVar("running_job", default=None)
 
 
 def pushers_of(ctx: "Context") -> "Pushers":

@@ -233,7 +233,11 @@ class Executor:
 
     def _run_isolated(self, run: JobRun) -> outcomes.Fields:
         with tracing.processing(run.name, run.job_id, run.attempt, run.headers) as headers:
-            return self._attend_isolated(run, headers)
+            if run.handler.around is None:
+                return self._attend_isolated(run, headers)
+            assert run.ctx is not None
+            fields: outcomes.Fields = run.handler.around(run.ctx, lambda: self._attend_isolated(run, headers))
+            return fields
 
     def _attend_isolated(self, run: JobRun, headers: Mapping[str, str]) -> outcomes.Fields:
         """Wait in a thread for the process, and kill it when it is time, whatever the event loop does."""

@@ -14,6 +14,7 @@ from functools import reduce
 from typing import Any
 
 from worker_sdk import forked
+from worker_sdk.dependencies.values import WorkerValues, with_dependencies
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
@@ -56,13 +57,35 @@ def _run(job: dict[str, Any]) -> outcomes.Fields:
         pushers=LazyPushers(job["masters"], job["token"]),
     )
     try:
-        if handler.is_coroutine:
-            return outcomes.success(asyncio.run(call_async(handler, job["argument"], ctx)))
-        return outcomes.success(handler.call(job["argument"], ctx))
+        return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
         # The worker writes the log: here nobody has set one up.
         return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
+
+
+def _result(handler: Handler, argument: Any, ctx: Context) -> Any:
+    if not handler.dependencies:
+        if handler.is_coroutine:
+            return asyncio.run(call_async(handler, argument, ctx))
+        return handler.call(argument, ctx)
+    values = WorkerValues()
+    values.add(handler.dependencies.values())
+    call = with_dependencies(
+        handler.name,
+        handler.function,
+        handler.dependencies,
+        values.values,
+        is_async=handler.is_coroutine,
+        takes_context=handler.takes_context,
+    )
+    # In this process, an attempt is the whole life of a worker.
+    with asyncio.Runner() as runner:
+        runner.run(values.open())
+        try:
+            return runner.run(call(argument, ctx)) if handler.is_coroutine else call(argument, ctx)
+        finally:
+            runner.run(values.close())
 
 
 def _find(job: dict[str, Any]) -> Handler:

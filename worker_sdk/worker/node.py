@@ -21,6 +21,7 @@ from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 from worker_sdk.transport.signature import SignatureCheck
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.asgi import Endpoint
+from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.heartbeat import Heartbeat
 from worker_sdk.worker.identity import Identity
@@ -28,7 +29,6 @@ from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.outbox import Outbox
 from worker_sdk.worker.place import Place
 from worker_sdk.worker.puller import Puller
-from worker_sdk.worker.registry import Registry
 from worker_sdk.worker.run import Stop
 from worker_sdk.worker.siblings import Siblings
 from worker_sdk.worker.starts import StartConfirmer
@@ -66,9 +66,10 @@ class NodeConfig:
 class Node:
     """Made in the event loop that it runs in."""
 
-    def __init__(self, config: NodeConfig, registry: Registry, burst: "Burst | None" = None) -> None:
+    def __init__(self, config: NodeConfig, assembly: Assembly, burst: "Burst | None" = None) -> None:
         self._config = config
-        self._registry = registry
+        self._assembly = assembly
+        self._registry = registry = assembly.registry
         self._loop = asyncio.get_running_loop()
         self._clock = StoreClock()
         self.identity = Identity(self._loop)
@@ -79,7 +80,7 @@ class Node:
         self._heard_masters = Masters(config.masters, home=self._home)
         self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
         self._puller: Puller | None = None
-        self._pushers = LazyPushers(config.masters, config.token, self._home)
+        self._pushers = LazyPushers(config.masters, config.token, self._home, middleware=assembly.middleware)
         self._starts = StartConfirmer(self._client, self.identity)
         self._outbox = Outbox(self._client, self.identity, self._clock)
         self.executor = Executor(
@@ -105,6 +106,8 @@ class Node:
     async def start(self, serve: Callable[[], App] | None) -> None:
         """`serve` gives the application for an own server; None: somebody else serves it at the configured URL."""
         config = self._config
+        # First: a job may come as soon as the worker is registered.
+        await self._assembly.start()
         if config.pull:
             self._start_pulling()
             return
@@ -213,6 +216,12 @@ class Node:
         That one is not handed back, not even by a process that is about to end: the job would be started elsewhere
         before the old start is really over. It is named in heartbeats to the last; then its lease tells the masters.
         """
+        try:
+            return await self._stop()
+        finally:
+            await self._assembly.stop()
+
+    async def _stop(self) -> bool:
         self.drain()
         if self._puller is not None:
             await self._puller.stop()

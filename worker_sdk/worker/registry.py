@@ -4,11 +4,15 @@ import inspect
 import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from worker_sdk.dependencies.depends import Dependency, dependencies_of
 from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.context import Context
 
 Function = Callable[..., Any]
 
@@ -37,8 +41,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """`function` takes (argument, ctx) when `takes_context`, else (argument). `contract`: what masters are told of the
-    name, a map of `version`, `argument_schema` and `options`."""
+    """`function` takes (argument, ctx) when `takes_context`, else (argument), and the values of `dependencies` by name.
+    `contract`: what masters are told of the name, a map of `version`, `argument_schema` and `options`. `around`: the
+    middleware of an isolated handler, which runs in the worker: it is given the context and the wait for the process.
+    """
 
     name: str
     kind: Kind
@@ -50,6 +56,8 @@ class Handler:
     confirm_start: bool = False
     origin: Origin | None = None
     contract: Mapping[str, Any] | None = None
+    dependencies: Mapping[str, Dependency] = field(default_factory=dict)
+    around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
 
     def call(self, argument: Any, ctx: Any) -> Any:
         """The result, or an awaitable of it when `is_coroutine`."""
@@ -98,6 +106,7 @@ class Registry:
             confirm_start,
             origin_of(function) if isolated else None,
             contract,
+            dependencies_of(function),
         )
         if isolated:
             setattr(function, ATTRIBUTE, {**getattr(function, ATTRIBUTE, {}), name: handler})
@@ -119,7 +128,18 @@ def check_name(name: str) -> None:
 
 def _takes_context(function: Function) -> bool:
     """Raises TypeError for a function that takes neither (argument, ctx) nor (argument)."""
-    parameters = inspect.signature(function).parameters.values()
+    dependencies = dependencies_of(function)
+    everything = list(inspect.signature(function).parameters.values())
+    parameters = [p for p in everything if p.name not in dependencies]
+    by_position = [p for p in everything if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    if any(
+        p.name in dependencies
+        and (p.kind is p.POSITIONAL_ONLY or any(q in parameters for q in by_position[n:]))
+        for n, p in enumerate(by_position)
+    ):
+        raise TypeError(
+            "parameters with Depends stand after (argument, ctx) or (argument), and are given by name"
+        )
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     if any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in parameters):
         raise TypeError("a handler takes (argument, ctx) or (argument)")

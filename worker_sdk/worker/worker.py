@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from worker_sdk import forked
-from worker_sdk.environment import masters_or_default, token_or_default
+from worker_sdk.environment import masters_or_default, middleware_or_default, token_or_default
 from worker_sdk.errors import UnavailableError
 from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
@@ -21,8 +21,10 @@ from worker_sdk.worker.registry import Handler, Registry
 if TYPE_CHECKING:
     import asyncio
 
+    from worker_sdk.middleware.base import Middleware
     from worker_sdk.transport.guarded import App
     from worker_sdk.worker.asgi import Endpoint
+    from worker_sdk.worker.assembly import Assembly
     from worker_sdk.worker.burst import Burst
     from worker_sdk.worker.node import Node, NodeConfig
 
@@ -59,6 +61,8 @@ class Worker:
     * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. Give a list of two while it is
       replaced: the first is registered, both are accepted.
     * `version`: version of your code, shown to people. Default: the version of the SDK.
+    * `middleware`: instances of `Middleware`, the outermost first. They surround the handlers, what handlers enqueue,
+      and the life of the worker. Default: those of `configure`.
 
     The arguments become attributes, which you may change until the worker starts.
     """
@@ -79,6 +83,7 @@ class Worker:
         grace_s: float = 25.0,
         secret: str | Sequence[str] | None = None,
         version: str | None = None,
+        middleware: "Iterable[Middleware] | None" = None,
     ) -> None:
         if not 1 <= max_jobs <= 1000:
             raise ValueError("max_jobs must be 1 to 1000")
@@ -93,6 +98,7 @@ class Worker:
         self.labels = dict(labels or {})
         self.grace_s = grace_s
         self.version = version if version is not None else VERSION
+        self.middleware: Sequence[Middleware] = middleware_or_default(middleware)
         self._secrets = _checked_secrets(secret)
         self._registry = Registry()
         self._sources: list[TaskSource] = []
@@ -116,6 +122,8 @@ class Worker:
     ) -> Callable[[FunctionT], FunctionT]:
         """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it
         unchanged.
+
+        Parameters with the default `Depends(…)` stand after these, and are filled by the worker.
 
         An `async def` runs in the event loop, a `def` in a thread. Its return value is the result of the job. Any
         exception is a failed attempt, and the job is retried unless one of these says otherwise:
@@ -166,6 +174,14 @@ class Worker:
         """The registered handler of this name."""
         self._load_tasks()
         return self._registry.get(name)
+
+    def assembly(self, *, is_in_process: bool = False) -> "Assembly":
+        """Return the handlers with middleware and dependencies around them. Raise TypeError for what cannot be called
+        so. `is_in_process`: as for `Assembly`."""
+        from worker_sdk.worker.assembly import Assembly
+
+        self._load_tasks()
+        return Assembly(self._registry, middleware_or_default(self.middleware), is_in_process=is_in_process)
 
     # --- serving
 
@@ -297,7 +313,7 @@ class Worker:
             raise RuntimeError("this worker is running already")
         if not self.names:
             raise ValueError("a worker without handlers and tasks has nothing to do")
-        node = Node(self._config(), self._registry, burst)
+        node = Node(self._config(), self.assembly(), burst)
         self._node = node
         try:
             await node.start(self._app if serve else None)

@@ -1,14 +1,16 @@
 # pyright: strict
 """Correct uses of tasks: mypy strict and pyright strict find nothing here."""
 
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from dataclasses import dataclass
 from typing import Any, assert_type
 
 from worker_sdk import (
     INJECTED,
     Context,
+    Depends,
     JobHandle,
+    Middleware,
     NoResultError,
     NotFinished,
     Task,
@@ -50,6 +52,59 @@ def count() -> int:
 @tasks.task("anything")
 def anything(payload: Any, size: int) -> int:
     return size
+
+
+class Session:
+    """A value that a function gives to a task."""
+
+
+def open_session() -> Iterator[Session]:
+    yield Session()
+
+
+async def open_async_session(number: int = Depends(lambda: 1)) -> AsyncIterator[Session]:
+    yield Session()
+
+
+async def load_limit(ctx: Context) -> int:
+    return ctx.attempt
+
+
+@tasks.task("thumbnail.store")
+async def store(
+    photo_id: int,
+    session: Session = Depends(open_session),
+    *,
+    other: Session = Depends(open_async_session),
+    limit: int = Depends(load_limit),
+    made: Session = Depends(Session, scope="worker"),
+    optional: Session | None = Depends(open_session),
+) -> Session:
+    return session
+
+
+class Noted(Middleware):
+    async def on_start(self) -> None: ...
+
+    def on_stop(self) -> None: ...
+
+    def around_job(self, ctx: Context) -> Iterator[None]:
+        yield
+
+    async def around_async_job(self, ctx: Context) -> AsyncIterator[None]:
+        yield
+
+    def around_enqueue(self, job: dict[str, Any]) -> Iterator[None]:
+        yield
+
+
+store.enqueue(42)
+store.enqueue(photo_id=42)
+surrounded = Worker(tasks=tasks, middleware=[Noted()])
+
+
+@surrounded.handler("raw")
+async def raw(argument: Any, ctx: Context, session: Session = Depends(open_session)) -> None: ...
 
 
 assert_type(make_thumbnail.enqueue(42), JobHandle[Thumbnail])

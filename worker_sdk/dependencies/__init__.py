@@ -1,0 +1,1 @@
+"""Dependencies: values that handlers are given besides the argument of the job."""

@@ -1,0 +1,196 @@
+"""Values of dependencies: made before a handler runs or a worker registers, and cleaned up afterwards."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from worker_sdk.dependencies.depends import Dependency, Step, steps_for
+from worker_sdk.generators import Around, AsyncAround
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.context import Context
+
+logger = logging.getLogger(__name__)
+
+Values = dict[Dependency, Any]
+Opened = list[Around | AsyncAround]
+
+
+class WorkerValues:
+    """The values that live as long as a worker. `values` is filled by `open`."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Dependency, Step] = {}
+        self._opened: Opened = []
+        self.values: Values = {}
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether some were added and not made."""
+        return not self._steps.keys() <= self.values.keys()
+
+    def add(self, dependencies: Iterable[Dependency]) -> None:
+        """Have those made that live as long as the worker, and what they need."""
+        for step in steps_for(dependencies):
+            if step.dependency.scope == "worker":
+                self._steps[step.dependency] = step
+
+    async def open(self) -> None:
+        """Make those that are not there yet. Raise the exception of a function, and clean up what was made."""
+        try:
+            for dependency, step in self._steps.items():
+                if dependency not in self.values:
+                    self.values[dependency] = await _made(step, self.values, None, self._opened)
+        except BaseException as exc:
+            await _close(self._opened, exc, None)
+            self.values.clear()
+            raise
+
+    async def close(self) -> None:
+        """Clean up in the reverse order."""
+        await _close(self._opened, None, None)
+        self.values.clear()
+
+
+def with_dependencies(
+    name: str,
+    function: Callable[..., Any],
+    wanted: Mapping[str, Dependency],
+    shared: Mapping[Dependency, Any],
+    *,
+    is_async: bool,
+    takes_context: bool,
+) -> Callable[[Any, "Context"], Any]:
+    """Return a function of (argument, ctx) that makes the values, calls `function` with them, and cleans up.
+
+    * `name`: the name of the handler.
+    * `shared`: the values of the worker, by the time that it is called.
+
+    Raise TypeError if a function that is async stands before a handler that is not.
+    """
+    steps = [step for step in steps_for(wanted.values()) if step.dependency.scope == "job"]
+    if is_async:
+        return _async_call(function, steps, wanted, shared, takes_context)
+    for step in steps:
+        if step.is_async:
+            raise TypeError(
+                f"handler {name}: the dependency {step.name} is async, and the handler is a def. "
+                'Make the handler an async def, or give the dependency scope="worker".'
+            )
+    return _sync_call(function, steps, wanted, shared, takes_context)
+
+
+def _async_call(
+    function: Callable[..., Any],
+    steps: Sequence[Step],
+    wanted: Mapping[str, Dependency],
+    shared: Mapping[Dependency, Any],
+    takes_context: bool,
+) -> Callable[..., Any]:
+    async def call(argument: Any, ctx: "Context") -> Any:
+        opened: Opened = []
+        values = dict(shared)
+        try:
+            for step in steps:
+                values[step.dependency] = await _made(step, values, ctx, opened)
+            given = {parameter: values[dependency] for parameter, dependency in wanted.items()}
+            if takes_context:
+                result = await function(argument, ctx, **given)
+            else:
+                result = await function(argument, **given)
+        except BaseException as exc:
+            await _close(opened, exc, ctx)
+            raise
+        await _close(opened, None, ctx)
+        return result
+
+    return call
+
+
+def _sync_call(
+    function: Callable[..., Any],
+    steps: Sequence[Step],
+    wanted: Mapping[str, Dependency],
+    shared: Mapping[Dependency, Any],
+    takes_context: bool,
+) -> Callable[..., Any]:
+    def call(argument: Any, ctx: "Context") -> Any:
+        opened: Opened = []
+        values = dict(shared)
+        try:
+            for step in steps:
+                values[step.dependency] = _made_at_once(step, values, ctx, opened)
+            given = {parameter: values[dependency] for parameter, dependency in wanted.items()}
+            result = function(argument, ctx, **given) if takes_context else function(argument, **given)
+        except BaseException as exc:
+            _close_at_once(opened, exc, ctx)
+            raise
+        _close_at_once(opened, None, ctx)
+        return result
+
+    return call
+
+
+def _called(step: Step, values: Mapping[Dependency, Any], ctx: "Context | None") -> Any:
+    given = {parameter: values[dependency] for parameter, dependency in step.needs.items()}
+    if step.context is not None:
+        given[step.context] = ctx
+    return step.dependency.function(**given)
+
+
+async def _made(step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened) -> Any:
+    if not step.is_async:
+        return _made_at_once(step, values, ctx, opened)
+    made = _called(step, values, ctx)
+    if not step.is_generator:
+        return await made
+    around = AsyncAround(made, f"the dependency {step.name}")
+    value = await around.enter()
+    opened.append(around)
+    return value
+
+
+def _made_at_once(step: Step, values: Mapping[Dependency, Any], ctx: "Context | None", opened: Opened) -> Any:
+    made = _called(step, values, ctx)
+    if not step.is_generator:
+        return made
+    around = Around(made, f"the dependency {step.name}")
+    value = around.enter()
+    opened.append(around)
+    return value
+
+
+async def _close(opened: Opened, exc: BaseException | None, ctx: "Context | None") -> None:
+    """Clean up in the reverse order, after the exception `exc` if it is not None. Log the exceptions of clean-ups; one
+    that ends a task or a thread passes when all are done."""
+    while opened:
+        around = opened.pop()
+        try:
+            if isinstance(around, AsyncAround):
+                await around.leave(exc)
+            else:
+                around.leave(exc)
+        except Exception as raised:
+            _log(around, raised, ctx)
+        except BaseException as ending:
+            await _close(opened, ending, ctx)
+            raise
+
+
+def _close_at_once(opened: Opened, exc: BaseException | None, ctx: "Context | None") -> None:
+    while opened:
+        around = opened.pop()
+        assert isinstance(around, Around)
+        try:
+            around.leave(exc)
+        except Exception as raised:
+            _log(around, raised, ctx)
+        except BaseException as ending:
+            _close_at_once(opened, ending, ctx)
+            raise
+
+
+def _log(around: Around | AsyncAround, raised: Exception, ctx: "Context | None") -> None:
+    of = f" after {ctx.name} (job {ctx.job_id}, attempt {ctx.attempt})" if ctx is not None else ""
+    extra = {"job_id": ctx.job_id, "job_name": ctx.name, "attempt": ctx.attempt} if ctx is not None else {}
+    logger.error("the clean-up of %s failed%s", around.what, of, exc_info=raised, extra=extra)

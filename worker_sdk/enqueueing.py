@@ -1,0 +1,148 @@
+"""The middleware around calls that enqueue."""
+
+import copy
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from worker_sdk.errors import EnqueueRefused
+from worker_sdk.generators import Around, checked_generator
+
+JobT = TypeVar("JobT", bound=dict[str, Any])
+
+logger = logging.getLogger(__name__)
+
+
+class EnqueueMiddleware:
+    """The part of `Middleware` that pushers use."""
+
+    def around_enqueue(self, job: dict[str, Any]) -> Iterator[None]:
+        """Surround the enqueueing of a job: a generator that yields once. The call to the master runs at the `yield`.
+
+        * `job`: the map that is sent, as `make_job` returns it. Change it before the `yield`.
+
+        An exception before the `yield` refuses the job: nothing is sent. `enqueue` raises it; `enqueue_many` raises
+        `EnqueueRefused` from it. The `yield` raises the error of the call if it fails. An exception after the `yield`
+        is logged, because the job is enqueued. The generator runs where the call is made; in an event loop it must not
+        block.
+        """
+        yield
+
+
+class EnqueueChain:
+    """The generators of several middleware around a job, the first one outermost."""
+
+    def __init__(self, middleware: Iterable[EnqueueMiddleware]) -> None:
+        self._calls = [
+            (checked_generator(one, "around_enqueue"), f"{type(one).__name__}.around_enqueue")
+            for one in middleware
+        ]
+
+    def open(self, job: JobT) -> "tuple[JobT, OpenJob]":
+        """Run what comes before a job is sent. Return the job to send, and what comes after. Raise the exception of a
+        refusal."""
+        # The caller's own map stays as it is: he may enqueue it again.
+        job = copy.copy(job)
+        for field in ("headers", "tags", "retry"):
+            if field in job:
+                job[field] = copy.copy(job[field])
+        opened: list[Around] = []
+        try:
+            for call, what in self._calls:
+                around = Around(call(job), what)
+                around.enter()
+                opened.append(around)
+            if not isinstance(job.get("id"), str) or not isinstance(job.get("name"), str):
+                raise TypeError("a middleware took the id or the name from a job")
+        except BaseException as exc:
+            OpenJob(job, opened).close(exc)
+            raise
+        return job, OpenJob(job, opened)
+
+    def open_of_many(self, job: JobT) -> "tuple[JobT, OpenJob]":
+        """Do as `open` for one of several jobs. Raise EnqueueRefused for each refusal."""
+        try:
+            return self.open(job)
+        except EnqueueRefused:
+            raise
+        except Exception as exc:
+            raise EnqueueRefused(f"job {job.get('id')}: {type(exc).__name__}: {exc}") from exc
+
+
+class OpenJob:
+    """The generators around a job that is being sent."""
+
+    __slots__ = ("_job", "_opened")
+
+    def __init__(self, job: dict[str, Any], opened: list[Around]) -> None:
+        self._job = job
+        self._opened = opened
+
+    def close(self, exc: BaseException | None) -> None:
+        """Tell them the end of the call, the innermost first. Log what they raise: it changes nothing."""
+        while self._opened:
+            around = self._opened.pop()
+            try:
+                around.leave(exc)
+            except Exception:
+                logger.exception("%s failed at its end (job %s)", around.what, self._job.get("id"))
+
+
+@contextmanager
+def ending(opened: Iterable[OpenJob]) -> Iterator[None]:
+    """Surround a call that sends jobs, and tell its end to what was opened. `opened` is read at the end."""
+    try:
+        yield
+    except BaseException as exc:
+        for one in opened:
+            one.close(exc)
+        raise
+    for one in opened:
+        one.close(None)
+
+
+@contextmanager
+def around_one(chain: EnqueueChain | None, job: JobT) -> Iterator[JobT]:
+    """Surround the enqueueing of a job. Yield the job to send."""
+    if chain is None:
+        yield job
+        return
+    job, opened = chain.open(job)
+    with ending([opened]):
+        yield job
+
+
+@contextmanager
+def around_all(chain: EnqueueChain | None, jobs: Iterable[JobT]) -> Iterator[list[JobT]]:
+    """Surround the enqueueing of several jobs. Yield the jobs to send. Raise EnqueueRefused if one is refused."""
+    sent: list[JobT] = []
+    all_opened: list[OpenJob] = []
+    with ending(all_opened):
+        for job in jobs:
+            if chain is not None:
+                job, opened = chain.open_of_many(job)
+                all_opened.append(opened)
+            sent.append(job)
+        yield sent
+
+
+def chain_of(middleware: Iterable[EnqueueMiddleware]) -> EnqueueChain | None:
+    """Return the chain of those that surround calls, or None if there is none."""
+    surrounding = [
+        one for one in middleware if type(one).around_enqueue is not EnqueueMiddleware.around_enqueue
+    ]
+    return EnqueueChain(surrounding) if surrounding else None
+
+
+def checked_middleware(middleware: Iterable[Any]) -> tuple[Any, ...]:
+    """Return them as a tuple. Raise TypeError for an item of another type."""
+    if isinstance(middleware, EnqueueMiddleware | type):
+        raise TypeError("middleware must be a list of instances")
+    found = tuple(middleware)
+    for one in found:
+        if isinstance(one, type):
+            raise TypeError(f"middleware takes instances: write {one.__name__}(), not {one.__name__}")
+        if not isinstance(one, EnqueueMiddleware):
+            raise TypeError(f"middleware: {type(one).__name__} is not a subclass of Middleware")
+    return found

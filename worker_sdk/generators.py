@@ -1,0 +1,91 @@
+"""Generators that yield once, around something else: what stands before the `yield` runs first, the rest afterwards."""
+
+import inspect
+from collections.abc import AsyncGenerator, Generator
+from typing import Any
+
+
+class Around:
+    """A generator that was called and has not run yet. `what`: its name, for people."""
+
+    __slots__ = ("_generator", "what")
+
+    def __init__(self, generator: Generator[Any, Any, Any], what: str) -> None:
+        self._generator = generator
+        self.what = what
+
+    def enter(self) -> Any:
+        """Run it up to its `yield`, and return the value of that. Raise RuntimeError if it has none."""
+        try:
+            return next(self._generator)
+        except StopIteration:
+            raise RuntimeError(f"{self.what} yields nothing") from None
+
+    def leave(self, exc: BaseException | None) -> None:
+        """Run the rest of it, with `exc` raised at its `yield`. Raise another exception that it raises, and
+        RuntimeError if it yields again. It may swallow `exc` or let it pass: `leave` returns in both cases."""
+        try:
+            if exc is None:
+                next(self._generator)
+            else:
+                self._generator.throw(exc)
+        except StopIteration:
+            return
+        except BaseException as raised:
+            if _is_the_same(raised, exc):
+                return
+            raise
+        self._generator.close()
+        raise RuntimeError(f"{self.what} yields more than once")
+
+
+class AsyncAround:
+    """The same for an async generator."""
+
+    __slots__ = ("_generator", "what")
+
+    def __init__(self, generator: AsyncGenerator[Any, Any], what: str) -> None:
+        self._generator = generator
+        self.what = what
+
+    async def enter(self) -> Any:
+        """Do as `Around.enter`."""
+        try:
+            return await anext(self._generator)
+        except StopAsyncIteration:
+            raise RuntimeError(f"{self.what} yields nothing") from None
+
+    async def leave(self, exc: BaseException | None) -> None:
+        """Do as `Around.leave`."""
+        try:
+            if exc is None:
+                await anext(self._generator)
+            else:
+                await self._generator.athrow(exc)
+        except StopAsyncIteration:
+            return
+        except BaseException as raised:
+            if _is_the_same(raised, exc):
+                return
+            raise
+        await self._generator.aclose()
+        raise RuntimeError(f"{self.what} yields more than once")
+
+
+def checked_generator(owner: object, method: str, *, is_async: bool = False) -> Any:
+    """Return a method. Raise TypeError if it is not a generator."""
+    found = getattr(owner, method)
+    is_generator = inspect.isasyncgenfunction(found) if is_async else inspect.isgeneratorfunction(found)
+    if not is_generator:
+        kind = "an async generator" if is_async else "a generator"
+        raise TypeError(f"{type(owner).__name__}.{method} must be {kind} that yields once")
+    return found
+
+
+def _is_the_same(raised: BaseException, exc: BaseException | None) -> bool:
+    # Python turns a StopIteration that a generator lets pass into a RuntimeError.
+    return raised is exc or (
+        isinstance(exc, StopIteration | StopAsyncIteration)
+        and isinstance(raised, RuntimeError)
+        and raised.__cause__ is exc
+    )

@@ -1,0 +1,1 @@
+"""Code that surrounds handlers, calls that enqueue, and the life of a worker."""

@@ -1,0 +1,56 @@
+"""`Middleware`: the base class of what surrounds handlers, calls that enqueue, and the life of a worker."""
+
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from typing import TYPE_CHECKING
+
+from worker_sdk.enqueueing import EnqueueMiddleware
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.context import Context
+
+
+class Middleware(EnqueueMiddleware):
+    """Run code of yours around handlers, around calls that enqueue, and at the start and the end of a worker.
+
+    Override the methods that you need, and give an instance to `Worker`, `Pusher`, `SyncPusher` or `configure`. The
+    first of several is outermost. A method that is not overridden costs nothing.
+    """
+
+    def on_start(self) -> Awaitable[None] | None:
+        """Run in the event loop of the worker before it registers, for instance to open a pool or to load a model. It
+        may be `async def`.
+
+        An exception stops the start: the worker never registers, and those that had started get `on_stop`.
+        """
+        return None
+
+    def on_stop(self) -> Awaitable[None] | None:
+        """Run when the worker has stopped, in the reverse order. It may be `async def`.
+
+        An exception is logged. A handler that does not stop within `grace_s` may still run.
+        """
+        return None
+
+    def around_job(self, ctx: "Context") -> Iterator[None]:
+        """Surround each attempt: a generator that yields once. The handler runs at the `yield`, which raises the
+        exception of the handler.
+
+        * `ctx`: the context of the attempt.
+
+        An exception that the generator raises takes the place of the handler's, and ends the attempt as one of the
+        handler would: `raise Discard` or `raise Retry` work, too. If the generator ends, the exception of the handler
+        counts: it cannot be swallowed.
+
+        It runs in the thread of a `def` handler, and in the event loop for an `async def` handler, where it must not
+        block. For an isolated handler it runs in the worker, not in the process of the handler, and the `yield` raises
+        `IsolatedHandlerError`. The argument of a task is checked at the `yield`, too.
+        """
+        yield
+
+    async def around_async_job(self, ctx: "Context") -> AsyncIterator[None]:
+        """Surround each attempt of an `async def` handler in place of `around_job`: an async generator that yields
+        once.
+
+        * `ctx`: the context of the attempt.
+        """
+        yield

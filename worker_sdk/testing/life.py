@@ -1,0 +1,157 @@
+"""The life of a worker in a test: its handlers with middleware and dependencies, its start and its end."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from contextvars import ContextVar
+from typing import Any, Final, cast
+
+from worker_sdk.enqueueing import EnqueueChain, chain_of
+from worker_sdk.environment import middleware_or_default
+from worker_sdk.tasks.collection import Tasks
+from worker_sdk.tasks.task import TaskJob
+from worker_sdk.worker.assembly import Assembly
+from worker_sdk.worker.registry import Handler, Registry
+from worker_sdk.worker.worker import Worker
+
+# Ends of workers in event loops that go on after the block.
+_ends: Final[set["asyncio.Task[None]"]] = set()
+_portal_of_caller: Final[ContextVar["Portal | None"]] = ContextVar("portal_of_caller", default=None)
+
+
+class Life:
+    """A worker that starts when the first job is run, and ends with `close`.
+
+    * `worker`: its handlers and its middleware. None: the tasks that are met, with the middleware of `configure`.
+
+    It starts in the event loop of the test if a job is run there, and else in a loop of its own in a thread, where the
+    async functions then run, too.
+    """
+
+    def __init__(self, worker: Worker | None) -> None:
+        self._assembly = (
+            worker.assembly(is_in_process=True)
+            if worker
+            else Assembly(Registry(), middleware_or_default(None), is_in_process=True)
+        )
+        self.chain: EnqueueChain | None = chain_of(self._assembly.middleware)
+        self._lock = threading.Lock()
+        self._starting = asyncio.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._portal: Portal | None = None
+
+    def handler_of(self, job: TaskJob[Any]) -> Handler:
+        """Return the handler of a job, ready to be called. Raise LookupError if there is none, and TypeError for
+        dependencies that cannot be called."""
+        with self._lock:
+            if (handler := self._assembly.registry.get(job["name"])) is not None:
+                return handler
+            if job.task is None:
+                raise LookupError(f"nothing here runs jobs named {job['name']}: give the worker that does")
+            return self._assembly.add(cast("Tasks", job.task.tasks).handler_of(job.task.name))
+
+    def start(self) -> None:
+        """Start, and make the values of the worker that are not there yet."""
+        if not self._assembly.needs_start:
+            return
+        if self._portal is not None and self._portal.is_here:
+            # An async function blocks its loop: it enqueued by a call for def functions.
+            Portal.run_once(self._assembly.start())
+            return
+        with self._lock:
+            if self._loop is not None and self._portal is None:
+                # It started in the loop of the test, which waits for this call or has ended.
+                Portal.run_once(self._assembly.start())
+                return
+            if self._portal is None:
+                self._portal = Portal()
+                self._loop = self._portal.loop
+            self._portal.run(self._assembly.start())
+
+    async def astart(self) -> None:
+        """Do as `start`, in the running loop."""
+        if not self._assembly.needs_start:
+            return
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        if self._loop is not asyncio.get_running_loop():
+            await asyncio.to_thread(self.start)
+            return
+        async with self._starting:
+            await self._assembly.start()
+
+    def run_async(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run what an `async def` handler returned, from a thread without an event loop."""
+        if self._portal is not None and not self._portal.is_here:
+            return self._portal.run(coroutine)
+        return asyncio.run(coroutine)
+
+    def close(self) -> None:
+        """End it. An end in the loop of a test goes on when the test awaits next."""
+        loop, self._loop = self._loop, None
+        portal, self._portal = self._portal, None
+        if portal is not None:
+            portal.run(self._assembly.stop())
+            portal.close()
+        elif loop is not None:
+            if loop is _running_loop():
+                end = loop.create_task(self._assembly.stop())
+                _ends.add(end)
+                end.add_done_callback(_ends.discard)
+            else:
+                Portal.run_once(self._assembly.stop())
+
+
+class Portal:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._main, name="jq-test-worker", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def run_once(cls, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run it in a new loop."""
+        portal = cls()
+        try:
+            return portal.run(coroutine)
+        finally:
+            portal.close()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether what runs here was called from its loop, which may wait for it."""
+        return _portal_of_caller.get() is self
+
+    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Run it and wait for its end. Raise its exception."""
+
+        async def ended() -> tuple[Any, BaseException | None]:
+            _portal_of_caller.set(self)  # for this task, and for the threads that it starts
+            try:
+                return await coroutine, None
+            except BaseException as exc:  # SystemExit would end the loop
+                return None, exc
+
+        value, exc = asyncio.run_coroutine_threadsafe(ended(), self.loop).result()
+        if exc is not None:
+            raise exc
+        return value
+
+    def close(self) -> None:
+        """Cancel what still runs, and end the thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def _main(self) -> None:
+        # asyncio.Runner ends tasks and async generators as asyncio.run does.
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.get_loop().run_forever()
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
