@@ -49,6 +49,7 @@ class Entry:
             return f"`{self.name}`"
         # The package of these modules exports their names.
         module = re.sub(r"^(pusher|testing)\.(client|harness|kit|records)$", r"\1", self.module)
+        module = re.sub(r"^middleware\..*", "middleware", module)
         return f"`worker_sdk.{module}.{self.name}`"
 
 
@@ -88,6 +89,13 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("dependencies.depends.Depends"),
         Entry("errors.EnqueueRefused"),
         Entry("errors.IsolatedHandlerError", is_constructed=False),
+        Entry("middleware.logs.JobLogs", is_exported=False),
+        Entry("middleware.logs.JobContextFilter", is_exported=False),
+        Entry("middleware.logs.JsonFormatter", is_exported=False),
+        Entry("middleware.errors.ErrorHook", is_exported=False),
+        Entry("middleware.sentry.Sentry", is_exported=False),
+        Entry("middleware.django.DjangoConnections", is_exported=False),
+        Entry("middleware.sqlalchemy.SqlAlchemyConnections", is_exported=False),
     ],
     "Retries and endings": [
         Entry("worker.policies.retry_on"),
@@ -134,6 +142,9 @@ INTERNAL = frozenset(
     | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
 )
 
+# Methods of `Middleware`, which its subclasses need not explain again.
+HOOKS = frozenset({"on_start", "on_stop", "around_job", "around_async_job", "around_enqueue"})
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.AnnAssign
 # A constant has no docstring that the program could read.
@@ -168,8 +179,9 @@ def _target(node: Definition) -> str:
 
 def members(node: ast.ClassDef) -> Iterator[Function]:
     """Methods and properties that users call."""
+    hidden = INTERNAL if node.name.endswith("Middleware") else INTERNAL | HOOKS
     for one in node.body:
-        if isinstance(one, Function) and not one.name.startswith("_") and one.name not in INTERNAL:
+        if isinstance(one, Function) and not one.name.startswith("_") and one.name not in hidden:
             yield one
 
 

@@ -1,6 +1,7 @@
 """The code in docs/middleware.md works as it is written, one block after another."""
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,17 @@ PAGE = "docs/middleware.md"
 
 @pytest.fixture(autouse=True)
 def _restored() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
     yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
     configure()
 
 
 @pytest.mark.req("S7", "S9")
 def test_the_blocks_of_the_page_work_one_after_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "page"}
@@ -29,3 +34,4 @@ def test_the_blocks_of_the_page_work_one_after_another(
         exec(compile(block, PAGE, "exec"), names)  # our own page
     assert names["worker"].middleware
     assert asyncio.run(names["score"]("abc", names["Model"]())) == 3
+    assert '"job_name": "feed.add"' in capsys.readouterr().err

@@ -1,1 +1,39 @@
-"""Code that surrounds handlers, calls that enqueue, and the life of a worker."""
+"""Middleware that the SDK brings. Each imports the package that it serves when it is used."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from worker_sdk.middleware.django import DjangoConnections
+    from worker_sdk.middleware.errors import ErrorHook
+    from worker_sdk.middleware.logs import JobContextFilter, JobLogs, JsonFormatter
+    from worker_sdk.middleware.sentry import Sentry
+    from worker_sdk.middleware.sqlalchemy import SqlAlchemyConnections
+
+__all__ = [
+    "DjangoConnections",
+    "ErrorHook",
+    "JobContextFilter",
+    "JobLogs",
+    "JsonFormatter",
+    "Sentry",
+    "SqlAlchemyConnections",
+]
+
+# The base class is imported by every worker, and should bring none of these.
+_MODULES: Final = {
+    "DjangoConnections": "worker_sdk.middleware.django",
+    "ErrorHook": "worker_sdk.middleware.errors",
+    "JobContextFilter": "worker_sdk.middleware.logs",
+    "JobLogs": "worker_sdk.middleware.logs",
+    "JsonFormatter": "worker_sdk.middleware.logs",
+    "Sentry": "worker_sdk.middleware.sentry",
+    "SqlAlchemyConnections": "worker_sdk.middleware.sqlalchemy",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'worker_sdk.middleware' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_MODULES[name]), name)

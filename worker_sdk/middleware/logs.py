@@ -1,0 +1,120 @@
+"""Logs with the context of the job in which they were written."""
+
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from worker_sdk.middleware.base import Middleware
+from worker_sdk.worker.context import running_job
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.context import Context
+
+logger = logging.getLogger("worker_sdk.job")
+
+
+class JobLogs(Middleware):
+    """Put the job into every log record that is written while it runs, by whatever library: `job_id`, `job_name` and
+    `attempt`. Log the end of each attempt with its duration.
+
+    * `handlers`: the log handlers whose records get the job. Default: those of the root logger when the worker starts.
+    * `level`: level of the record at the end of a successful attempt. Failures are logged by the worker itself.
+
+    If structlog is installed, its context variables get the same fields.
+    """
+
+    def __init__(
+        self, handlers: Iterable[logging.Handler] | None = None, *, level: int = logging.INFO
+    ) -> None:
+        self._handlers = None if handlers is None else list(handlers)
+        self._level = level
+        self._filter = JobContextFilter()
+        self._filtered: list[logging.Handler] = []
+
+    def on_start(self) -> None:
+        handlers = logging.getLogger().handlers if self._handlers is None else self._handlers
+        self._filtered = list(handlers)
+        for handler in self._filtered:
+            handler.addFilter(self._filter)
+
+    def on_stop(self) -> None:
+        while self._filtered:
+            self._filtered.pop().removeFilter(self._filter)
+
+    def around_job(self, ctx: "Context") -> Iterator[None]:
+        fields = _fields_of(ctx)
+        unbind = _bind_structlog(fields)
+        began_s = time.monotonic()
+        try:
+            yield
+        finally:
+            unbind()
+        duration_s = round(time.monotonic() - began_s, 6)
+        logger.log(
+            self._level,
+            "%s (job %s, attempt %d) ended after %.3f s",
+            ctx.name,
+            ctx.job_id,
+            ctx.attempt,
+            duration_s,
+            extra={**fields, "duration_s": duration_s},
+        )
+
+
+class JobContextFilter(logging.Filter):
+    """A filter for log handlers that gives records the attributes `job_id`, `job_name` and `attempt` of the job that
+    runs. A format may name them, because records outside of jobs have them with the value None."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Add the attributes, unless they are there.
+
+        * `record`: the record.
+        """
+        ctx = running_job.get()
+        for field, value in (_NO_JOB if ctx is None else _fields_of(ctx)).items():
+            if not hasattr(record, field):
+                setattr(record, field, value)
+        return True
+
+
+class JsonFormatter(logging.Formatter):
+    """Format log records as one line of JSON: `time`, `level`, `logger`, `message`, `exception`, and all attributes
+    that were given as `extra`, those of the job among them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line.
+
+        * `record`: the record.
+        """
+        fields: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        given = vars(record).items()
+        fields |= {key: value for key, value in given if key not in _OF_RECORDS and value is not None}
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str, ensure_ascii=False)
+
+
+_NO_JOB: Final[dict[str, Any]] = {"job_id": None, "job_name": None, "attempt": None}
+_OF_RECORDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+def _fields_of(ctx: "Context") -> dict[str, Any]:
+    return {"job_id": ctx.job_id, "job_name": ctx.name, "attempt": ctx.attempt}
+
+
+def _bind_structlog(fields: dict[str, Any]) -> Any:
+    """Return what undoes it."""
+    try:
+        from structlog.contextvars import bind_contextvars, reset_contextvars
+    except ImportError:
+        return lambda: None
+    marks = bind_contextvars(**fields)
+    return lambda: reset_contextvars(**marks)
