@@ -109,10 +109,13 @@ export function ActionsUnderWay({ mayOperate }) {
   const [all, setAll] = useState(/** @type {Record<string, any>} */ ({}));
   const [hidden, setHidden] = useState(/** @type {Set<string>} */ (new Set()));
   const take = (/** @type {any[]} */ actions) =>
-    setAll((/** @type {any} */ old) => ({
-      ...old,
-      ...Object.fromEntries(actions.map((action) => [action.id, action])),
-    }));
+    setAll((/** @type {any} */ old) => {
+      // An answer that was on its way when the event of the end arrived is older than the event.
+      const isOlder = (/** @type {any} */ action) =>
+        action.state === "running" && (old[action.id] ?? action).state !== "running";
+      const newer = actions.filter((action) => !isOlder(action));
+      return { ...old, ...Object.fromEntries(newer.map((action) => [action.id, action])) };
+    });
   useEffect(() => {
     const fetchAll = () =>
       get("api/jobs/actions").then(

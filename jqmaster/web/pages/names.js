@@ -46,7 +46,7 @@ function List({ query, go }) {
   const found = useResource(
     (signal) => get("api/names", { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE }, signal),
     [of],
-    { events: ["jobs"], leastMs: 5000, everyMs: 15_000 },
+    { events: ["jobs", "workers"], leastMs: 5000, everyMs: 15_000 },
   );
   const [shownOf, setShownOf] = useState(of);
   if (!found.isLoading && shownOf !== of) setShownOf(of);
@@ -180,7 +180,7 @@ function One({ name, query, session }) {
   const found = useResource(
     (signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal),
     [name, span],
-    { events: ["jobs"], leastMs: 5000, everyMs: 15_000 },
+    { events: ["jobs", "workers"], leastMs: 5000, everyMs: 15_000 },
   );
   const history = useResource((signal) => get("api/stats/history", { name, span }, signal), [name, span], {
     events: ["stats"],
