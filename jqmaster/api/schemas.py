@@ -66,6 +66,8 @@ JobId = Annotated[
 Token = Annotated[str, Field(pattern=TOKEN_PATTERN, examples=["9f86d081884c7d659a2feaa0c55ad015"])]
 # pydantic only knows the schemas of its own models: openapi.py turns this mark into a reference.
 MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
+Count = Annotated[int, Field(ge=0)]
+Milliseconds = Annotated[int, Field(ge=0)]
 ShortText = Annotated[str, Field(min_length=1, max_length=64)]
 StoredText = Annotated[str, Field(max_length=1024)]
 
@@ -85,6 +87,16 @@ class Answer(BaseModel):
     """Base of all answers. New fields may be added."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class Distribution(Answer):
+    """Durations. The percentiles are estimated from buckets, two for each doubling."""
+
+    count: Count
+    p50_ms: Milliseconds
+    p95_ms: Milliseconds
+    p99_ms: Milliseconds
+    max_ms: Milliseconds = Field(description="Longest duration, exact.")
 
 
 class ProblemField(Answer):

@@ -24,6 +24,7 @@ from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.workers.contracts import ContractService
+from jqmaster.service.workers.figures import WorkerFigures
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.owners import WorkerOwners
@@ -62,6 +63,7 @@ class Services:
     bulk_actions: BulkActionService
     why: WhyService
     workers: WorkerService
+    worker_figures: WorkerFigures
     contracts: ContractService
     reports: ReportService
     worker_actions: WorkerActions

@@ -1,7 +1,7 @@
 """Domain objects as clients see them."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from jqmaster.api.encoding.answers import RawMsgpack
 from jqmaster.domain.content import ContentAccess
@@ -11,7 +11,8 @@ from jqmaster.domain.job_content import JobContent, shown_error_type
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Path
 from jqmaster.domain.readable import readable, readable_members
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.worker import Worker, WorkerState
+from jqmaster.domain.worker_figures import Figures, WorkerGroup
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
@@ -124,14 +125,11 @@ def _event_view(event: Attempt) -> dict[str, Any]:
     }
 
 
-def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | None) -> dict[str, Any]:
+def worker_view(
+    worker: Worker, figures: Figures, *, now_ms: int, stale_ms: int, breaker: str | None
+) -> dict[str, Any]:
     """`WorkerView`."""
     spec = worker.spec
-    state = "fresh" if worker.is_fresh(now_ms, stale_ms) else "stale"
-    if worker.is_detached:
-        state = "detached"
-    elif worker.is_draining:
-        state = "draining"
     return {
         "id": worker.id,
         "url": spec.url,
@@ -146,9 +144,39 @@ def worker_view(worker: Worker, *, now_ms: int, stale_ms: int, breaker: str | No
         "version": spec.version,
         "registered_at": iso_ms(worker.registered_at_ms),
         "last_seen_at": iso_ms(worker.last_seen_ms),
-        "state": state,
+        "state": worker.state(now_ms, stale_ms),
         "detached_by": worker.detached_by,
         "breaker": breaker,
+        "figures": worker_figures(figures),
+    }
+
+
+def worker_figures(figures: Figures) -> dict[str, Any]:
+    """`WorkerFigures`."""
+    share = figures.failed_share
+    return {
+        "since": iso_ms(figures.since_ms),
+        "succeeded": figures.counts.succeeded,
+        "failed": figures.counts.failed,
+        "failed_share": None if share is None else round(share, 4),
+        "attempts_per_s": round(figures.per_s, 3),
+        "run": figures.counts.run.distribution(),
+        "marks": list(figures.marks),
+    }
+
+
+def worker_group(group: WorkerGroup, *, now_ms: int, stale_ms: int) -> dict[str, Any]:
+    """`WorkerGroup`."""
+    states = dict.fromkeys(get_args(WorkerState), 0)
+    for worker in group.workers:
+        states[worker.state(now_ms, stale_ms)] += 1
+    return {
+        "value": group.value,
+        "label": group.label,
+        "workers": states,
+        "max_jobs": sum(worker.spec.max_jobs for worker in group.workers),
+        "busy": sum(worker.busy for worker in group.workers),
+        "figures": worker_figures(group.figures),
     }
 
 
@@ -187,10 +215,16 @@ def master_view(listed: ListedMaster) -> dict[str, Any]:
 
 
 def worker_detail(
-    worker: Worker, held: Sequence[Job], *, now_ms: int, stale_ms: int, breaker: str | None
+    worker: Worker,
+    held: Sequence[Job],
+    figures: Figures,
+    *,
+    now_ms: int,
+    stale_ms: int,
+    breaker: str | None,
 ) -> dict[str, Any]:
     """`WorkerDetail`."""
-    return worker_view(worker, now_ms=now_ms, stale_ms=stale_ms, breaker=breaker) | {
+    return worker_view(worker, figures, now_ms=now_ms, stale_ms=stale_ms, breaker=breaker) | {
         "jobs": [
             {
                 "job_id": job.id,

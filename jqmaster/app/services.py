@@ -20,6 +20,7 @@ from jqmaster.service.jobs.why import WhyService
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.store_facts import StoreFactsReader
+from jqmaster.service.workers.figures import WorkerFigures
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.owners import WorkerOwners
 from jqmaster.spec.openapi import master_document
@@ -89,6 +90,7 @@ class RequestServices:
             ),
             why=self.why,
             workers=parts.workers,
+            worker_figures=WorkerFigures(stores.history, stores.workers, clock),
             contracts=parts.contracts,
             reports=parts.reports,
             worker_actions=parts.worker_actions,

@@ -22,20 +22,17 @@ class Histogram:
         self.max_ms = 0
         self.sum_ms = 0
 
-    def add(self, ms: int) -> None:
-        """A negative duration, as clocks that are set back give it, counts as none."""
-        self.counts[bisect_left(BOUNDS_MS, ms)] += 1
+    def add(self, ms: int, times: int = 1) -> None:
+        """Add a duration so many times. A negative one, as clocks that are set back give it, counts as none."""
+        self.counts[bisect_left(BOUNDS_MS, ms)] += times
         if ms > 0:
-            self.sum_ms += ms
+            self.sum_ms += ms * times
             self.max_ms = max(self.max_ms, ms)
 
     def add_all(self, durations_ms: Iterable[int]) -> None:
         """As `add` does each: those of one moment are often the same."""
         for ms, count in Counter(durations_ms).items():
-            self.counts[bisect_left(BOUNDS_MS, ms)] += count
-            if ms > 0:
-                self.sum_ms += ms * count
-                self.max_ms = max(self.max_ms, ms)
+            self.add(ms, count)
 
     def merge(self, other: "Histogram") -> None:
         self.counts = [a + b for a, b in zip(self.counts, other.counts, strict=True)]
@@ -78,6 +75,20 @@ class Histogram:
             within = (rank - before) / self.counts[n] if self.counts[n] else 0.0
             found.append(min(self.max_ms, round(least + max(0, most - least) * min(1.0, within))))
         return found
+
+    def distribution(self) -> dict[str, int] | None:
+        """Return what statistics show of the durations; None where nothing was counted."""
+        count = self.count
+        if not count:
+            return None
+        p50_ms, p95_ms, p99_ms = self.quantiles_ms(0.5, 0.95, 0.99)
+        return {
+            "count": count,
+            "p50_ms": p50_ms,
+            "p95_ms": p95_ms,
+            "p99_ms": p99_ms,
+            "max_ms": self.max_ms,
+        }
 
     def buckets(self) -> list[tuple[int | None, int]]:
         """(upper bound in ms or None, count) of each bucket that is not empty."""

@@ -19,6 +19,8 @@ OTHER: Final = "(other)"
 TOTAL: Final = ""
 # Messages of failures that are told apart between two flushes.
 MAX_MESSAGES: Final = 500
+# Workers that are told apart; the others are counted as one.
+MAX_WORKERS: Final = 5_000
 OTHER_MESSAGES: Final = "(other messages)"
 
 Counted = Literal["pushed", "succeeded", "discarded", "failed", "canceled", "skipped", "retried"]
@@ -66,6 +68,34 @@ class NameCounts:
         self.run.merge(other.run)
 
 
+@dataclass(slots=True)
+class WorkerCounts:
+    """Attempts that ended on one worker. `failed`: those that failed, also where the job goes on, and those that were
+    lost. Attempts that were canceled, deferred or handed back are not counted. `run` as in `NameCounts`.
+    """
+
+    succeeded: int = 0
+    failed: int = 0
+    run: Histogram = field(default_factory=Histogram)
+
+    def succeed(self, run_ms: int, jobs: int) -> None:
+        self.succeeded += jobs
+        self.run.add(run_ms, jobs)
+
+    def end(self, decision: Decision, run_ms: int | None = None) -> None:
+        """Count an attempt that did not succeed; `run_ms` where it ended by itself."""
+        is_discarded = decision.state is JobState.DISCARDED
+        self.succeeded += is_discarded
+        self.failed += decision.is_loss or decision.state in (JobState.FAILED, JobState.RETRYING)
+        if run_ms is not None and (decision.is_counted or is_discarded):
+            self.run.add(run_ms)
+
+    def merge(self, other: "WorkerCounts") -> None:
+        self.succeeded += other.succeeded
+        self.failed += other.failed
+        self.run.merge(other.run)
+
+
 # Name, cause and message as its worker sent it.
 Failure = tuple[str, Cause, str]
 
@@ -87,11 +117,13 @@ class TallyBatch:
 class Tally:
     """Counters of one process. All methods are immediate."""
 
-    def __init__(self, max_names: int = MAX_NAMES) -> None:
+    def __init__(self, max_names: int = MAX_NAMES, max_workers: int = MAX_WORKERS) -> None:
         self._max_names = max_names
+        self._max_workers = max_workers
         self._pending: dict[str, NameCounts] = {}
         self._flushed: dict[str, NameCounts] = {}
         self._failures: dict[Failure, FailureCount] = {}
+        self._workers: dict[str, WorkerCounts] = {}
         # Offers that were undone: refused by workers, or never delivered.
         self.returned_offers = 0
 
@@ -106,11 +138,19 @@ class Tally:
         """Count claimed jobs with their waits."""
         self.of(name).wait.add_all(waits_ms)
 
-    def succeeded(self, name: str, runs_ms: Sequence[int]) -> None:
-        """Count succeeded attempts with their run times."""
+    def on(self, worker_id: str) -> WorkerCounts:
+        """Return the counts of a worker, to add to. Workers beyond the bound share one."""
+        counts = self._workers.get(worker_id)
+        if counts is None:
+            place = worker_id if len(self._workers) < self._max_workers else OTHER
+            counts = self._workers.setdefault(place, WorkerCounts())
+        return counts
+
+    def succeeded(self, name: str, run_ms: int, jobs: int = 1) -> None:
+        """Count succeeded attempts of the same run time."""
         counts = self.of(name)
-        counts.succeeded += len(runs_ms)
-        counts.run.add_all(runs_ms)
+        counts.succeeded += jobs
+        counts.run.add(run_ms, jobs)
 
     def ended(
         self, name: str, decision: Decision, *, job_id: str, message: str, run_ms: int | None = None
@@ -169,6 +209,11 @@ class Tally:
             if name != TOTAL:
                 _into(self._flushed, name, self._max_names).merge(counts)
         return batch
+
+    def take_workers(self) -> dict[str, WorkerCounts]:
+        """Return the counts of workers since the last call, by worker ID, and start new ones."""
+        taken, self._workers = self._workers, {}
+        return taken
 
     def since_start(self) -> dict[str, NameCounts]:
         """By name, what this process counted since its start, as a copy that is the caller's."""

@@ -6,6 +6,7 @@ from typing import Literal
 
 # Reasons for a detachment: its silence (by the leader), an operator, or another worker that serves its address now.
 DetachedBy = Literal["silence", "operator", "successor"]
+WorkerState = Literal["fresh", "stale", "draining", "detached"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,14 @@ class Worker:
     def may_be_given(self, now_ms: int) -> bool:
         """Return whether it can be given jobs: by its address, or by a waiting poll."""
         return not self.is_pulling or self.polls_until_ms > now_ms
+
+    def state(self, now_ms: int, stale_ms: int) -> WorkerState:
+        """Return the state that people see."""
+        if self.is_detached:
+            return "detached"
+        if self.is_draining:
+            return "draining"
+        return "fresh" if self.is_fresh(now_ms, stale_ms) else "stale"
 
     def is_fresh(self, now_ms: int, stale_ms: int) -> bool:
         return now_ms - self.last_seen_ms <= stale_ms

@@ -73,6 +73,15 @@ _ACTION: Final[dict[str, Any]] = {
     "finished_at": None,
     "message": None,
 }
+_WORKER_FIGURES: Final[dict[str, Any]] = {
+    "since": "2026-11-21T04:25:00.000Z",
+    "succeeded": 3740,
+    "failed": 10,
+    "failed_share": 0.0027,
+    "attempts_per_s": 12.5,
+    "run": {"count": 3750, "p50_ms": 82, "p95_ms": 310, "p99_ms": 940, "max_ms": 1204},
+    "marks": [],
+}
 _WORKER: Final[dict[str, Any]] = {
     "id": WORKER_ID,
     "url": "http://10.0.0.7:9000",
@@ -90,6 +99,7 @@ _WORKER: Final[dict[str, Any]] = {
     "state": "fresh",
     "detached_by": None,
     "breaker": "closed",
+    "figures": _WORKER_FIGURES,
 }
 _CONTRACT: Final[dict[str, Any]] = {
     "version": "2",
@@ -433,6 +443,19 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
     },
     "WorkerList": {"workers": [_WORKER]},
+    "WorkerGroupList": {
+        "by": "version",
+        "groups": [
+            {
+                "value": "1.4.2",
+                "label": None,
+                "workers": {"fresh": 3, "stale": 0, "draining": 1, "detached": 0},
+                "max_jobs": 80,
+                "busy": 31,
+                "figures": _WORKER_FIGURES,
+            }
+        ],
+    },
     "ConstraintRequest": {
         "matcher": _CONSTRAINT["matcher"],
         "key": "argument.tenant",

@@ -299,6 +299,12 @@ class Keys:
         of=("number",),
     )
     hour = NumberedKey("hash", "expires", "the same for this hour; kept 30 d", of=("number",))
+    worker_minute = NumberedKey(
+        "hash",
+        "expires",
+        "by master and number of its call: attempts that ended on workers in this minute; kept 10 min",
+        of=("number",),
+    )
     counted_names = Key("sorted set", "while not empty", "names that have counts; score: last counted, ms")
     flushed = NamedKey(
         "string", "expires", "number of the master's last call that added counts", of=("master_id",)

@@ -41,7 +41,7 @@ def test_what_is_taken_counts_on_since_the_start() -> None:
     for _ in range(3):
         tally.of("work").pushed += 2
         tally.claimed("work", [5])
-        tally.succeeded("work", [9])
+        tally.succeeded("work", 9)
         tally.sampled("", 4, 100)
         tally.sampled("", 2, 200)
         batch = tally.take()

@@ -9,6 +9,7 @@ from jqmaster.domain.outcome import Decision
 from jqmaster.spec.examples import JOB_ID
 from tests.support import real_time
 from tests.support.master import master_on
+from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.system.test_cli_constraints import Cli
@@ -41,3 +42,25 @@ async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_pa
         assert "\x1b" not in listed.out
         assert (await cli("failures", "--json", "--name", "other")).lines() == []
         assert (await cli("names", "--span", "1y")).code == 4
+
+
+async def test_workers_are_listed_with_their_figures_and_by_what_they_have_in_common(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    async with master_on(store_server.url) as (master, api), worker_at(api) as worker:
+        cli = Cli(str(api.http.base_url), tmp_path)
+        master.shard.parts.tally.on(worker.id).succeed(1_500, 3)
+
+        async def counted() -> bool:
+            (one,) = (await api.call("GET", "/api/workers"))[1]["workers"]
+            return one["figures"]["succeeded"] == 3
+
+        await wait_until(counted, timeout_s=20, what="the counts are in the store")
+        for arguments in ((), ("groups",), ("groups", "--by", "version"), ("groups", "--by", "label")):
+            shown = (await cli("workers", *arguments)).out
+            assert "RUN P50" in shown
+            assert "1500 ms" in shown, arguments
+        assert "zone=b" in (await cli("workers", "groups", "--by", "label")).out
+        (group,) = (await cli("workers", "groups", "--by", "version", "--json")).lines()
+        assert (group["value"], group["figures"]["succeeded"]) == ("1.0", 3)
+        assert (await cli("workers", "groups", "--by", "name")).code == 4

@@ -4,16 +4,14 @@ from typing import Annotated, Any, Final, get_args
 
 from pydantic import Field, WithJsonSchema
 
-from jqmaster.api.schemas import SINCE, Answer, JobId, Timestamp
+from jqmaster.api.schemas import SINCE, Answer, Count, Distribution, JobId, Milliseconds, Timestamp
 from jqmaster.config import Durability
 from jqmaster.domain.job import JobState
 from jqmaster.service.operations.stats import Span
 
-Count = Annotated[int, Field(ge=0)]
 Rate = Annotated[
     float, Field(ge=0, description="Rate per second over the last minute, summed over all masters.")
 ]
-Milliseconds = Annotated[int, Field(ge=0)]
 # A separate component: otherwise, client generators name the enum of the query like that of the answer.
 SPAN_SCHEMA: Final[dict[str, Any]] = {"type": "string", "enum": list(get_args(Span))}
 SPAN_REF: Final = "#/components/schemas/HistorySpan"
@@ -84,16 +82,6 @@ class Stats(Answer):
     workers: StatsWorkers
     masters: StatsMasters
     store: StatsStore
-
-
-class Distribution(Answer):
-    """Durations. The percentiles are estimated from buckets, two for each doubling."""
-
-    count: Count
-    p50_ms: Milliseconds
-    p95_ms: Milliseconds
-    p99_ms: Milliseconds
-    max_ms: Milliseconds = Field(description="Longest duration, exact.")
 
 
 class _Counts(Answer):

@@ -1,20 +1,23 @@
 """Workers over HTTP."""
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from jqmaster.api import views
 from jqmaster.api.encoding.envelopes import read_list
 from jqmaster.api.encoding.fast_path import usual_success, usual_successes
 from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.workers.schemas import ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
 from jqmaster.domain.caller import caller_of
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
+from jqmaster.domain.worker_figures import GroupKind
 from jqmaster.errors import FieldError, OverloadedError, TooLargeError, after_it_was_done, invalid
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
+GROUP_KINDS: Final[tuple[GroupKind, ...]] = get_args(GroupKind)
 
 
 async def register(call: Call) -> Reply:
@@ -113,16 +116,31 @@ async def list_workers(call: Call) -> Reply:
     services = call.services
     now_ms = await services.store_time_ms()
     breakers = services.breakers()
-    stale_ms = round(services.settings.worker_stale_s * 1000)
+    stale_ms = _stale_ms(call)
+    workers = await services.workers.all()
+    figures = await services.worker_figures.of(workers)
     return Reply(
         200,
         {
             "workers": [
-                views.worker_view(w, now_ms=now_ms, stale_ms=stale_ms, breaker=breakers.get(w.id))
-                for w in await services.workers.all()
+                views.worker_view(
+                    w, figures[w.id], now_ms=now_ms, stale_ms=stale_ms, breaker=breakers.get(w.id)
+                )
+                for w in workers
             ]
         },
     )
+
+
+async def list_groups(call: Call) -> Reply:
+    by = call.query("by").get("by", "node")
+    kind = next((kind for kind in GROUP_KINDS if kind == by), None)
+    if kind is None:
+        raise query_error("by", f"one of {', '.join(GROUP_KINDS)}")
+    now_ms = await call.services.store_time_ms()
+    groups = await call.services.worker_figures.groups(kind)
+    shown = [views.worker_group(group, now_ms=now_ms, stale_ms=_stale_ms(call)) for group in groups]
+    return Reply(200, {"by": kind, "groups": shown})
 
 
 async def get(call: Call) -> Reply:
@@ -153,10 +171,15 @@ async def _detail(call: Call, worker: Worker) -> dict[str, Any]:
     return views.worker_detail(
         worker,
         await services.workers.held(worker.id),
+        await services.worker_figures.of_one(worker),
         now_ms=await services.store_time_ms(),
-        stale_ms=round(services.settings.worker_stale_s * 1000),
+        stale_ms=_stale_ms(call),
         breaker=services.breakers().get(worker.id),
     )
+
+
+def _stale_ms(call: Call) -> int:
+    return round(call.services.settings.worker_stale_s * 1000)
 
 
 async def leave(call: Call) -> Reply:

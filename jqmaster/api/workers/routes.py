@@ -1,6 +1,6 @@
 """Routes of workers."""
 
-from typing import Final
+from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import outcome_schemas
@@ -12,6 +12,14 @@ _REGISTER_TEXT: Final = (
     "The answer is 422 `address_unverified` if the worker did not prove that the address is its own. The master's "
     "log has the reason; the answer has it only for a caller that did prove the address. After too many such "
     "registrations the answer is 429 `too_many_registrations`."
+)
+_BY: Final[dict[str, Any]] = {
+    "schema": {"type": "string", "enum": list(handlers.GROUP_KINDS), "default": "node"},
+    "description": "What the workers of a group have in common: `node_id`, `version`, or the value of a label.",
+}
+_GROUPS_TEXT: Final = (
+    "The registered workers by machine, version or label, with their figures together. Workers without a value are in "
+    "no group."
 )
 _DRAIN_TEXT: Final = (
     "The worker finishes the jobs that it runs. It is notified at once, and again with each heartbeat. Draining a "
@@ -33,6 +41,8 @@ OPERATIONS: Final = [
               {201: schemas.RegisterAnswer}, schemas.RegisterRequest, problems=(429, *_STORE), text=_REGISTER_TEXT),
     Operation("GET", "/api/workers", handlers.list_workers, Scope.READ, "List workers", "workers",
               {200: schemas.WorkerList}, problems=_STORE),
+    Operation("GET", "/api/workers/groups", handlers.list_groups, Scope.READ, "List groups of workers", "workers",
+              {200: schemas.WorkerGroupList}, query={"by": _BY}, problems=_STORE, text=_GROUPS_TEXT),
     Operation("GET", "/api/workers/{worker_id}", handlers.get, Scope.READ, "Get a worker and its jobs", "workers",
               {200: schemas.WorkerDetail}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/drain", handlers.drain, Scope.OPERATE, "Drain a worker", "workers",

@@ -9,6 +9,8 @@ from jqmaster.api.schemas import (
     NAME_PATTERN,
     SINCE,
     Answer,
+    Count,
+    Distribution,
     JobId,
     Request,
     Seconds,
@@ -17,7 +19,15 @@ from jqmaster.api.schemas import (
     Token,
 )
 from jqmaster.domain.contract import Contract
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.worker import WorkerSpec, WorkerState
+from jqmaster.domain.worker_figures import (
+    FAILING_FACTOR,
+    FAILING_SHARE,
+    LEAST_ATTEMPTS,
+    SLOW_BY_MS,
+    SLOW_FACTOR,
+    GroupKind,
+)
 from jqmaster.service.workers.polls import Ask
 
 MAX_CONTRACT_BYTES: Final = 64 * 1024
@@ -272,6 +282,31 @@ class ClaimRequest(Request):
         )
 
 
+class WorkerFigures(Answer):
+    """Attempts that ended on a worker, or on a group of workers, during the last minutes."""
+
+    since: Timestamp = Field(
+        description="Start of the period: five to six minutes ago, or the registration of the worker."
+    )
+    succeeded: Count = Field(description="Attempts that succeeded or were discarded.")
+    failed: Count = Field(
+        description="Attempts that failed, whether or not the job runs again, and those lost with the worker."
+    )
+    failed_share: float | None = Field(
+        ge=0, le=1, description="Share of the attempts that failed. Null if none ended."
+    )
+    attempts_per_s: float = Field(ge=0, description="Ended attempts per second.")
+    run: Distribution | None = Field(
+        description="Run times of the attempts that ended by themselves. Null if none did."
+    )
+    marks: list[Literal["slow", "failing"]] = Field(
+        description="How the worker differs from its peers: those that serve the same names and ended at least "
+        f"{LEAST_ATTEMPTS} attempts, as it did. `slow`: its median run time is more than {SLOW_FACTOR} times that "
+        f"of the other peers, and at least {SLOW_BY_MS} ms longer. `failing`: at least {FAILING_SHARE:.0%} of its "
+        f"attempts failed, and more than {FAILING_FACTOR} times the share of the other peers."
+    )
+
+
 class WorkerView(Answer):
     """A registered worker."""
 
@@ -290,13 +325,14 @@ class WorkerView(Answer):
     version: str
     registered_at: Timestamp
     last_seen_at: Timestamp
-    state: Literal["fresh", "stale", "draining", "detached"]
+    state: WorkerState
     detached_by: Literal["silence", "operator", "successor"] | None = Field(
         description="Reason for the detachment: its silence, an operator, or a successor that now serves its address."
     )
     breaker: Literal["closed", "open", "half_open"] | None = Field(
         description="State of the worker's circuit breaker. Null if this master does not lead."
     )
+    figures: WorkerFigures = Field(json_schema_extra=SINCE)
 
 
 class HeldJob(Answer):
@@ -318,3 +354,30 @@ class WorkerList(Answer):
     """All registered workers."""
 
     workers: list[WorkerView]
+
+
+class WorkersByState(Answer):
+    """Number of workers by state."""
+
+    fresh: Count
+    stale: Count
+    draining: Count
+    detached: Count
+
+
+class WorkerGroup(Answer):
+    """Registered workers that have one machine, version or label in common."""
+
+    value: str = Field(description="Their `node_id`, their `version`, or the value of the label.")
+    label: str | None = Field(description="Name of the label. Null for other groups.")
+    workers: WorkersByState
+    max_jobs: Count
+    busy: Count = Field(description="Number of claims that the workers hold.")
+    figures: WorkerFigures
+
+
+class WorkerGroupList(Answer):
+    """All groups of one kind, in the order of their values."""
+
+    by: GroupKind
+    groups: list[WorkerGroup]

@@ -1,15 +1,18 @@
 """Commands about workers."""
 
-from typing import Annotated, NoReturn
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
+from jqmaster.cli.commands.stats import duration
 from jqmaster.cli.console import output
 from jqmaster.cli.console.groups import list_without_command, order_each
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
 app = typer.Typer(invoke_without_command=True)
 
+_FIGURES: Final = ("JOBS/S", "RUN P50", "P99", "FAILED", "MARKS")
 WorkerArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Worker IDs.")]
 
 
@@ -22,14 +25,38 @@ def list_workers(
         _, answer = http.call("GET", "/api/workers")
     output.show_list(
         answer["workers"],
-        ("ID", "STATE", "BUSY", "MAX", "NODE", "PID", "URL", "NAMES", "LAST SEEN"),
-        lambda w: (w["id"], w["state"], w["busy"], w["max_jobs"], w["node_id"], w["pid"], w["url"] or "(pulls)",
-            " ".join(w["names"]), w["last_seen_at"]),
+        ("ID", "STATE", "BUSY", "MAX", *_FIGURES, "NODE", "PID", "URL", "NAMES", "LAST SEEN"),
+        lambda w: (w["id"], w["state"], w["busy"], w["max_jobs"], *_figures(w), w["node_id"], w["pid"],
+            w["url"] or "(pulls)", " ".join(w["names"]), w["last_seen_at"]),
         as_json=as_json,
     )  # fmt: skip
 
 
 list_without_command(app, list_workers, "The registered workers")
+
+
+@app.command("groups")
+def list_groups(
+    by: Annotated[
+        str, typer.Option(help="What the workers of a group have in common: node, version or label.")
+    ] = "node",
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List machines, versions or labels with the figures of their workers.
+
+    The figures cover the last five minutes. `slow` and `failing` compare with others that serve the same names.
+    """
+    with Master(master, token) as http:
+        _, answer = http.call("GET", "/api/workers/groups", query={"by": by})
+    output.show_list(
+        answer["groups"],
+        (by.upper(), "FRESH", "STALE", "DRAINING", "DETACHED", "BUSY", "MAX", *_FIGURES),
+        lambda g: (f"{g['label']}={g['value']}" if g["label"] else g["value"], *g["workers"].values(), g["busy"],
+            g["max_jobs"], *_figures(g)),
+        as_json=as_json,
+    )  # fmt: skip
 
 
 @app.command()
@@ -71,4 +98,20 @@ def _order(worker_ids: list[str], order: str, master: Master, as_json: bool) -> 
         [path_of("/api/workers", worker_id, order) for worker_id in worker_ids],
         lambda w: f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy",
         as_json=as_json,
+    )
+
+
+def _figures(shown: Mapping[str, Any]) -> tuple[object, ...]:
+    """Return the cells of the figures of a worker or of a group; empty where a master of release 0.2 answered."""
+    figures = shown.get("figures")
+    if figures is None:
+        return ("",) * len(_FIGURES)
+    run = figures["run"] or {}
+    share = figures["failed_share"]
+    return (
+        f"{figures['attempts_per_s']:.1f}",
+        duration(run.get("p50_ms")),
+        duration(run.get("p99_ms")),
+        f"{figures['failed']} ({share:.1%})" if share else figures["failed"],
+        ", ".join(figures["marks"]),
     )

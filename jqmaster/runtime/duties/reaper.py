@@ -147,6 +147,7 @@ class Reaper(LeaderLoop):
                     _result(job.id, job.token, decision, message, now_ms),
                     name=job.name,
                     message=message,
+                    worker_id=job.worker_id,
                 )
             )
         # Return it as if it had never been claimed: a job that was not started has no attempt.

@@ -19,6 +19,8 @@ from jqmaster.store.operations.history import MAX_PER_CALL, GroupCount, HistoryS
 logger = logging.getLogger(__name__)
 
 FLUSH_S: Final = 1.0
+# Figures of workers are of minutes, so they are told less often.
+WORKERS_FLUSH_S: Final = 5.0
 # At the end: what cannot be told by then is lost.
 LEAVE_WITHIN_S: Final = 1.0
 
@@ -39,22 +41,24 @@ class HistoryKeeper(PeriodicLoop):
         self._parts: deque[tuple[int, _Part]] = deque()
         self._number = 0
         self._is_failing = False
+        self._workers_told_s = -WORKERS_FLUSH_S
 
     async def stop(self) -> None:
         await super().stop()
         # best effort: these are only counts.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_WITHIN_S):
-                await self.flush()
+                await self.flush(is_last=True)
 
     async def _round(self) -> float:
         await self.flush()
         return FLUSH_S
 
-    async def flush(self) -> None:
-        """Tells the store what was counted; what it does not take now is kept for the next call."""
+    async def flush(self, *, is_last: bool = False) -> None:
+        """Tell the store what was counted; what it does not take now is kept for the next call."""
         if not self._parts:
             self._take(self._tally.take())
+            self._take_workers(is_last=is_last)
         while self._parts:
             number, part = self._parts[0]
             try:
@@ -84,6 +88,14 @@ class HistoryKeeper(PeriodicLoop):
             self._append(partial(self._history.add_counts, names=page))
         for groups in pages(_groups(batch), MAX_PER_CALL):
             self._append(partial(self._history.add_failures, groups=groups))
+
+    def _take_workers(self, *, is_last: bool) -> None:
+        now_s = self._clock.monotonic_s()
+        if not is_last and now_s - self._workers_told_s < WORKERS_FLUSH_S:
+            return
+        self._workers_told_s = now_s
+        for page in pages(list(self._tally.take_workers().items()), MAX_PER_CALL):
+            self._append(partial(self._history.add_worker_counts, workers=page))
 
     def _append(self, part: _Part) -> None:
         self._number += 1

@@ -283,20 +283,12 @@ class StatsService:
         }
 
 
-def _distribution(histogram: Histogram) -> dict[str, int] | None:
-    count = histogram.count
-    if not count:
-        return None
-    p50_ms, p95_ms, p99_ms = histogram.quantiles_ms(0.5, 0.95, 0.99)
-    return {"count": count, "p50_ms": p50_ms, "p95_ms": p95_ms, "p99_ms": p99_ms, "max_ms": histogram.max_ms}
-
-
 def _point(at_ms: int, counts: NameCounts) -> dict[str, Any]:
     return {
         "at": iso_ms(at_ms),
         **{word: getattr(counts, word) for word in COUNTED},
-        "wait": _distribution(counts.wait),
-        "run": _distribution(counts.run),
+        "wait": counts.wait.distribution(),
+        "run": counts.run.distribution(),
         "backlog": None if counts.backlog < 0 else counts.backlog,
         "oldest_wait_ms": None if counts.oldest_wait_ms < 0 else counts.oldest_wait_ms,
     }
@@ -310,8 +302,8 @@ def _row(name: str, counts: NameCounts, ready: int, last_ms: int | None) -> dict
         "ready": ready,
         **{word: getattr(counts, word) for word in COUNTED},
         "success_share": round(went_well / ended, 4) if ended else None,
-        "wait": _distribution(counts.wait),
-        "run": _distribution(counts.run),
+        "wait": counts.wait.distribution(),
+        "run": counts.run.distribution(),
         "last_seen_at": None if last_ms is None else iso_ms(last_ms),
     }
 

@@ -127,6 +127,8 @@ class LeaseStore:
             for s, is_ended in zip(chunk, data[0], strict=True):
                 if is_ended and s.name:
                     self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message)
+                    if s.worker_id:
+                        self._tally.on(s.worker_id).end(s.decision)
             ended += map(bool, data[0])
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())

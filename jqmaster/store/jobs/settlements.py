@@ -33,7 +33,8 @@ class Hold:
 @dataclass(frozen=True, slots=True)
 class Settlement:
     """The end of one attempt: `decision` by the domain, `entry` for its history, `result` if the job ends with it. It
-    is counted by `name` of the job and `message` of the attempt; without a name it is not counted.
+    is counted by `name` of the job and `message` of the attempt; without a name it is not counted. `worker_id` says who
+    lost it, where no worker reports its end.
     """
 
     job_id: str
@@ -44,6 +45,7 @@ class Settlement:
     hold: Hold | None = None
     name: str = ""
     message: str = ""
+    worker_id: str = ""
 
 
 class SettlementStore:
@@ -99,10 +101,12 @@ class SettlementStore:
         for word, _ in replies:
             _check_known(word, worker_id)
         verdicts = [bool(code) for _, data in replies for code in data[0]]
+        on_worker = self._tally.on(worker_id)
         for _, data in replies:
             runs = iter(data[2])
             for name, run_ms, jobs in zip(runs, runs, runs, strict=True):
-                self._tally.succeeded(name.decode(), [run_ms] * jobs)
+                self._tally.succeeded(name.decode(), run_ms, jobs)
+                on_worker.succeed(run_ms, jobs)
         self._tell_freed(worker_id, sum(verdicts), replies, claim)
         return verdicts
 
@@ -136,6 +140,7 @@ class SettlementStore:
         for s, run_ms in zip(settlements, runs, strict=True):
             if run_ms != NOT_ENDED and s.name:
                 self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message, run_ms=run_ms)
+                self._tally.on(worker_id).end(s.decision, run_ms)
         self._tell_freed(worker_id, sum(verdicts), replies, claim)
         self._shard.leader.wake(JobDelayed())
         if any(s.hold for s in settlements):

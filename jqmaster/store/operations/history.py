@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 import msgpack
 
 from jqmaster.domain.histogram import BUCKETS
-from jqmaster.domain.tally import MAX_NAMES, OTHER, NameCounts
+from jqmaster.domain.tally import MAX_NAMES, OTHER, NameCounts, WorkerCounts
 from jqmaster.store import codec
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
@@ -26,6 +26,7 @@ KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour"
 MAX_PER_CALL: Final = 100
 MAX_GROUPS: Final = 500
 KEEP_GROUPS_MS: Final = 30 * 86_400_000
+KEEP_WORKERS_MS: Final = 600_000
 # A leader leaves another sample long before.
 BACKLOG_LIVES_MS: Final = 30_000
 _HASHES_PER_READ: Final = 20
@@ -111,6 +112,20 @@ class HistoryStore:
             "add_failures",
             (k.flushed(self._master_id), k.failure_groups, k.failures_seen),
             args,
+            replicas=0,
+        )
+        return word == "ok"
+
+    async def add_worker_counts(self, number: int, workers: Sequence[tuple[str, WorkerCounts]]) -> bool:
+        """Add counts of workers to the current minute. `number` and the answer are those of `add_counts`."""
+        packed = codec.pack(
+            {worker_id: [c.succeeded, c.failed, c.run.max_ms, c.run.span()] for worker_id, c in workers}
+        )
+        k = self._keys
+        word, _ = await self._client.run(
+            "add_worker_counts",
+            (k.flushed(self._master_id),),
+            (self._shard.now_arg, k.tag, self._master_id, number, KEEP_WORKERS_MS, packed),
             replicas=0,
         )
         return word == "ok"
@@ -207,6 +222,19 @@ class HistoryStore:
                 await asyncio.sleep(0)
         return found
 
+    async def worker_counts(self, minute: int) -> dict[str, WorkerCounts]:
+        """By worker ID, the attempts that ended in this minute, which is one of the last ten."""
+        found: dict[str, WorkerCounts] = {}
+        (parts,) = await self._client.pipeline(
+            [("HVALS", self._keys.worker_minute(minute))], skip_damaged=True
+        )
+        for page in pages(parts or (), _HASHES_PER_READ):
+            for packed in page:
+                _add_workers(found, packed)
+            # Much to unpack: others get a turn.
+            await asyncio.sleep(0)
+        return found
+
     async def failure_groups(self) -> list[FailureGroup]:
         """Return all kept groups, latest first."""
         flat = await self._client.command("HGETALL", self._keys.failure_groups)
@@ -276,3 +304,18 @@ def _add(counts: NameCounts, packed: Any) -> bool:
     counts.wait.add_span(waits, wait_ms)
     counts.run.add_span(runs, run_ms)
     return True
+
+
+def _add_workers(found: dict[str, WorkerCounts], packed: bytes) -> None:
+    """Add what a master packed; nothing of a worker whose counts cannot be read."""
+    try:
+        parts = msgpack.unpackb(packed)
+        for worker_id, (succeeded, failed, max_ms, runs, *_) in parts.items():
+            if runs and not (runs[0] >= 0 and runs[0] + len(runs) - 1 <= BUCKETS):
+                continue
+            counts = found.setdefault(str(worker_id), WorkerCounts())
+            counts.succeeded += succeeded
+            counts.failed += failed
+            counts.run.add_span(runs, max_ms)
+    except _UNREADABLE:
+        return

@@ -1,10 +1,11 @@
-/** Who does the work: each worker with what it runs, how long ago it was heard, and what keeps jobs from it. */
+/** Who does the work: each worker, or group of workers, with what it runs, how fast, how often it fails, and what keeps jobs from it. */
 import { html, useState } from "../lib.js";
 import { get, may, post } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
+import { FigureFacts, figureColumns, sortedByFigures } from "../worker_figures.js";
 import { Bar, Button, Empty, ErrorBox, Loading, Tabs } from "../ui/controls.js";
 import { ConfirmCount, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
@@ -40,8 +41,80 @@ export function Page({ query, go, session }) {
   return id ? html`<${One} id=${id} session=${session} />` : html`<${All} query=${query} go=${go} />`;
 }
 
+/** @param {any} worker */
+const nameOf = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
+
+/** @type {Record<string, {label: string, of: (worker: any, value: string) => boolean}>} What the list can be narrowed to by the address. */
+const FILTERS = {
+  name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
+  node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
+  version: { label: "workers.version", of: (worker, value) => worker.version === value },
+  label: {
+    label: "workers.label",
+    of: (worker, value) => Object.entries(worker.labels).some(([key, text]) => `${key}=${text}` === value),
+  },
+};
+const GROUPS = ["node", "version", "label"];
+
+/** @param {any} group @returns {string} What the filter of the list takes for the group. */
+const groupValue = (group) => (group.label === null ? group.value : `${group.label}=${group.value}`);
+
+/** @param {{query: Record<string, string>}} props */
+function GroupBy({ query }) {
+  const current = GROUPS.includes(query["by"] ?? "") ? query["by"] : "";
+  return html`<nav class="row group-by" aria-label=${t("workers.group_by")}><span class="muted">${t("workers.group_by")}</span>${["", ...GROUPS].map((by) => html`<a class="chip-link" href=${href("workers", { by })} aria-current=${by === current ? "page" : undefined}>${t(`workers.group.${by || "worker"}`)}</a>`)}</nav>`;
+}
+
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
 function All({ query, go }) {
+  const by = query["by"] ?? "";
+  return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div><${GroupBy} query=${query} />
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go} />` : html`<${List} query=${query} go=${go} />`}
+    <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>`;
+}
+
+/** @param {{by: string, query: Record<string, string>, go: typeof import("../router.js").go}} props */
+function Groups({ by, query, go }) {
+  const { data, problem, reload } = useResource((signal) => get("api/workers/groups", { by }, signal), [by], {
+    events: ["workers"],
+    leastMs: 1000,
+    pollMs: POLL_MS,
+  });
+  const sort = query["sort"] ?? "";
+  const address = (/** @type {any} */ group) => ({ [by]: groupValue(group) });
+  const rows = sortedByFigures(data?.groups ?? [], sort);
+  return html`<${ErrorBox} problem=${problem} onRetry=${reload} />${
+    data === null
+      ? !problem && html`<${Loading} />`
+      : html`<${Table} caption=${t(`workers.group.${by}`)} rows=${rows} rowKey=${groupValue} onOpen=${(/** @type {any} */ group) => go("workers", address(group))}
+      sort=${sort} onSort=${(/** @type {string} */ next) => go("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
+      empty=${html`<${Empty} title=${t("workers.groups.none")} />`} columns=${[
+        {
+          key: "value",
+          label: t(`workers.group.${by}`),
+          render: (/** @type {any} */ group) =>
+            html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a>`,
+        },
+        {
+          key: "states",
+          label: t("nav.workers"),
+          render: (/** @type {any} */ group) =>
+            html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */ (KINDS)[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`,
+        },
+        {
+          key: "slots",
+          label: t("workers.slots"),
+          align: "end",
+          priority: 2,
+          render: (/** @type {any} */ group) => html`<${Slots} worker=${group} />`,
+        },
+        ...figureColumns(),
+      ]} />`
+  }`;
+}
+
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
+function List({ query, go }) {
   const hold = useHold();
   const { data, problem, reload } = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
@@ -49,33 +122,38 @@ function All({ query, go }) {
     pollMs: POLL_MS,
   });
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
-  const name = query["name"] ?? "";
+  const sort = query["sort"] ?? "";
+  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS && value));
   const all = /** @type {any[]} */ (data?.workers ?? []);
-  const ofName = name ? all.filter((worker) => worker.names.includes(name)) : all;
-  const wanted = ofName
-    .filter((worker) => !state || worker.state === state)
-    .sort(
-      (a, b) =>
-        ORDER.indexOf(a.state) - ORDER.indexOf(b.state) ||
-        a.node_id.localeCompare(b.node_id) ||
-        a.id.localeCompare(b.id),
-    );
+  const chosen = all.filter((worker) =>
+    Object.entries(filters).every(([key, value]) => FILTERS[key]?.of(worker, value)),
+  );
+  const wanted = sortedByFigures(
+    chosen
+      .filter((worker) => !state || worker.state === state)
+      .sort(
+        (a, b) =>
+          ORDER.indexOf(a.state) - ORDER.indexOf(b.state) ||
+          a.node_id.localeCompare(b.node_id) ||
+          a.id.localeCompare(b.id),
+      ),
+    sort,
+  );
   const steady = useSteadyRows(
     wanted,
     (worker) => worker.id,
     hold.isHeld,
-    `${state} ${name} ${data === null}`,
+    JSON.stringify([state, filters, sort, data === null]),
   );
   const tabs = ["", ...STATES].map((one) => ({
     key: one,
     label: one ? t(`worker.${one}`) : t("jobs.all"),
-    href: href("workers", { state: one, name }),
-    count: ofName.filter((worker) => !one || worker.state === one).length,
+    href: href("workers", { ...filters, state: one }),
+    count: chosen.filter((worker) => !one || worker.state === one).length,
     ...(["stale", "detached"].includes(one) &&
-      ofName.some((worker) => worker.state === one) && { kind: "bad" }),
+      chosen.some((worker) => worker.state === one) && { kind: "bad" }),
   }));
-  return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
-    ${name && html`<p class="chips"><span class="chip">${t("job.name")}: <${Text} value=${name} max=${80} /> <a href=${href("workers", { state })} aria-label=${t("filter.remove", { name: t("job.name") })}>✕</a></span></p>`}
+  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
     <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
@@ -83,6 +161,7 @@ function All({ query, go }) {
         ? !problem && html`<${Loading} />`
         : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
+        sort=${sort} onSort=${(/** @type {string} */ next) => go("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? undefined : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
           {
             key: "state",
@@ -90,17 +169,10 @@ function All({ query, go }) {
             render: (/** @type {any} */ worker) => html`<${WorkerState} worker=${worker} />`,
           },
           {
-            key: "id",
-            label: t("job.id"),
-            priority: 2,
-            render: (/** @type {any} */ worker) =>
-              html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />`,
-          },
-          {
             key: "host",
             label: t("workers.host"),
             render: (/** @type {any} */ worker) =>
-              html`<a href=${href("workers", { id: worker.id })}><${Text} value=${worker.node_id || "–"} max=${40} /></a> <span class="muted num">${worker.pid || ""}</span>`,
+              html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf(worker)} max=${40} /></a>`,
           },
           {
             key: "slots",
@@ -108,36 +180,45 @@ function All({ query, go }) {
             align: "end",
             render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
           },
+          ...figureColumns(),
           {
             key: "seen",
             label: t("workers.seen"),
             align: "end",
+            priority: 2,
             render: (/** @type {any} */ worker) => html`<${Time} at=${worker.last_seen_at} />`,
           },
           {
             key: "breaker",
             label: t("workers.breaker"),
-            priority: 2,
-            render: (/** @type {any} */ worker) => html`<${Breaker} breaker=${worker.breaker} />`,
-          },
-          {
-            key: "role",
-            label: t("workers.role"),
             priority: 3,
-            render: (/** @type {any} */ worker) => tOr(`workers.role.${worker.role}`, visible(worker.role)),
+            render: (/** @type {any} */ worker) => html`<${Breaker} breaker=${worker.breaker} />`,
           },
           {
             key: "names",
             label: t("nav.names"),
-            priority: 2,
+            priority: 3,
             render: (/** @type {any} */ worker) =>
-              html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${80} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}`,
+              html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${60} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}`,
           },
           {
             key: "version",
             label: t("workers.version"),
             priority: 3,
             render: (/** @type {any} */ worker) => html`<${Text} value=${worker.version || "–"} max=${40} />`,
+          },
+          {
+            key: "role",
+            label: t("workers.role"),
+            priority: 4,
+            render: (/** @type {any} */ worker) => tOr(`workers.role.${worker.role}`, visible(worker.role)),
+          },
+          {
+            key: "id",
+            label: t("job.id"),
+            priority: 4,
+            render: (/** @type {any} */ worker) =>
+              html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />`,
           },
         ]} /></div>`
     }`;
@@ -189,6 +270,7 @@ function One({ id, session }) {
       <dt>${t("workers.host")}</dt><dd><${Text} value=${worker.node_id || "–"} /> ${worker.pid > 0 && html`<span class="muted">${t("master.pid", { pid: String(worker.pid) })}</span>`}</dd>
       <dt>${t("workers.version")}</dt><dd><${Text} value=${worker.version || "–"} /></dd>
       ${Object.entries(worker.labels).map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`)}</dl></section>
+      <${FigureFacts} figures=${worker.figures} />
       <section class="card"><h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2><p>${worker.names.slice(0, 100).map((/** @type {string} */ name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `)}</p></section></div>
     <section class="after" aria-labelledby="held"><h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
       <${Table} caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(/** @type {any} */ job) => job.job_id} empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[

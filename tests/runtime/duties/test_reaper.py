@@ -85,6 +85,7 @@ async def test_the_job_of_a_silent_worker_waits_again_when_its_lease_is_over(rea
     assert (found.state, found.losses, found.failures, found.token) == (JobState.READY, 1, 0, "")
     (attempt,) = await world.records.history(job.job_id)
     assert (attempt.attempt, attempt.outcome, attempt.worker_id) == (1, "lost", worker)
+    assert world.tally.take_workers()[worker].failed == 1
     assert attempt.finished_at_ms - attempt.started_at_ms <= 20_000, "whatever the timeout"
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"\xc0")]) == [False]
 

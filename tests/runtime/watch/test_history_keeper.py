@@ -9,9 +9,10 @@ from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.tally import OTHER_MESSAGES, TOTAL, Tally
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
-from jqmaster.runtime.watch.history_keeper import HistoryKeeper
+from jqmaster.runtime.watch.history_keeper import FLUSH_S, HistoryKeeper
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from tests.support import real_time
+from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
 
@@ -102,3 +103,26 @@ async def test_it_flushes_every_second_and_once_more_at_the_end(world: StoreWorl
     tally.of("work").pushed += 1
     await keeper.stop()
     assert await total(world) == 2
+
+
+async def test_counts_of_workers_are_told_every_few_seconds_and_at_the_end(world: StoreWorld) -> None:
+    clock = ManualClock(lambda seconds: world.pass_ms(round(seconds * 1000)))
+    tally, history = Tally(), HistoryStore(world.shard, master_id="master-1")
+    keeper = HistoryKeeper(tally, history, clock)
+    minute = world.now_ms // STEP_MS["minute"]
+
+    async def told() -> int:
+        found = await history.worker_counts(minute)
+        return found["w"].succeeded if found else 0
+
+    await keeper.start()
+    await clock.pass_s(FLUSH_S)
+    seen = []
+    for _ in range(10):
+        tally.on("w").succeed(5, 1)
+        await clock.pass_s(FLUSH_S)
+        seen.append(await told())
+    assert seen == [0, 0, 0, 0, 5, 5, 5, 5, 5, 10]
+    tally.on("w").succeed(5, 1)
+    await keeper.stop()
+    assert await told() == 11

@@ -60,7 +60,7 @@ async def test_the_history_of_two_masters_is_the_sum_of_what_happened(world: Sto
                 happened.append((world.now_ms, name))
                 master.tally.of(name).pushed += 1
                 master.tally.claimed(name, [5])
-                master.tally.succeeded(name, [50])
+                master.tally.succeeded(name, 50)
             await master.keeper.flush()
     stats = service(world)
     for span, (step, count) in SPANS.items():

@@ -1,0 +1,68 @@
+"""Speed and failures of the registered workers over the last minutes."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.tally import WorkerCounts
+from jqmaster.domain.worker import Worker
+from jqmaster.domain.worker_figures import Figures, GroupKind, WorkerGroup, figures_of, groups_of
+from jqmaster.store.operations.history import STEP_MS, HistoryStore
+from jqmaster.store.workers.workers import WorkerStore
+
+# Whole minutes before the current one.
+MINUTES: Final = 5
+# Masters tell their counts every few seconds.
+LIVES_S: Final = 2.0
+
+
+class WorkerFigures:
+    """Figures of the current minute and the last `MINUTES`, computed at most every `LIVES_S` for all callers. Raises
+    what the store raises."""
+
+    def __init__(self, history: HistoryStore, workers: WorkerStore, clock: Clock) -> None:
+        self._history = history
+        self._workers = workers
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._over: dict[int, Mapping[str, WorkerCounts]] = {}
+        self._known: tuple[float, int, Mapping[str, WorkerCounts]] | None = None
+
+    async def of(self, workers: Iterable[Worker]) -> dict[str, Figures]:
+        """Return the figures of all `workers` by ID. They are compared with each other."""
+        now_ms, counts = await self._counts()
+        since_ms = (now_ms // STEP_MS["minute"] - MINUTES) * STEP_MS["minute"]
+        return figures_of(list(workers), counts, since_ms=since_ms, now_ms=now_ms)
+
+    async def of_one(self, worker: Worker) -> Figures:
+        """Return the figures of one worker, compared with all that are registered."""
+        others = [other for other in await self._workers.all() if other.id != worker.id]
+        return (await self.of([worker, *others]))[worker.id]
+
+    async def groups(self, kind: GroupKind) -> list[WorkerGroup]:
+        """Return the registered workers by machine, version or label."""
+        workers, now_ms = await self._workers.all_with_time()
+        return groups_of(kind, workers, await self.of(workers), now_ms=now_ms)
+
+    async def _counts(self) -> tuple[int, Mapping[str, WorkerCounts]]:
+        async with self._lock:
+            now_s = self._clock.monotonic_s()
+            if self._known is None or now_s - self._known[0] >= LIVES_S:
+                now_ms = await self._history.now_ms()
+                self._known = (now_s, now_ms, await self._read(now_ms // STEP_MS["minute"]))
+            return self._known[1:]
+
+    async def _read(self, current: int) -> Mapping[str, WorkerCounts]:
+        over = range(current - MINUTES, current)
+        # Masters add to the current minute only, so each one that is over is read once.
+        self._over = {minute: counts for minute, counts in self._over.items() if minute in over}
+        for minute in over:
+            if minute not in self._over:
+                self._over[minute] = await self._history.worker_counts(minute)
+        sums = await self._history.worker_counts(current)
+        for counts in self._over.values():
+            for worker_id, one in counts.items():
+                sums.setdefault(worker_id, WorkerCounts()).merge(one)
+            await asyncio.sleep(0)
+        return sums
