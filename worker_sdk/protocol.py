@@ -24,10 +24,10 @@ ProblemCode = Literal[
     "too_deep", "too_large", "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items",
     "too_many_logins", "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_streams",
     "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unknown_action",
-    "unknown_constraint", "unknown_job", "unknown_key_value", "unknown_method", "unknown_name",
-    "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable", "unserved_name",
-    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "worker_detached",
-    "wrong_password"
+    "unknown_constraint", "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method",
+    "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
+    "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
+    "worker_detached", "wrong_password"
 ]
 
 

@@ -15,6 +15,7 @@ from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.excerpts import JobExcerpts
+from jqmaster.service.jobs.failure_actions import FailureActions
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.reader import JobReader
@@ -77,6 +78,7 @@ class Services:
     audit_writer: AuditWriter
     masters: MasterService
     stats: StatsService
+    failure_actions: FailureActions
     identity: Identity
     master_id: str
     store_id: str

@@ -14,6 +14,7 @@ from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.excerpts import JobExcerpts
+from jqmaster.service.jobs.failure_actions import FailureActions
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
@@ -61,13 +62,14 @@ class RequestServices:
             policy=shared.policies.why,
             reach=lambda: self._parts.fleet.reach() if shard.leader.leadership else None,
         )
+        self._failures = FailureReader(self._stores.history, self._stores.records)
         self.stats = StatsService(
             self._stores.history,
             self._stores.inspector,
             self._stores.workers,
             self.masters,
             shared.clock,
-            failures=FailureReader(self._stores.history, self._stores.records),
+            failures=self._failures,
             stale_ms=shared.policies.stale_ms,
             store_state=self._readiness.store_state,
         )
@@ -105,6 +107,7 @@ class RequestServices:
             identity=self._identity,
             masters=self.masters,
             stats=self.stats,
+            failure_actions=FailureActions(stores.history, self._failures),
             master_id=shared.master_id,
             store_id=parts.store.mark,
             admit_url=self._admit_url,

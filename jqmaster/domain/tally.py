@@ -21,6 +21,8 @@ TOTAL: Final = ""
 MAX_MESSAGES: Final = 500
 # Workers that are told apart; the others are counted as one.
 MAX_WORKERS: Final = 5_000
+# Workers that are told apart of each message.
+MAX_FAILURE_WORKERS: Final = 20
 OTHER_MESSAGES: Final = "(other messages)"
 
 Counted = Literal["pushed", "succeeded", "discarded", "failed", "canceled", "skipped", "retried"]
@@ -102,8 +104,11 @@ Failure = tuple[str, Cause, str]
 
 @dataclass(slots=True)
 class FailureCount:
+    """Failures with one message. `worker_ids`: on which workers, and how often on each, of the first few."""
+
     count: int
     example_job_id: str
+    worker_ids: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +158,14 @@ class Tally:
         counts.run.add(run_ms, jobs)
 
     def ended(
-        self, name: str, decision: Decision, *, job_id: str, message: str, run_ms: int | None = None
+        self,
+        name: str,
+        decision: Decision,
+        *,
+        job_id: str,
+        message: str,
+        run_ms: int | None = None,
+        worker_id: str = "",
     ) -> None:
         """An attempt that did not succeed; `run_ms` where it ended by itself."""
         counts = self.of(name)
@@ -163,7 +175,7 @@ class Tally:
         match decision.state:
             case JobState.FAILED:
                 counts.failed += 1
-                self._failed(name, decision.cause, message, job_id)
+                self._failed(name, decision.cause, message, job_id, worker_id)
             case JobState.DISCARDED:
                 counts.discarded += 1
             case JobState.CANCELED:
@@ -188,7 +200,7 @@ class Tally:
         counts.backlog = max(counts.backlog, backlog)
         counts.oldest_wait_ms = max(counts.oldest_wait_ms, oldest_wait_ms)
 
-    def _failed(self, name: str, cause: Cause, message: str, job_id: str) -> None:
+    def _failed(self, name: str, cause: Cause, message: str, job_id: str, worker_id: str) -> None:
         key = (name, cause, message)
         if key not in self._failures and len(self._failures) >= MAX_MESSAGES:
             key = (name, cause, OTHER_MESSAGES)
@@ -196,10 +208,11 @@ class Tally:
                 return
         known = self._failures.get(key)
         if known is None:
-            self._failures[key] = FailureCount(1, job_id)
-        else:
-            known.count += 1
-            known.example_job_id = job_id
+            known = self._failures[key] = FailureCount(0, job_id)
+        known.count += 1
+        known.example_job_id = job_id
+        if worker_id and (worker_id in known.worker_ids or len(known.worker_ids) < MAX_FAILURE_WORKERS):
+            known.worker_ids[worker_id] = known.worker_ids.get(worker_id, 0) + 1
 
     def take(self) -> TallyBatch:
         """Return the counts since the last call, and start new ones."""

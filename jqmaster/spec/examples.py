@@ -129,6 +129,29 @@ _NAME: Final[dict[str, Any]] = {
     "success_share": 0.9996,
     "last_seen_at": "2026-11-21T04:30:00.000Z",
 }
+_FAILURE_GROUP: Final[dict[str, Any]] = {
+    "id": "5f0c2a9b71d3e846",
+    "name": "mail.send",
+    "cause": "error",
+    "message": "connect to <address>: timed out after <n>s",
+    "message_hidden": False,
+    "error_type": "TimeoutError",
+    "count": 7,
+    "first_seen_at": "2026-11-21T04:00:00.000Z",
+    "last_seen_at": "2026-11-21T04:30:00.000Z",
+    "example_job_id": JOB_ID,
+    "trend": [*[0] * 23, 7],
+    "marks": ["new"],
+    "versions": [
+        {
+            "version": "1.4.2",
+            "count": 7,
+            "first_seen_at": "2026-11-21T04:00:00.000Z",
+            "last_seen_at": "2026-11-21T04:30:00.000Z",
+        }
+    ],
+    "ignored": None,
+}
 _CLAIM: Final[dict[str, Any]] = {"job_id": JOB_ID, "token": _TOKEN}
 
 _DISPATCH: Final = {
@@ -601,23 +624,9 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
         "warnings": [],
     },
-    "FailureList": {
-        "groups": [
-            {
-                "id": "5f0c2a9b71d3e846",
-                "name": "mail.send",
-                "cause": "error",
-                "message": "connect to <address>: timed out after <n>s",
-                "message_hidden": False,
-                "error_type": "TimeoutError",
-                "count": 7,
-                "first_seen_at": "2026-11-21T04:00:00.000Z",
-                "last_seen_at": "2026-11-21T04:30:00.000Z",
-                "example_job_id": JOB_ID,
-            }
-        ],
-        "next_cursor": None,
-    },
+    "FailureList": {"groups": [_FAILURE_GROUP], "next_cursor": None},
+    "FailureGroup": _FAILURE_GROUP,
+    "IgnoreRequest": {"duration_s": 86400, "reason": "the provider is down until Monday"},
     "DemoteAnswer": {"id": MASTER_ID, "epoch": _EPOCH},
     "SettingsAnswer": {
         "settings": [

@@ -315,6 +315,9 @@ class Keys:
         "while not empty",
         "by ID: how often, since when and of which job such a failure was seen, as MessagePack",
     )
+    failure_ignores = Key(
+        "hash", "while not empty", "by ID: who ignores this failure group, and until when, as MessagePack"
+    )
     failures_seen = Key("sorted set", "while not empty", "IDs of failure groups; score: last seen, ms")
     idempotency = NamedKey(
         "string",

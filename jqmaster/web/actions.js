@@ -21,9 +21,10 @@ const POLL_MS = 2000;
 
 /**
  * Counts what `action` would concern, asks, begins.
- * @param {{action: ActionName, target: Target, onClose: () => void, onBegun: () => void}} props
+ * @param {{action: ActionName, target: Target, isRecounted?: boolean, onClose: () => void, onBegun: () => void}} props
+ *   `isRecounted`: the jobs are counted again before it begins; where the count differs, it asks again.
  */
-export function ActionDialog({ action, target, onClose, onBegun }) {
+export function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
   const [dry, setDry] = useState(/** @type {any} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
@@ -40,16 +41,18 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
     ...(rate && { rate_per_s: Number(rate) }),
     ...(action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }),
   });
+  const ask = () =>
+    post("api/jobs/actions", {
+      action,
+      ...target,
+      ...(hasPriority && { priority: Number(priority) }),
+      dry_run: true,
+    });
   useEffect(() => {
     if (hasPriority && !isPriority) return undefined;
     let isOver = false;
     const count = () =>
-      post("api/jobs/actions", {
-        action,
-        ...target,
-        ...(hasPriority && { priority: Number(priority) }),
-        dry_run: true,
-      }).then(
+      ask().then(
         (answer) => {
           if (isOver) return;
           setDry({ ...answer, of: counted });
@@ -70,6 +73,12 @@ export function ActionDialog({ action, target, onClose, onBegun }) {
   }
   return html`<${ConfirmCount} title=${title} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted} onClose=${onClose}
       onConfirm=${async () => {
+        const again = isRecounted ? await ask() : dry;
+        if (again.count !== dry.count) {
+          setDry({ ...again, of: counted });
+          const detail = t("action.recounted", { before: dry.count, count: again.count });
+          throw new Problem(409, { title: t("action.recounted.title"), detail });
+        }
         await post("api/jobs/actions", body());
         for (const tell of begun) tell();
         toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));

@@ -59,6 +59,8 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ],
     ("PATCH", "/api/settings"): [{"max_push_jobs": 100}],
     ("POST", "/api/workers"): [{}],
+    ("POST", "/api/failures/{group_id}/ignore"): [{"reason": "known"}],
+    ("DELETE", "/api/failures/{group_id}/ignore"): [None],
     ("POST", "/api/workers/{worker_id}/heartbeat"): [{}],
     ("POST", "/api/workers/{worker_id}/start"): [{}],
     ("POST", "/api/workers/{worker_id}/results"): [{}],
@@ -89,7 +91,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
     """The route with everything in place of its parameters that was planted."""
     values: dict[str, tuple[str, ...]] = {
         "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
-        "job_name": (NAME,),
+        "job_name": (NAME,), "group_id": (ids.group,),
         "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)

@@ -102,6 +102,7 @@ CODES: Final = (
                 "Start again without a cursor."),
     # Jobs
     ProblemCode("unknown_job", (404,), "No job has this ID, or the token may not see it.", _CHECK_ID),
+    ProblemCode("unknown_failure_group", (404,), "No group of failures has this ID.", "List the failures again."),
     ProblemCode("unknown_name", (404,), "No job of this name was seen recently.", "Check the name."),
     ProblemCode("id_taken", (409,), "A different job with this ID exists.",
                 "Use a new ID for a new job; repeat an old one unchanged."),

@@ -5,8 +5,9 @@ from typing import Final, TypeVar, get_args
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import whole_number
-from jqmaster.errors import FieldError, InvalidError
-from jqmaster.service.operations.stats import NameOrder, Span
+from jqmaster.api.operations.stats_schemas import IgnoreRequest
+from jqmaster.errors import FieldError, InvalidError, after_it_was_done
+from jqmaster.service.operations.stats import NameOrder, Span, failure_group_view
 
 MAX_PAGE: Final = 500
 PAGE: Final = 50
@@ -51,17 +52,43 @@ async def get_name(call: Call) -> Reply:
 
 
 async def list_failures(call: Call) -> Reply:
-    query = call.query("name", "q", "limit", "cursor")
+    query = call.query("name", "q", "version", "ignored", "limit", "cursor")
+    ignored = query.get("ignored")
+    if ignored not in (None, "true", "false"):
+        raise _refusal("ignored", "true or false")
     return Reply(
         200,
         await call.services.stats.failures(
             call.content,
             name=_text(query, "name"),
             q=_text(query, "q") or "",
+            version=_text(query, "version"),
+            is_ignored=None if ignored is None else ignored == "true",
             limit=_limit(query),
             cursor=query.get("cursor"),
         ),
     )
+
+
+async def ignore_failure(call: Call) -> Reply:
+    request = await call.read(IgnoreRequest)
+    services = call.services
+    shown = await services.failure_actions.ignore(
+        call.path["group_id"],
+        duration_s=request.duration_s,
+        reason=request.reason,
+        who=call.who,
+        access=call.content,
+    )
+    with after_it_was_done():
+        return Reply(200, failure_group_view(shown, await services.store_time_ms()))
+
+
+async def unignore_failure(call: Call) -> Reply:
+    services = call.services
+    shown = await services.failure_actions.unignore(call.path["group_id"], who=call.who, access=call.content)
+    with after_it_was_done():
+        return Reply(200, failure_group_view(shown, await services.store_time_ms()))
 
 
 def _span(query: Mapping[str, str]) -> Span:

@@ -29,6 +29,10 @@ _FAILURES_TEXT: Final = (
     "500 most recently seen groups are kept, each for 30 days after its last failure."
 )
 
+_IGNORE_TEXT: Final = (
+    "The Overview of the web UI does not show an ignored group as a fault. Its jobs and its counts stay as they are."
+)
+
 OPERATIONS: Final = [
     Operation("GET", "/api/stats", stats.now, Scope.READ, "Get the current state", "statistics",
               {200: stats_schemas.Stats}, problems=_STORE,
@@ -57,7 +61,17 @@ OPERATIONS: Final = [
                   "name": {"schema": _TEXT, "description": "Failures of this job name only."},
                   "q": {"schema": _TEXT, "description":
                         "Groups whose name or displayed message contains this text. Case does not matter."},
+                  "version": {"schema": _TEXT, "description": "Groups that were seen on workers of this version."},
+                  "ignored": {"schema": {"type": "boolean"}, "description":
+                              "true: only ignored groups. false: only others."},
                   "limit": _LIMIT,
                   "cursor": _CURSOR,
               }, problems=_STORE, text=_FAILURES_TEXT),
+    Operation("POST", "/api/failures/{group_id}/ignore", stats.ignore_failure, Scope.OPERATE,
+              "Ignore a failure group", "statistics",
+              {200: stats_schemas.FailureGroup}, stats_schemas.IgnoreRequest, problems=(404, *_STORE),
+              text=_IGNORE_TEXT),
+    Operation("DELETE", "/api/failures/{group_id}/ignore", stats.unignore_failure, Scope.OPERATE,
+              "Stop ignoring a failure group", "statistics",
+              {200: stats_schemas.FailureGroup}, problems=(404, *_STORE)),
 ]  # fmt: skip

@@ -1,12 +1,24 @@
 """HTTP models of statistics."""
 
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field, WithJsonSchema
 
-from jqmaster.api.schemas import SINCE, Answer, Count, Distribution, JobId, Milliseconds, Timestamp
+from jqmaster.api.schemas import (
+    SINCE,
+    Answer,
+    Count,
+    Distribution,
+    JobId,
+    Milliseconds,
+    Request,
+    Seconds,
+    Timestamp,
+)
 from jqmaster.config import Durability
+from jqmaster.domain.failures import LEAST_MORE, MAX_VERSIONS, MORE_FACTOR, TREND_HOURS
 from jqmaster.domain.job import JobState
+from jqmaster.service.jobs.failure_actions import MAX_IGNORE_S, MAX_REASON
 from jqmaster.service.operations.stats import Span
 
 Rate = Annotated[
@@ -185,6 +197,40 @@ class NameDetail(NameStats):
     warnings: list[NameWarning] = Field(json_schema_extra=SINCE)
 
 
+class IgnoreRequest(Request):
+    """Ignores a group of failures."""
+
+    duration_s: Annotated[Seconds, Field(gt=0, le=MAX_IGNORE_S)] | None = Field(
+        None,
+        description="Seconds for which to ignore the group. Null: until it changes, which is a failure on a version of "
+        "workers that the group was not seen on, one after a day without any, or an hour with more than "
+        f"{MORE_FACTOR} times the failures of the busiest hour before (and at least {LEAST_MORE} more).",
+    )
+    reason: str = Field("", max_length=MAX_REASON, description="Why, for people.")
+
+
+class FailureIgnored(Answer):
+    """Somebody decided to ignore the group."""
+
+    by: str
+    at: Timestamp
+    until: Timestamp | None = Field(description="Null: until the group changes.")
+    reason: str
+    ended_by: Literal["time", "version", "regressed", "more"] | None = Field(
+        description="Why the group is no longer ignored: its time is over, a new version of workers, a return after a "
+        "day, or far more failures an hour. Null: it is ignored."
+    )
+
+
+class FailureVersion(Answer):
+    """Failures of a group on workers of one version."""
+
+    version: str
+    count: Count
+    first_seen_at: Timestamp
+    last_seen_at: Timestamp
+
+
 class FailureGroup(Answer):
     """Jobs of one name and cause that failed for good, and whose messages differ only in numbers, IDs and the like."""
 
@@ -213,6 +259,21 @@ class FailureGroup(Answer):
     example_job_id: JobId | None = Field(
         description="One of the latest failed jobs. It may be deleted by now."
     )
+    trend: list[Count] = Field(
+        description=f"Failures of each of the last {TREND_HOURS} hours of the clock. The current hour is the last.",
+        json_schema_extra=SINCE,
+    )
+    marks: list[Literal["new", "regressed"]] = Field(
+        description="`new`: first seen within the last hour. `regressed`: seen again within the last day, after a day "
+        "without it.",
+        json_schema_extra=SINCE,
+    )
+    versions: list[FailureVersion] = Field(
+        description=f"Versions of the workers on which it was seen, the last {MAX_VERSIONS}, latest first. Workers "
+        "without a version are not listed.",
+        json_schema_extra=SINCE,
+    )
+    ignored: FailureIgnored | None = Field(description="Null: nobody ignores it.", json_schema_extra=SINCE)
 
 
 class FailureList(Answer):

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
@@ -107,8 +107,11 @@ def _groups(batch: TallyBatch) -> list[GroupCount]:
     for (name, cause, message), failure in batch.failures.items():
         cause_word = cause.name.lower()
         group_id = failure_group_id(name, cause_word, message)
-        count = failure.count + (groups[group_id].count if group_id in groups else 0)
+        count, workers = failure.count, Counter(failure.worker_ids)
+        if before := groups.get(group_id):
+            count += before.count
+            workers.update(before.worker_ids)
         groups[group_id] = GroupCount(
-            group_id, name, cause_word, normalise(message), count, failure.example_job_id
+            group_id, name, cause_word, normalise(message), count, failure.example_job_id, workers
         )
     return list(groups.values())

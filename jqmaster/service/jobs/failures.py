@@ -1,5 +1,6 @@
 """Groups of failures, as one caller may see them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -7,12 +8,13 @@ from typing import Final
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.error_type import error_type_of
 from jqmaster.domain.failure_group import failure_group_id
+from jqmaster.domain.failures import MAX_VERSIONS, FailureGroup
 from jqmaster.domain.job import Attempt
 from jqmaster.domain.job_content import JobContent
 from jqmaster.domain.redact import REDACTED
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import pages
-from jqmaster.store.operations.history import MAX_GROUPS, FailureGroup, HistoryStore
+from jqmaster.store.operations.history import MAX_GROUPS, HistoryStore
 
 # Whole jobs that are read at once.
 _JOBS_PER_READ: Final = 20
@@ -102,9 +104,29 @@ def _merged(
         if first is None:
             merged[merged_id] = replace(group, id=merged_id)
         else:
-            merged[merged_id] = replace(
-                first,
-                count=first.count + group.count,
-                first_seen_ms=min(first.first_seen_ms, group.first_seen_ms),
-            )
+            merged[merged_id] = _both(first, group)
     return list(merged.values())
+
+
+def _both(first: FailureGroup, other: FailureGroup) -> FailureGroup:
+    """Return two groups as one, which is ignored if both are. `first` was seen last."""
+    versions = {seen.version: seen for seen in other.versions}
+    for seen in first.versions:
+        if same := versions.get(seen.version):
+            seen = replace(
+                seen,
+                count=seen.count + same.count,
+                first_seen_ms=min(seen.first_seen_ms, same.first_seen_ms),
+                last_seen_ms=max(seen.last_seen_ms, same.last_seen_ms),
+            )
+        versions[seen.version] = seen
+    latest = sorted(versions.values(), key=lambda seen: -seen.last_seen_ms)
+    return replace(
+        first,
+        count=first.count + other.count,
+        first_seen_ms=min(first.first_seen_ms, other.first_seen_ms),
+        hours=Counter(first.hours) + Counter(other.hours),
+        versions=tuple(latest[:MAX_VERSIONS]),
+        regressed_ms=max(first.regressed_ms, other.regressed_ms),
+        ignore=first.ignore if other.ignore else None,
+    )

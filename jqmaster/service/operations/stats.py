@@ -13,6 +13,7 @@ import msgpack
 from jqmaster.clock import Clock
 from jqmaster.config import Durability
 from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.failures import Ignore
 from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.tally import COUNTED, TOTAL, NameCounts
@@ -258,17 +259,22 @@ class StatsService:
         *,
         name: str | None = None,
         q: str = "",
+        version: str | None = None,
+        is_ignored: bool | None = None,
         limit: int,
         cursor: str | None = None,
     ) -> dict[str, Any]:
         """Return a page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in the
-        name and in the part of the text that the caller may see. Raise InvalidError for a cursor that no page gave."""
-        wanted = q.casefold()
+        name and in the part of the text that the caller may see; `version` among the workers on which it was seen last.
+        Raise InvalidError for a cursor that no page gave."""
+        wanted, now_ms = q.casefold(), await self._history.now_ms()
         groups = [
             group
             for group in await self._failures.groups(access)
             if (name is None or group.name == name)
             and (wanted in group.message.casefold() or wanted in group.name.casefold())
+            and (version is None or any(seen.version == version for seen in group.versions))
+            and (is_ignored is None or group.is_ignored(now_ms) == is_ignored)
         ]
         if cursor is not None:
             after = _decode_cursor(cursor, "failures")
@@ -276,7 +282,9 @@ class StatsService:
         page = groups[:limit]
         more = len(groups) > limit
         return {
-            "groups": [_group(shown) for shown in await self._failures.shown(page, access)],
+            "groups": [
+                failure_group_view(shown, now_ms) for shown in await self._failures.shown(page, access)
+            ],
             "next_cursor": _encode_cursor("failures", (-page[-1].last_seen_ms, page[-1].id))
             if more
             else None,
@@ -312,7 +320,8 @@ def _buckets(histogram: Histogram) -> list[dict[str, int | None]]:
     return [{"le_ms": le_ms, "count": count} for le_ms, count in histogram.buckets()]
 
 
-def _group(shown: ShownGroup) -> dict[str, Any]:
+def failure_group_view(shown: ShownGroup, now_ms: int) -> dict[str, Any]:
+    """Return a group of failures as the API gives it."""
     group = shown.group
     return {
         "id": group.id,
@@ -325,6 +334,28 @@ def _group(shown: ShownGroup) -> dict[str, Any]:
         "first_seen_at": iso_ms(group.first_seen_ms),
         "last_seen_at": iso_ms(group.last_seen_ms),
         "example_job_id": group.example_job_id or None,
+        "trend": group.trend(now_ms),
+        "marks": group.marks(now_ms),
+        "versions": [
+            {
+                "version": seen.version,
+                "count": seen.count,
+                "first_seen_at": iso_ms(seen.first_seen_ms),
+                "last_seen_at": iso_ms(seen.last_seen_ms),
+            }
+            for seen in group.versions
+        ],
+        "ignored": _ignored(group.ignore, group.changed(now_ms)) if group.ignore else None,
+    }
+
+
+def _ignored(ignore: Ignore, changed: str | None) -> dict[str, Any]:
+    return {
+        "by": ignore.who,
+        "at": iso_ms(ignore.at_ms),
+        "until": iso_ms(ignore.until_ms) if ignore.until_ms else None,
+        "reason": ignore.reason,
+        "ended_by": changed,
     }
 
 

@@ -126,7 +126,9 @@ class LeaseStore:
             _, data = await self._client.run("reclaim", (k.epoch, k.running, k.results, k.suspects), args)
             for s, is_ended in zip(chunk, data[0], strict=True):
                 if is_ended and s.name:
-                    self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message)
+                    self._tally.ended(
+                        s.name, s.decision, job_id=s.job_id, message=s.message, worker_id=s.worker_id
+                    )
                     if s.worker_id:
                         self._tally.on(s.worker_id).end(s.decision)
             ended += map(bool, data[0])

@@ -139,7 +139,14 @@ class SettlementStore:
         runs = [run_ms for _, data in replies for run_ms in data[2]]
         for s, run_ms in zip(settlements, runs, strict=True):
             if run_ms != NOT_ENDED and s.name:
-                self._tally.ended(s.name, s.decision, job_id=s.job_id, message=s.message, run_ms=run_ms)
+                self._tally.ended(
+                    s.name,
+                    s.decision,
+                    job_id=s.job_id,
+                    message=s.message,
+                    run_ms=run_ms,
+                    worker_id=worker_id,
+                )
                 self._tally.on(worker_id).end(s.decision, run_ms)
         self._tell_freed(worker_id, sum(verdicts), replies, claim)
         self._shard.leader.wake(JobDelayed())

@@ -4,18 +4,22 @@ All methods raise what `StoreClient.run` raises.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgpack
 
+from jqmaster.domain.failures import MAX_VERSIONS, QUIET_MS, FailureGroup, Ignore
 from jqmaster.domain.histogram import BUCKETS
 from jqmaster.domain.tally import MAX_NAMES, OTHER, NameCounts, WorkerCounts
 from jqmaster.store import codec
+from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.operations.failure_records import decode_group, decode_ignore, encode_ignore
 
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
@@ -31,11 +35,12 @@ KEEP_WORKERS_MS: Final = 600_000
 BACKLOG_LIVES_MS: Final = 30_000
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
+_VERSIONS_KEPT: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
 class GroupCount:
-    """Failures of one kind, to be added to their group."""
+    """Failures of one kind, to be added to their group. `worker_ids`: on which workers, and how often on each."""
 
     id: str
     name: str
@@ -43,20 +48,7 @@ class GroupCount:
     message: str
     count: int
     example_job_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class FailureGroup:
-    """Final failures of one kind. `message` is normalised."""
-
-    id: str
-    name: str
-    cause: str
-    message: str
-    count: int
-    first_seen_ms: int
-    last_seen_ms: int
-    example_job_id: str
+    worker_ids: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +77,7 @@ class HistoryStore:
         self._keys = shard.keys
         self._master_id = master_id
         self._max_names = max_names
+        self._versions: dict[str, str] = {}
 
     # --- adding
 
@@ -105,12 +98,20 @@ class HistoryStore:
     async def add_failures(self, number: int, groups: Sequence[GroupCount]) -> bool:
         """Add failures to their groups. `number` and the answer are those of `add_counts`."""
         k = self._keys
-        args: list[Arg] = [self._shard.now_arg, number, MAX_GROUPS, KEEP_GROUPS_MS]
+        versions = await self._versions_of({worker_id for g in groups for worker_id in g.worker_ids})
+        args: list[Arg] = [
+            self._shard.now_arg, number, MAX_GROUPS, KEEP_GROUPS_MS, MAX_VERSIONS, QUIET_MS,
+        ]  # fmt: skip
         for g in groups:
-            args += (g.id, g.count, g.example_job_id, g.name, g.cause, g.message)
+            told: Counter[str] = Counter()
+            for worker_id, count in g.worker_ids.items():
+                if version := versions.get(worker_id):
+                    told[version] += count
+            flat = [part for pair in told.most_common(MAX_VERSIONS) for part in pair]
+            args += (g.id, g.count, g.example_job_id, g.name, g.cause, g.message, codec.pack(flat))
         word, _ = await self._client.run(
             "add_failures",
-            (k.flushed(self._master_id), k.failure_groups, k.failures_seen),
+            (k.flushed(self._master_id), k.failure_groups, k.failures_seen, k.failure_ignores),
             args,
             replicas=0,
         )
@@ -237,28 +238,61 @@ class HistoryStore:
 
     async def failure_groups(self) -> list[FailureGroup]:
         """Return all kept groups, latest first."""
-        flat = await self._client.command("HGETALL", self._keys.failure_groups)
-        groups = []
-        for group_id, value in _pairs(flat):
-            try:
-                count, first_ms, last_ms, job_id, name, cause, message, *_ = msgpack.unpackb(value)
-                groups.append(
-                    FailureGroup(
-                        group_id.decode(), str(name), str(cause), str(message), int(count), int(first_ms), int(last_ms),
-                        str(job_id),
-                    )
-                )  # fmt: skip
-            except _UNREADABLE:
-                continue
-        return sorted(groups, key=lambda g: (-g.last_seen_ms, g.id))
+        flat, flat_ignores = await self._client.pipeline(
+            [("HGETALL", self._keys.failure_groups), ("HGETALL", self._keys.failure_ignores)],
+            skip_damaged=True,
+        )
+        ignores = {group_id: decode_ignore(value) for group_id, value in _pairs(flat_ignores or ())}
+        found = (
+            decode_group(group_id, value, ignores.get(group_id)) for group_id, value in _pairs(flat or ())
+        )
+        return sorted((g for g in found if g is not None), key=lambda g: (-g.last_seen_ms, g.id))
 
     async def forget_failures(self, job_ids: Collection[str]) -> None:
         """Remove the groups of which one of these jobs is the example."""
         groups = [g.id for g in await self.failure_groups() if g.example_job_id in job_ids]
+        k = self._keys
         if groups:
             await self._client.run(
-                "forget_failures", (self._keys.failure_groups, self._keys.failures_seen), groups
+                "forget_failures", (k.failure_groups, k.failures_seen, k.failure_ignores), groups
             )
+
+    # --- ignoring
+
+    async def ignore(self, group_id: str, ignore: Ignore, audit_entry: bytes) -> bool:
+        """Ignore a group of failures; False if there is none of this ID."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "ignore_failure",
+            (k.failure_groups, k.failure_ignores, k.audit),
+            (self._shard.now_arg, group_id, encode_ignore(ignore), audit_entry, MAX_ENTRIES),
+        )
+        return word == "ok"
+
+    async def unignore(self, group_id: str, audit_entry: bytes) -> bool:
+        """Ignore a group of failures no longer; False if there is none of this ID."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "unignore_failure",
+            (k.failure_groups, k.failure_ignores, k.audit),
+            (self._shard.now_arg, group_id, audit_entry, MAX_ENTRIES),
+        )
+        return word != "unknown"
+
+    async def _versions_of(self, worker_ids: Collection[str]) -> Mapping[str, str]:
+        """Return the versions of these workers, of those that are registered or were lately."""
+        unknown = [worker_id for worker_id in worker_ids if worker_id not in self._versions]
+        if unknown:
+            if len(self._versions) + len(unknown) > _VERSIONS_KEPT:
+                self._versions.clear()
+            found = await self._client.pipeline(
+                [("HGET", self._keys.worker(worker_id), "version") for worker_id in unknown],
+                skip_damaged=True,
+            )
+            for worker_id, version in zip(unknown, found, strict=True):
+                if version:
+                    self._versions[worker_id] = version.decode()
+        return self._versions
 
     def _key(self, step: Step, number: int) -> str:
         return self._keys.minute(number) if step == "minute" else self._keys.hour(number)

@@ -182,6 +182,8 @@ export default {
   "act.constraint.delete": "A constraint was deleted",
   "act.settings.change": "Settings were changed",
   "act.worker.drain": "A worker was drained",
+  "act.failure.ignore": "A failure group was ignored",
+  "act.failure.unignore": "A failure group is no longer ignored",
   "act.worker.resume": "A worker was resumed",
   "act.worker.detach": "A worker was detached",
   "act.constraint.value": "A limit for one value was changed",

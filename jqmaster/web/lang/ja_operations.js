@@ -183,6 +183,8 @@ export default {
   "act.constraint.delete": "制約の削除",
   "act.settings.change": "設定の変更",
   "act.worker.drain": "ワーカーのドレイン",
+  "act.failure.ignore": "失敗グループの無視",
+  "act.failure.unignore": "失敗グループの無視の解除",
   "act.worker.resume": "ワーカーの再開",
   "act.worker.detach": "ワーカーの切り離し",
   "act.constraint.value": "値ごとの制限の変更",

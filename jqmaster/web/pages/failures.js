@@ -1,28 +1,43 @@
 /** What failed for good, grouped by name, cause and message without what varies in it; a group is acted upon as a whole. */
 import { html, useState } from "../lib.js";
-import { get, may } from "../api.js";
+import { get } from "../api.js";
 import { ActionDialog, useActionEnds } from "../actions.js";
-import { t, tOr } from "../i18n.js";
+import { FailureCard, IgnoreDialog, useIgnoring } from "../failure_groups.js";
+import { t } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
-import { visible } from "../text.js";
-import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
-import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
+import { Empty, ErrorBox, Loading, Pager, Tabs } from "../ui/controls.js";
+import { Num, Text, nowMs } from "../ui/formats.js";
 import { FilterInput } from "../ui/filters.js";
 import { NewRows, useHold, useSteadyRows } from "../ui/tables.js";
 
 const PAGE = 50;
+// As many as are kept: what is split is not paged.
+const ALL = 500;
+/** @type {Record<string, string | undefined>} */
+const IGNORED = { "": "false", ignored: "true", all: undefined };
+const SPLITS = ["name", "version"];
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
   const [dialog, setDialog] = useState(/** @type {any} */ (null));
+  const { ignoring, ask, end } = useIgnoring();
   const hold = useHold();
-  const of = JSON.stringify([query["q"], query["name"], query["cursor"]]);
+  const show = query["show"] && query["show"] in IGNORED ? query["show"] : "";
+  const split = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
+  const of = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
   const found = useResource(
     (signal) =>
       get(
         "api/failures",
-        { q: query["q"], name: query["name"], cursor: query["cursor"], limit: PAGE },
+        {
+          q: query["q"],
+          name: query["name"],
+          version: query["version"],
+          ignored: IGNORED[show],
+          cursor: query["cursor"],
+          limit: split ? ALL : PAGE,
+        },
         signal,
       ),
     [of],
@@ -33,40 +48,82 @@ export function Page({ query, go, session }) {
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.groups ?? [],
     idOf,
-    hold.isHeld || dialog !== null,
+    hold.isHeld || dialog !== null || ignoring !== null,
     shownOf,
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
     go("failures", { ...query, cursor: "", ...changes }, { replace: true });
-  useActionEnds(() => void found.reload());
-  const mayOperate = may(session, "operate");
+  const reload = () => found.reload();
+  useActionEnds(() => void reload());
+  // What fails from now on is not among what was counted, so the count can only shrink until it is confirmed.
   const act = (/** @type {any} */ action, /** @type {any} */ group) =>
-    setDialog({ action, target: { filter: { state: "failed", failure_group: group.id } } });
+    setDialog({
+      action,
+      isRecounted: true,
+      target: {
+        filter: {
+          state: "failed",
+          failure_group: group.id,
+          finished_before: new Date(nowMs()).toISOString(),
+        },
+      },
+    });
+  const card = (/** @type {any} */ group, /** @type {number} */ count) =>
+    html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session} onAct=${act} onIgnore=${ask} onChange=${reload} />`;
+  const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
+    <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q })} />
-      <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ name) => change({ name })} /></form>
+      <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(/** @type {string} */ name) => change({ name })} />
+      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(/** @type {string} */ version) => change({ version })} /></form>
+    <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split ? "page" : undefined}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
         : rows.length === 0
-          ? html`<div class="card"><${Empty} title=${t(query["q"] || query["name"] ? "failures.empty.filtered" : "failures.empty")} /></div>`
-          : html`<ul class="groups">${rows.map(
-              (
-                group,
-              ) => html`<li key=${group.id} class="card group"><div class="group-count"><b><${Num} value=${group.count} /></b><span class="muted">${t("failures.failed", { count: group.count })}</span></div>
-        <div class="group-body"><p class="row"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//></p>
-          ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<pre class="message"><${Text} value=${group.message || t("failures.silent")} max=${600} isBlock /></pre>`}
-          <p class="muted">${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} /> · ${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} /></p>
-          <p class="row"><a class="button small as-link" href=${href("jobs", group.message_hidden && !mayOperate ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>
-            ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => act("retry", group)}>${t("action.retry")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => act("delete", group)}>${t("action.delete")}<//>`}</p></div></li>`,
-            )}</ul>`
+          ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>`
+          : split
+            ? partsOf(rows, split).map(
+                (part) =>
+                  html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul></section>`,
+              )
+            : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`
     }</div>
+    <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />
-    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}`;
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {}} />`}
+    ${ignoring && html`<${IgnoreDialog} group=${ignoring} onClose=${end} onDone=${reload} />`}`;
 }
 
 /** @param {any} group */
 const idOf = (group) => group.id;
+
+/**
+ * The groups of each name, or of each version, with the most failures first. A group stands at each version that it was seen on.
+ * @param {any[]} groups
+ * @param {string} split "name" or "version".
+ * @returns {{key: string, count: number, groups: [any, number][]}[]}
+ */
+export function partsOf(groups, split) {
+  /** @type {Map<string, {key: string, count: number, groups: [any, number][]}>} */
+  const parts = new Map();
+  for (const group of groups) {
+    /** @type {[string, number][]} */
+    const of =
+      split === "name"
+        ? [[group.name, group.count]]
+        : group.versions.length > 0
+          ? group.versions.map((/** @type {any} */ seen) => [seen.version, seen.count])
+          : [["", group.count]];
+    for (const [key, count] of of) {
+      const part = parts.get(key) ?? { key, count: 0, groups: [] };
+      part.count += count;
+      part.groups.push([group, count]);
+      parts.set(key, part);
+    }
+  }
+  return [...parts.values()].sort((a, b) => b.count - a.count || a.key.localeCompare(b.key));
+}

@@ -9,6 +9,7 @@ import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
 import { Chart, completePoints } from "../ui/charts.js";
 import { Bar, Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { withIgnored } from "../failure_groups.js";
 import { lastingFaults } from "../lasting_faults.js";
 import { usePref } from "../prefs.js";
 import {
@@ -152,7 +153,10 @@ export function Page({ query, session }) {
     everyMs: 30_000,
   });
   const names = useResource(
-    (signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal),
+    (signal) =>
+      get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal).then((answer) =>
+        withIgnored(answer, signal),
+      ),
     [],
     { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 },
   );
@@ -182,7 +186,10 @@ export function Page({ query, session }) {
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
   const failing = (names.data?.names ?? []).filter(
     (/** @type {any} */ name) =>
-      name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE,
+      !name.is_ignored &&
+      name.failed >= FAILING_LEAST &&
+      name.success_share !== null &&
+      1 - name.success_share >= FAILING_SHARE,
   );
   const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
   const faults = [

@@ -1,30 +1,78 @@
 #!lua
 -- Adds failures to their groups, once for each number of a master's calls. If there are too many groups, those go that
 -- were unseen for longest.
--- KEYS flushed:string failure_groups:hash failures_seen:zset
--- ARGV now_ms number(of the call, growing) max_groups lives_ms(how long an unseen group is kept) [+ group_id count
---   example_job_id name cause message]
+-- KEYS flushed:string failure_groups:hash failures_seen:zset failure_ignores:hash
+-- ARGV now_ms number(of the call, growing) max_groups lives_ms(how long an unseen group is kept) max_versions
+--   quiet_ms(a group that was unseen for so long has come back) [+ group_id count example_job_id name cause message
+--   versions(MessagePack: version, failures, version, failures …)]
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
-local flushed_key, groups_key, seen_key = KEYS[1], KEYS[2], KEYS[3]
+local flushed_key, groups_key, seen_key, ignores_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, number, max_groups = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local lives_ms = tonumber(ARGV[4])
-local FIRST, WIDTH = 5, 6
-local FLUSHED_MS = 3600000
+local lives_ms, max_versions, quiet_ms = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local FIRST, WIDTH = 7, 7
+local FLUSHED_MS, HOUR_MS, HOURS = 3600000, 3600000, 24
 
 if tonumber(redis.call('GET', flushed_key) or '0') >= number then return {'repeat'} end
 redis.call('SET', flushed_key, string.format('%.0f', number), 'PX', FLUSHED_MS)
+local hour = math.floor(now_ms / HOUR_MS)
+
+local function list(value) return type(value) == 'table' and value or {} end
+
+-- Pairs of an hour and its failures, the oldest first; only hours of the trend.
+local function add_hour(before, more)
+  local hours = {}
+  for i = 1, #before, 2 do
+    local at, count = tonumber(before[i]), tonumber(before[i + 1])
+    if at and count and at > hour - HOURS and at ~= hour then
+      hours[#hours + 1] = at
+      hours[#hours + 1] = count
+    elseif at == hour and count then
+      more = more + count
+    end
+  end
+  hours[#hours + 1] = hour
+  hours[#hours + 1] = more
+  return hours
+end
+
+-- Entries {version, failures, first_ms, last_ms}, the last seen first.
+local function add_versions(before, told)
+  local versions, known = {}, {}
+  for i = 1, #told, 2 do
+    local one = {told[i], tonumber(told[i + 1]) or 0, now_ms, now_ms}
+    versions[#versions + 1] = one
+    known[told[i]] = one
+  end
+  for _, old in ipairs(before) do
+    local one = type(old) == 'table' and old[1] and known[old[1]]
+    if one then
+      one[2], one[3] = one[2] + (tonumber(old[2]) or 0), tonumber(old[3]) or now_ms
+    elseif type(old) == 'table' and #old >= 4 then
+      versions[#versions + 1] = old
+    end
+  end
+  for i = #versions, max_versions + 1, -1 do versions[i] = nil end
+  return versions
+end
+
 for i = FIRST, #ARGV, WIDTH do
-  local id, more, example_job_id, name, cause, message = unpack(ARGV, i, i + WIDTH - 1)
-  local count, first_ms = tonumber(more), now_ms
+  local id, more, example_job_id, name, cause, message, told = unpack(ARGV, i, i + WIDTH - 1)
+  local count, first_ms, regressed_ms, hours, versions = tonumber(more), now_ms, 0, {}, {}
   local before = redis.call('HGET', groups_key, id)
   local ok, group = pcall(cmsgpack.unpack, before or '')
   if before and ok and type(group) == 'table' and tonumber(group[1]) and tonumber(group[2]) then
-    count, first_ms = count + group[1], group[2]
+    count, first_ms, hours, versions = count + group[1], group[2], list(group[8]), list(group[9])
+    regressed_ms = tonumber(group[10]) or 0
+    if now_ms - (tonumber(group[3]) or now_ms) >= quiet_ms then regressed_ms = now_ms end
   end
-  -- jqmaster/store/operations/history.py reads it.
-  local packed = cmsgpack.pack({count, first_ms, now_ms, example_job_id, name, cause, message})
+  hours = add_hour(hours, tonumber(more))
+  versions = add_versions(versions, list(cmsgpack.unpack(told)))
+  -- jqmaster/store/operations/failure_records.py reads it.
+  local packed = cmsgpack.pack({
+    count, first_ms, now_ms, example_job_id, name, cause, message, hours, versions, regressed_ms,
+  })
   redis.call('HSET', groups_key, id, packed)
   redis.call('ZADD', seen_key, now_ms, id)
 end
@@ -36,5 +84,6 @@ end
 for _, id in ipairs(gone) do
   redis.call('ZREM', seen_key, id)
   redis.call('HDEL', groups_key, id)
+  redis.call('HDEL', ignores_key, id)
 end
 return {'ok', now_ms}

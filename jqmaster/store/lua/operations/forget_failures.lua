@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
 -- Removes groups of failures: the jobs that they tell of were deleted, and nothing is to tell of them.
--- KEYS failure_groups:hash failures_seen:zset
+-- KEYS failure_groups:hash failures_seen:zset failure_ignores:hash
 -- ARGV [+ group_id]
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
-local groups_key, seen_key = KEYS[1], KEYS[2]
+local groups_key, seen_key, ignores_key = KEYS[1], KEYS[2], KEYS[3]
 
 for i = 1, #ARGV do
   redis.call('HDEL', groups_key, ARGV[i])
   redis.call('ZREM', seen_key, ARGV[i])
+  redis.call('HDEL', ignores_key, ARGV[i])
 end
 return {'ok'}

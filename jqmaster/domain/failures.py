@@ -1,0 +1,108 @@
+"""Groups of failures over time: their trend, which are new or came back, and which people chose to ignore."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+HOUR_MS: Final = 3_600_000
+# Hours of the trend, the current one included.
+TREND_HOURS: Final = 24
+# New: first seen so lately.
+NEW_MS: Final = HOUR_MS
+# Regressed: seen again after so long without it; the mark stays for as long.
+QUIET_MS: Final = 24 * HOUR_MS
+# Versions of workers that a group remembers, those seen last.
+MAX_VERSIONS: Final = 5
+# An ignored group is back if one hour has so many times the failures of its busiest hour before, and so many more.
+MORE_FACTOR: Final = 2
+LEAST_MORE: Final = 10
+
+GroupMark = Literal["new", "regressed"]
+# Why a group is no longer ignored: its time is over, a version of workers that it was not seen on, a day without it
+# before it came back, or far more failures an hour.
+Changed = Literal["time", "version", "regressed", "more"]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenVersion:
+    """Failures of a group on workers of one version."""
+
+    version: str
+    count: int
+    first_seen_ms: int
+    last_seen_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """A group is ignored until `until_ms`, or, where that is 0, until it changes. `versions` and `most_per_hour` are
+    those known when it began.
+    """
+
+    who: str
+    at_ms: int
+    until_ms: int
+    reason: str
+    versions: tuple[str, ...]
+    most_per_hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Final failures of one kind. `message` is normalised. `hours`: failures by hour since 1970, of the last day at
+    least. `versions`: the last seen first. `regressed_ms`: when it last came back after a day; 0: never.
+    """
+
+    id: str
+    name: str
+    cause: str
+    message: str
+    count: int
+    first_seen_ms: int
+    last_seen_ms: int
+    example_job_id: str
+    hours: Mapping[int, int] = field(default_factory=dict)
+    versions: Sequence[SeenVersion] = ()
+    regressed_ms: int = 0
+    ignore: Ignore | None = None
+
+    def trend(self, now_ms: int) -> list[int]:
+        """Return the failures of each of the last `TREND_HOURS`, the current hour last."""
+        current = now_ms // HOUR_MS
+        return [self.hours.get(hour, 0) for hour in range(current - TREND_HOURS + 1, current + 1)]
+
+    def marks(self, now_ms: int) -> list[GroupMark]:
+        """Return what is remarkable about the group now."""
+        marks: list[GroupMark] = []
+        if now_ms - self.first_seen_ms < NEW_MS:
+            marks.append("new")
+        if self.regressed_ms and now_ms - self.regressed_ms < QUIET_MS:
+            marks.append("regressed")
+        return marks
+
+    def is_ignored(self, now_ms: int) -> bool:
+        """Return whether somebody ignores the group, and neither time nor a change has ended that."""
+        return self.ignore is not None and self.changed(now_ms) is None
+
+    def changed(self, now_ms: int) -> Changed | None:
+        """Return why the group is no longer ignored; None: it is, or never was."""
+        ignore = self.ignore
+        if ignore is None:
+            return None
+        if ignore.until_ms:
+            return "time" if now_ms >= ignore.until_ms else None
+        if self.regressed_ms > ignore.at_ms:
+            return "regressed"
+        if any(
+            seen.version not in ignore.versions for seen in self.versions if seen.first_seen_ms > ignore.at_ms
+        ):
+            return "version"
+        since = ignore.at_ms // HOUR_MS
+        most = max((count for hour, count in self.hours.items() if hour >= since), default=0)
+        is_more = most > MORE_FACTOR * ignore.most_per_hour and most >= ignore.most_per_hour + LEAST_MORE
+        return "more" if is_more else None
+
+    def ignored(self, *, who: str, now_ms: int, until_ms: int, reason: str) -> Ignore:
+        """Return the decision to ignore the group as it is now."""
+        versions = tuple(seen.version for seen in self.versions)
+        return Ignore(who, now_ms, until_ms, reason, versions, max(self.hours.values(), default=0))

@@ -1,0 +1,85 @@
+"""Operators' decisions about groups of failures: ignore one, and no longer."""
+
+import logging
+from typing import Any, Final
+
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.failures import FailureGroup, Ignore
+from jqmaster.domain.instant import iso_ms
+from jqmaster.errors import NotFoundError
+from jqmaster.service.jobs.failures import FailureReader, ShownGroup
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.operations.history import HistoryStore
+
+logger = logging.getLogger(__name__)
+
+MAX_REASON: Final = 500
+MAX_IGNORE_S: Final = 366 * 86_400
+
+
+class FailureActions:
+    """Methods raise what the store raises, and NotFoundError if no group has the ID. Callers without the right to
+    content know no ID."""
+
+    def __init__(self, history: HistoryStore, reader: FailureReader) -> None:
+        self._history = history
+        self._reader = reader
+
+    async def ignore(
+        self, group_id: str, *, duration_s: float | None, reason: str, who: str, access: ContentAccess
+    ) -> ShownGroup:
+        """Ignore the group for `duration_s`, or until it changes."""
+        group = await self._existing(group_id)
+        now_ms = await self._history.now_ms()
+        until_ms = 0 if duration_s is None else now_ms + round(duration_s * 1000)
+        ignore = group.ignored(who=who, now_ms=now_ms, until_ms=until_ms, reason=reason)
+        entry = encode_entry(
+            who=who,
+            action="failure.ignore",
+            target=group_id,
+            before=_standing(group, group.ignore),
+            after=_standing(group, ignore),
+        )
+        if not await self._history.ignore(group_id, ignore, entry):
+            raise unknown_group(group_id)
+        logger.warning("failures %s of %s are ignored, by %s", group_id, group.name, who)
+        return await self._shown(group_id, access)
+
+    async def unignore(self, group_id: str, *, who: str, access: ContentAccess) -> ShownGroup:
+        """Ignore the group no longer."""
+        group = await self._existing(group_id)
+        entry = encode_entry(
+            who=who,
+            action="failure.unignore",
+            target=group_id,
+            before=_standing(group, group.ignore),
+            after=_standing(group, None),
+        )
+        if not await self._history.unignore(group_id, entry):
+            raise unknown_group(group_id)
+        return await self._shown(group_id, access)
+
+    async def _existing(self, group_id: str) -> FailureGroup:
+        group = next((one for one in await self._history.failure_groups() if one.id == group_id), None)
+        if group is None:
+            raise unknown_group(group_id)
+        return group
+
+    async def _shown(self, group_id: str, access: ContentAccess) -> ShownGroup:
+        (shown,) = await self._reader.shown([await self._existing(group_id)], access)
+        return shown
+
+
+def unknown_group(group_id: str) -> NotFoundError:
+    return NotFoundError(f"there is no group of failures {group_id[:64]}", code="unknown_failure_group")
+
+
+def _standing(group: FailureGroup, ignore: Ignore | None) -> dict[str, Any]:
+    """Return the facts for an audit entry: the kind of failure without its message, which not everybody may see."""
+    return {
+        "name": group.name,
+        "cause": group.cause,
+        "ignored": ignore is not None,
+        "until": iso_ms(ignore.until_ms) if ignore and ignore.until_ms else None,
+        "reason": ignore.reason if ignore else "",
+    }

@@ -1,0 +1,54 @@
+"""Groups of failures as the store keeps them; lua/operations/add_failures.lua writes the groups."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.failures import FailureGroup, Ignore, SeenVersion
+from jqmaster.store import codec
+
+_UNREADABLE: Final = (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException)
+
+
+def decode_group(group_id: bytes, packed: bytes, ignore: Ignore | None) -> FailureGroup | None:
+    """Return the group; None if it cannot be read."""
+    try:
+        count, first_ms, last_ms, job_id, name, cause, message, *added = msgpack.unpackb(packed)
+        # A master of release 0.2 wrote none of these.
+        hours, versions, regressed_ms = (*added, [], [], 0)[:3] if len(added) < 3 else added[:3]
+        return FailureGroup(
+            group_id.decode(),
+            str(name),
+            str(cause),
+            str(message),
+            int(count),
+            int(first_ms),
+            int(last_ms),
+            str(job_id),
+            _hours(hours),
+            tuple(SeenVersion(str(v[0]), int(v[1]), int(v[2]), int(v[3])) for v in versions),
+            int(regressed_ms),
+            ignore,
+        )
+    except _UNREADABLE:
+        return None
+
+
+def encode_ignore(ignore: Ignore) -> bytes:
+    return codec.pack(
+        [ignore.who, ignore.at_ms, ignore.until_ms, ignore.reason, ignore.versions, ignore.most_per_hour]
+    )
+
+
+def decode_ignore(packed: bytes) -> Ignore | None:
+    """Return the decision; None if it cannot be read."""
+    try:
+        who, at_ms, until_ms, reason, versions, most, *_ = msgpack.unpackb(packed)
+        return Ignore(str(who), int(at_ms), int(until_ms), str(reason), tuple(map(str, versions)), int(most))
+    except _UNREADABLE:
+        return None
+
+
+def _hours(flat: Any) -> Mapping[int, int]:
+    return {int(hour): int(count) for hour, count in zip(flat[::2], flat[1::2], strict=True)}
