@@ -31,6 +31,7 @@ from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.owners import WorkerOwners
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.service.workers.reports import ReportService
+from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.identity.audit import AuditStore
 
@@ -68,6 +69,7 @@ class Services:
     contracts: ContractService
     reports: ReportService
     worker_actions: WorkerActions
+    worker_sets: WorkerSets
     owners: WorkerOwners
     polls: PollDesk
     waiting: WaitingPlaces

@@ -24,6 +24,7 @@ from jqmaster.service.operations.store_facts import StoreFactsReader
 from jqmaster.service.workers.figures import WorkerFigures
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.owners import WorkerOwners
+from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.spec.openapi import master_document
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.constraints.why import WhyStore
@@ -96,6 +97,7 @@ class RequestServices:
             contracts=parts.contracts,
             reports=parts.reports,
             worker_actions=parts.worker_actions,
+            worker_sets=WorkerSets(stores.workers, parts.worker_actions),
             owners=WorkerOwners(stores.workers),
             polls=parts.polls,
             waiting=self.waiting,

@@ -466,6 +466,8 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
     },
     "WorkerList": {"workers": [_WORKER]},
+    "WorkerSelectionRequest": {"version": "1.4.2", "dry_run": True},
+    "WorkerSetAnswer": {"dry_run": True, "count": 1, "jobs": 3, "worker_ids": [WORKER_ID]},
     "WorkerGroupList": {
         "by": "version",
         "groups": [

@@ -85,6 +85,6 @@ export function FigureFacts({ figures }) {
     <dt>${t("workers.longest")}</dt><dd><${Duration} ms=${figures.run?.max_ms} /></dd>
     <dt>${t("state.succeeded")}</dt><dd><${Num} value=${figures.succeeded} /></dd>
     <dt>${t("state.failed")}</dt><dd><${Failed} figures=${figures} /></dd></dl>
-    <p class="muted">${t("workers.figures.text")}</p>
+    <p class="muted after">${t("workers.figures.text")}</p>
     ${figures.marks.map((/** @type {string} */ mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
 }

@@ -59,6 +59,8 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ],
     ("PATCH", "/api/settings"): [{"max_push_jobs": 100}],
     ("POST", "/api/workers"): [{}],
+    ("POST", "/api/workers/drain"): [{"version": "none such"}],
+    ("POST", "/api/workers/resume"): [{"version": "none such"}],
     ("POST", "/api/failures/{group_id}/ignore"): [{"reason": "known"}],
     ("DELETE", "/api/failures/{group_id}/ignore"): [None],
     ("POST", "/api/workers/{worker_id}/heartbeat"): [{}],

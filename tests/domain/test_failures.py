@@ -50,7 +50,7 @@ def test_a_group_is_ignored_until_a_time() -> None:
         ({}, None),
         ({"hours": {HOUR: 20, HOUR + 1: 20}}, None),
         ({"hours": {HOUR: 10, HOUR + 1: 21}}, "more"),
-        # Of another version, yet known when it was ignored.
+        # The version was known when the group was ignored.
         ({"versions": (SeenVersion("1", 5, OLD_MS, NOW_MS + 5),)}, None),
         ({"versions": (SeenVersion("2", 1, NOW_MS + 5, NOW_MS + 5),)}, "version"),
         ({"regressed_ms": NOW_MS + 5}, "regressed"),

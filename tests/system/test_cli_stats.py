@@ -1,5 +1,6 @@
 """`jqmaster stats`, `names` and `failures` as operators use them."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_pa
         assert "[<n>m order <n>" in listed.out
         assert "\x1b" not in listed.out
         assert (await cli("failures", "--json", "--name", "other")).lines() == []
+        assert "new" in listed.out
+        (group,) = (await cli("failures", "--not-ignored", "--json")).lines()
+        assert (await api.call("POST", f"/api/failures/{group['id']}/ignore", {}))[0] == 200
+        assert (await cli("failures", "--not-ignored", "--json")).lines() == []
+        assert "new, ignored" in (await cli("failures", "--ignored")).out
+        assert (await cli("failures", "--version", "1", "--json")).lines() == []
         assert (await cli("names", "--span", "1y")).code == 4
 
 
@@ -59,8 +66,34 @@ async def test_workers_are_listed_with_their_figures_and_by_what_they_have_in_co
         for arguments in ((), ("groups",), ("groups", "--by", "version"), ("groups", "--by", "label")):
             shown = (await cli("workers", *arguments)).out
             assert "RUN P50" in shown
-            assert "1500 ms" in shown, arguments
+            assert "1495 ms" in shown, arguments
         assert "zone=b" in (await cli("workers", "groups", "--by", "label")).out
         (group,) = (await cli("workers", "groups", "--by", "version", "--json")).lines()
         assert (group["value"], group["figures"]["succeeded"]) == ("1.0", 3)
         assert (await cli("workers", "groups", "--by", "name")).code == 4
+
+
+async def test_all_workers_of_a_version_are_drained_and_waited_for(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    async with master_on(store_server.url) as (_, api), worker_at(api) as worker:
+        cli = Cli(str(api.http.base_url), tmp_path)
+        await api.enqueue("work")
+        job = await worker.next_job()
+        counted = await cli("workers", "drain", "--version", "1.0", "--dry-run")
+        assert "would drain 1 worker with 1 running job" in counted.out
+        waiting = asyncio.create_task(cli("workers", "drain", "--label", "zone=b", "--wait", "--json"))
+
+        async def drains() -> bool:
+            return (await api.call("GET", f"/api/workers/{worker.id}"))[1]["state"] == "draining"
+
+        await wait_until(drains, what="the worker drains")
+        await worker.end(job)
+        done = await waiting
+        assert (done.code, done.lines()[0]["worker_ids"]) == (0, [worker.id])
+        assert "0 jobs left" in done.err
+        resumed = await cli("workers", "resume", "--node", "node-1")
+        assert "resume 1 worker with 0 running jobs" in resumed.out
+        for wrong in (["drain"], ["drain", worker.id, "--version", "1"], ["drain", "--label", "zone"],
+                      ["drain", worker.id, "--wait"], ["resume", worker.id, "--dry-run"]):  # fmt: skip
+            assert (await cli("workers", *wrong)).code == 2, wrong

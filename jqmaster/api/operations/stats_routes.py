@@ -30,7 +30,8 @@ _FAILURES_TEXT: Final = (
 )
 
 _IGNORE_TEXT: Final = (
-    "The Overview of the web UI does not show an ignored group as a fault. Its jobs and its counts stay as they are."
+    "The Overview of the web UI does not show an ignored group as a fault. Its jobs and its counts stay as they "
+    "are."
 )
 
 OPERATIONS: Final = [

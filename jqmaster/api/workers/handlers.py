@@ -8,12 +8,19 @@ from jqmaster.api.encoding.fast_path import usual_success, usual_successes
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
-from jqmaster.api.workers.schemas import ClaimRequest, HeartbeatRequest, RegisterRequest, StartRequest
+from jqmaster.api.workers.schemas import (
+    ClaimRequest,
+    HeartbeatRequest,
+    RegisterRequest,
+    StartRequest,
+    WorkerSelectionRequest,
+)
 from jqmaster.domain.caller import caller_of
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import Worker
 from jqmaster.domain.worker_figures import GroupKind
 from jqmaster.errors import FieldError, OverloadedError, TooLargeError, after_it_was_done, invalid
+from jqmaster.service.workers.worker_sets import SetOrder, jobs_of
 
 RAW_RESULT: Final = frozenset({"result", "error"})
 MAX_RESULTS: Final = 500
@@ -164,6 +171,33 @@ async def detach(call: Call) -> Reply:
     worker = await call.services.worker_actions.detach(call.path["worker_id"], call.who)
     with after_it_was_done():
         return Reply(200, await _detail(call, worker))
+
+
+async def drain_set(call: Call) -> Reply:
+    return await _order_set(call, "drain")
+
+
+async def resume_set(call: Call) -> Reply:
+    return await _order_set(call, "resume")
+
+
+async def _order_set(call: Call, order: SetOrder) -> Reply:
+    request = await call.read(WorkerSelectionRequest)
+    sets, selection = call.services.worker_sets, request.to_selection()
+    workers = (
+        await sets.concerned(order, selection)
+        if request.dry_run
+        else await sets.order(order, selection, call.who)
+    )
+    return Reply(
+        200,
+        {
+            "dry_run": request.dry_run,
+            "count": len(workers),
+            "jobs": jobs_of(workers),
+            "worker_ids": [worker.id for worker in workers],
+        },
+    )
 
 
 async def _detail(call: Call, worker: Worker) -> dict[str, Any]:

@@ -15,11 +15,15 @@ _REGISTER_TEXT: Final = (
 )
 _BY: Final[dict[str, Any]] = {
     "schema": {"type": "string", "enum": list(handlers.GROUP_KINDS), "default": "node"},
-    "description": "What the workers of a group have in common: `node_id`, `version`, or the value of a label.",
+    "description": "Group the workers by `node_id`, by `version`, or by the values of their labels.",
 }
 _GROUPS_TEXT: Final = (
     "The registered workers by machine, version or label, with their figures together. Workers without a value are in "
     "no group."
+)
+_SET_TEXT: Final = (
+    "Drains the selected workers that do not drain yet, as if each were drained alone. Workers that register later are "
+    "not drained. `GET /api/workers` tells how many jobs they still run."
 )
 _DRAIN_TEXT: Final = (
     "The worker finishes the jobs that it runs. It is notified at once, and again with each heartbeat. Draining a "
@@ -43,6 +47,11 @@ OPERATIONS: Final = [
               {200: schemas.WorkerList}, problems=_STORE),
     Operation("GET", "/api/workers/groups", handlers.list_groups, Scope.READ, "List groups of workers", "workers",
               {200: schemas.WorkerGroupList}, query={"by": _BY}, problems=_STORE, text=_GROUPS_TEXT),
+    Operation("POST", "/api/workers/drain", handlers.drain_set, Scope.OPERATE, "Drain a set of workers", "workers",
+              {200: schemas.WorkerSetAnswer}, schemas.WorkerSelectionRequest, problems=_STORE, text=_SET_TEXT),
+    Operation("POST", "/api/workers/resume", handlers.resume_set, Scope.OPERATE, "Resume a set of draining workers",
+              "workers",
+              {200: schemas.WorkerSetAnswer}, schemas.WorkerSelectionRequest, problems=_STORE),
     Operation("GET", "/api/workers/{worker_id}", handlers.get, Scope.READ, "Get a worker and its jobs", "workers",
               {200: schemas.WorkerDetail}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/drain", handlers.drain, Scope.OPERATE, "Drain a worker", "workers",

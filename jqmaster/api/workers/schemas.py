@@ -29,6 +29,7 @@ from jqmaster.domain.worker_figures import (
     GroupKind,
 )
 from jqmaster.service.workers.polls import Ask
+from jqmaster.service.workers.worker_sets import WorkerSelection
 
 MAX_CONTRACT_BYTES: Final = 64 * 1024
 
@@ -354,6 +355,49 @@ class WorkerList(Answer):
     """All registered workers."""
 
     workers: list[WorkerView]
+
+
+class LabelValue(Request):
+    """One label and its value."""
+
+    name: ShortText
+    value: Annotated[str, Field(max_length=200)]
+
+
+class WorkerSelectionRequest(Request):
+    """Selects workers that have all of what is given. Give at least one of `worker_ids`, `node_id`, `version` and
+    `label`."""
+
+    worker_ids: list[JobId] | None = Field(None, min_length=1, max_length=5000)
+    node_id: Annotated[str, Field(max_length=200)] | None = None
+    version: Annotated[str, Field(max_length=64)] | None = None
+    label: LabelValue | None = None
+    dry_run: bool = Field(False, description="True: only count the workers and their jobs.")
+
+    @model_validator(mode="after")
+    def _selects(self) -> "WorkerSelectionRequest":
+        if all(one is None for one in (self.worker_ids, self.node_id, self.version, self.label)):
+            raise ValueError("give at least one of worker_ids, node_id, version and label")
+        return self
+
+    def to_selection(self) -> WorkerSelection:
+        return WorkerSelection(
+            None if self.worker_ids is None else frozenset(self.worker_ids),
+            self.node_id,
+            self.version,
+            None if self.label is None else (self.label.name, self.label.value),
+        )
+
+
+class WorkerSetAnswer(Answer):
+    """The workers that got the order, or, for a dry run, those that would get it."""
+
+    dry_run: bool
+    count: Count
+    jobs: Count = Field(description="Number of claims that these workers hold.")
+    worker_ids: list[JobId] = Field(
+        description="Their IDs. Repeat them as `worker_ids` to take the order back for the same workers."
+    )
 
 
 class WorkersByState(Answer):

@@ -1,5 +1,7 @@
 """Commands about workers."""
 
+import sys
+import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NoReturn
 
@@ -14,6 +16,18 @@ app = typer.Typer(invoke_without_command=True)
 
 _FIGURES: Final = ("JOBS/S", "RUN P50", "P99", "FAILED", "MARKS")
 WorkerArguments = Annotated[list[str], typer.Argument(metavar="ID…", help="Worker IDs.")]
+
+
+SetArguments = Annotated[list[str] | None, typer.Argument(metavar="ID…", help="Worker IDs.")]
+VersionOption = Annotated[str | None, typer.Option(help="All workers of this version.")]
+NodeOption = Annotated[str | None, typer.Option(help="All workers of this machine.")]
+LabelOption = Annotated[
+    str | None, typer.Option(metavar="NAME=VALUE", help="All workers with this value of a label.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the workers and their jobs.")]
+
+# Pause between two looks at what is left.
+_COUNT_DOWN_S: Final = 1.0
 
 
 @app.command("list")
@@ -37,9 +51,7 @@ list_without_command(app, list_workers, "The registered workers")
 
 @app.command("groups")
 def list_groups(
-    by: Annotated[
-        str, typer.Option(help="What the workers of a group have in common: node, version or label.")
-    ] = "node",
+    by: Annotated[str, typer.Option(help="Group the workers by node, version or label.")] = "node",
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
@@ -61,24 +73,57 @@ def list_groups(
 
 @app.command()
 def drain(
-    worker_ids: WorkerArguments,
+    worker_ids: SetArguments = None,
+    *,
+    version: VersionOption = None,
+    node: NodeOption = None,
+    label: LabelOption = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait until the workers run no more jobs, and count down.")
+    ] = False,
+    dry_run: DryRunOption = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Drain workers: they finish their jobs and get no more."""
-    _order(worker_ids, "drain", Master(master, token), as_json)
+    """Drain workers: they finish their jobs and get no more.
+
+    Name workers, or select all of a version, a machine or a label.
+    """
+    selection = _selection(worker_ids, version, node, label)
+    if selection is None:
+        if wait or dry_run:
+            raise typer.BadParameter("--wait and --dry-run need --version, --node or --label")
+        _order(worker_ids or [], "drain", Master(master, token), as_json)
+    with Master(master, token) as http:
+        answer = _order_set(http, "drain", selection, dry_run=dry_run, as_json=as_json)
+        if wait and not dry_run:
+            _count_down(http, set(answer["worker_ids"]))
 
 
 @app.command()
 def resume(
-    worker_ids: WorkerArguments,
+    worker_ids: SetArguments = None,
+    *,
+    version: VersionOption = None,
+    node: NodeOption = None,
+    label: LabelOption = None,
+    dry_run: DryRunOption = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Resume draining workers: they get jobs again."""
-    _order(worker_ids, "resume", Master(master, token), as_json)
+    """Resume draining workers: they get jobs again.
+
+    Name workers, or select all of a version, a machine or a label.
+    """
+    selection = _selection(worker_ids, version, node, label)
+    if selection is None:
+        if dry_run:
+            raise typer.BadParameter("--dry-run needs --version, --node or --label")
+        _order(worker_ids or [], "resume", Master(master, token), as_json)
+    with Master(master, token) as http:
+        _order_set(http, "resume", selection, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()
@@ -99,6 +144,58 @@ def _order(worker_ids: list[str], order: str, master: Master, as_json: bool) -> 
         lambda w: f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy",
         as_json=as_json,
     )
+
+
+def _selection(
+    worker_ids: list[str] | None, version: str | None, node: str | None, label: str | None
+) -> dict[str, Any] | None:
+    """Return the selection as the API takes it; None: the workers are named one by one."""
+    chosen: dict[str, Any] = {}
+    if version is not None:
+        chosen["version"] = version
+    if node is not None:
+        chosen["node_id"] = node
+    if label is not None:
+        name, has_value, value = label.partition("=")
+        if not has_value:
+            raise typer.BadParameter("--label takes NAME=VALUE")
+        chosen["label"] = {"name": name, "value": value}
+    if bool(chosen) == bool(worker_ids):
+        raise typer.BadParameter("give worker IDs, or --version, --node and --label")
+    return chosen or None
+
+
+def _order_set(
+    http: Master, order: str, selection: dict[str, Any], *, dry_run: bool, as_json: bool
+) -> dict[str, Any]:
+    answer: dict[str, Any]
+    _, answer = http.call("POST", f"/api/workers/{order}", body={**selection, "dry_run": dry_run})
+    if as_json:
+        output.say_json(answer)
+    else:
+        would = "would " if dry_run else ""
+        output.say(
+            f"{would}{order} {_counted(answer['count'], 'worker')} with {_counted(answer['jobs'], 'running job')}"
+        )
+    return answer
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _count_down(http: Master, worker_ids: set[str]) -> None:
+    told = None
+    while True:
+        _, answer = http.call("GET", "/api/workers")
+        left = sum(w["busy"] for w in answer["workers"] if w["id"] in worker_ids)
+        if left != told:
+            # On the other channel: the answer alone is for programs.
+            print(f"{_counted(left, 'job')} left", file=sys.stderr, flush=True)
+            told = left
+        if left == 0:
+            return
+        time.sleep(_COUNT_DOWN_S)
 
 
 def _figures(shown: Mapping[str, Any]) -> tuple[object, ...]:

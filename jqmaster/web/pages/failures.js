@@ -26,6 +26,7 @@ export function Page({ query, go, session }) {
   const show = query["show"] && query["show"] in IGNORED ? query["show"] : "";
   const split = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
   const of = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
+  const [done, setDone] = useState(0);
   const found = useResource(
     (signal) =>
       get(
@@ -49,12 +50,16 @@ export function Page({ query, go, session }) {
     found.data?.groups ?? [],
     idOf,
     hold.isHeld || dialog !== null || ignoring !== null,
-    shownOf,
+    `${shownOf} ${done}`,
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
     go("failures", { ...query, cursor: "", ...changes }, { replace: true });
-  const reload = () => found.reload();
-  useActionEnds(() => void reload());
+  // What the reader did is seen at once, also under the pointer.
+  const reload = async () => {
+    await found.reload();
+    setDone((/** @type {number} */ n) => n + 1);
+  };
+  useActionEnds(() => void found.reload());
   // What fails from now on is not among what was counted, so the count can only shrink until it is confirmed.
   const act = (/** @type {any} */ action, /** @type {any} */ group) =>
     setDialog({

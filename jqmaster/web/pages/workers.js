@@ -5,6 +5,7 @@ import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
+import { DrainCountdown, DrainDialog } from "../worker_drains.js";
 import { FigureFacts, figureColumns, sortedByFigures } from "../worker_figures.js";
 import { Bar, Button, Empty, ErrorBox, Loading, Tabs } from "../ui/controls.js";
 import { ConfirmCount, attempt } from "../ui/dialogs.js";
@@ -38,7 +39,9 @@ function Slots({ worker }) {
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
   const id = query["id"];
-  return id ? html`<${One} id=${id} session=${session} />` : html`<${All} query=${query} go=${go} />`;
+  return id
+    ? html`<${One} id=${id} session=${session} />`
+    : html`<${All} query=${query} go=${go} session=${session} />`;
 }
 
 /** @param {any} worker */
@@ -65,16 +68,40 @@ function GroupBy({ query }) {
   return html`<nav class="row group-by" aria-label=${t("workers.group_by")}><span class="muted">${t("workers.group_by")}</span>${["", ...GROUPS].map((by) => html`<a class="chip-link" href=${href("workers", { by })} aria-current=${by === current ? "page" : undefined}>${t(`workers.group.${by || "worker"}`)}</a>`)}</nav>`;
 }
 
-/** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
-function All({ query, go }) {
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+function All({ query, go, session }) {
   const by = query["by"] ?? "";
-  return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div><${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go} />` : html`<${List} query=${query} go=${go} />`}
-    <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>`;
+  const mayOperate = may(session, "operate");
+  const [asked, setAsked] = useState(
+    /** @type {{selection: import("../worker_drains.js").Selection, what: string} | null} */ (null),
+  );
+  const list = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 1000,
+    pollMs: POLL_MS,
+  });
+  const onDrain = mayOperate
+    ? (/** @type {import("../worker_drains.js").Selection} */ selection, /** @type {string} */ what) =>
+        setAsked({ selection, what })
+    : null;
+  return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
+    <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
+    <${GroupBy} query=${query} />
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go} onDrain=${onDrain} />` : html`<${List} list=${list} query=${query} go=${go} onDrain=${onDrain} />`}
+    <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
+    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}`;
 }
 
-/** @param {{by: string, query: Record<string, string>, go: typeof import("../router.js").go}} props */
-function Groups({ by, query, go }) {
+/** @typedef {((selection: import("../worker_drains.js").Selection, what: string) => void) | null} OnDrain Null: the reader may not. */
+
+/** @param {string} by @param {any} group @returns {import("../worker_drains.js").Selection} */
+function selectionOf(by, group) {
+  if (by === "label") return { label: { name: group.label, value: group.value } };
+  return by === "node" ? { node_id: group.value } : { version: group.value };
+}
+
+/** @param {{by: string, query: Record<string, string>, go: typeof import("../router.js").go, onDrain: OnDrain}} props */
+function Groups({ by, query, go, onDrain }) {
   const { data, problem, reload } = useResource((signal) => get("api/workers/groups", { by }, signal), [by], {
     events: ["workers"],
     leastMs: 1000,
@@ -109,18 +136,25 @@ function Groups({ by, query, go }) {
           render: (/** @type {any} */ group) => html`<${Slots} worker=${group} />`,
         },
         ...figureColumns(),
+        ...(onDrain
+          ? [
+              {
+                key: "act",
+                label: t("job.actions"),
+                render: (/** @type {any} */ group) =>
+                  group.workers.fresh + group.workers.stale > 0 &&
+                  html`<${Button} opensDialog class="small" aria-label=${`${t("workers.drain")}: ${visible(groupValue(group))}`} onClick=${() => onDrain(selectionOf(by, group), groupValue(group))}>${t("workers.drain")}<//>`,
+              },
+            ]
+          : []),
       ]} />`
   }`;
 }
 
-/** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
-function List({ query, go }) {
+/** @param {{list: {data: any, problem: any, reload: () => unknown}, query: Record<string, string>, go: typeof import("../router.js").go, onDrain: OnDrain}} props */
+function List({ list: { data, problem, reload }, query, go, onDrain }) {
   const hold = useHold();
-  const { data, problem, reload } = useResource((signal) => get("api/workers", {}, signal), [], {
-    events: ["workers"],
-    leastMs: 1000,
-    pollMs: POLL_MS,
-  });
+  const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
   const sort = query["sort"] ?? "";
   const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS && value));
@@ -156,11 +190,12 @@ function List({ query, go }) {
   return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
     <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
     ${
       data === null
         ? !problem && html`<${Loading} />`
         : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
+      <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} label=${nameOf} selected=${selected} onSelect=${onDrain ? setSelected : undefined} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
         sort=${sort} onSort=${(/** @type {string} */ next) => go("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? undefined : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
           {
@@ -178,6 +213,7 @@ function List({ query, go }) {
             key: "slots",
             label: t("workers.slots"),
             align: "end",
+            priority: 2,
             render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
           },
           ...figureColumns(),
@@ -197,7 +233,7 @@ function List({ query, go }) {
           {
             key: "names",
             label: t("nav.names"),
-            priority: 3,
+            priority: 4,
             render: (/** @type {any} */ worker) =>
               html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${60} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}`,
           },
@@ -222,6 +258,22 @@ function List({ query, go }) {
           },
         ]} /></div>`
     }`;
+}
+
+/** @param {any[]} workers Those that a drain concerns. */
+const live = (workers) => workers.filter((worker) => worker.state === "fresh" || worker.state === "stale");
+
+/** @param {{chosen: any[], all: any[], filters: Record<string, string>, onDrain: NonNullable<OnDrain>}} props Drains what is selected, or else all that the filters leave. */
+function DrainChosen({ chosen, all, filters, onDrain }) {
+  const workers = live(chosen.length > 0 ? chosen : all);
+  if (workers.length === 0) return null;
+  const what =
+    chosen.length > 0
+      ? workers.map(nameOf).join(", ")
+      : Object.entries(filters)
+          .map(([key, value]) => `${t(FILTERS[key]?.label ?? key)}: ${value}`)
+          .join(", ");
+  return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
 
 /** @param {{id: string, session: import("../api.js").Session}} props */

@@ -40,12 +40,13 @@ const TYPED_FROM = 1000;
 
 /**
  * Asks before something that cannot be taken back, and names how many it concerns.
- * @param {{title: string, count: number, isAtLeast?: boolean, isAlways?: boolean, isReady?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
- *   `verb`: what the button says, such as "Delete". `isAlways`: also where it concerns none. `isReady` false: something is missing yet.
+ * @param {{title: string, count: number, counted?: string, isAtLeast?: boolean, isAlways?: boolean, isReady?: boolean, verb: string, kind?: string, onConfirm: () => Promise<unknown> | unknown, onClose: () => void, children?: Node}} props
+ *   `counted`: the words behind the count, where it is not of jobs. `verb`: what the button says, such as "Delete". `isAlways`: also where it concerns none. `isReady` false: something is missing yet.
  */
 export function ConfirmCount({
   title,
   count,
+  counted = t("confirm.count", { count }),
   isAtLeast = false,
   isAlways = false,
   isReady = true,
@@ -74,7 +75,7 @@ export function ConfirmCount({
   };
   const isSafe = kind !== "danger";
   return html`<${Dialog} title=${title} onClose=${onClose}>
-    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${t("confirm.count", { count })}</p>
+    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
     ${children}
     ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} /></label>`}
     <${ErrorBox} problem=${problem} />

@@ -21,8 +21,7 @@ def history(world: StoreWorld) -> HistoryStore:
 
 def boom(count: int = 1, **workers: int) -> GroupCount:
     group_id = failure_group_id("work", "error", "boom")
-    ids = {worker_id.replace("_", "-"): n for worker_id, n in workers.items()}
-    return GroupCount(group_id, "work", "error", "boom", count, "job", ids)
+    return GroupCount(group_id, "work", "error", "boom", count, "job", workers)
 
 
 async def worker_of(world: StoreWorld, version: str) -> str:

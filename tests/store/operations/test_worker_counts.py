@@ -61,3 +61,4 @@ async def test_what_cannot_be_read_is_no_count(world: StoreWorld) -> None:
     await world.redis.delete(key)
     await world.redis.set(key, b"of another type", px=60_000)
     assert await history.worker_counts(minute) == {}
+    await world.redis.delete(key)

@@ -1,0 +1,79 @@
+"""Orders to many workers at once: those of a version, a machine, a label, or named one by one."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from jqmaster.domain.worker import Worker
+from jqmaster.errors import ConflictError, NotFoundError
+from jqmaster.service.workers.operator_actions import WorkerActions
+from jqmaster.store.workers.workers import WorkerStore
+
+logger = logging.getLogger(__name__)
+
+SetOrder = Literal["drain", "resume"]
+
+# A worker that does not answer must not hold up the others for long.
+AT_ONCE: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSelection:
+    """Workers that have all of what is given; `label`: its name and its value."""
+
+    worker_ids: frozenset[str] | None = None
+    node_id: str | None = None
+    version: str | None = None
+    label: tuple[str, str] | None = None
+
+    def has(self, worker: Worker) -> bool:
+        spec = worker.spec
+        return (
+            (self.worker_ids is None or worker.id in self.worker_ids)
+            and (self.node_id is None or spec.node_id == self.node_id)
+            and (self.version is None or spec.version == self.version)
+            and (self.label is None or spec.labels.get(self.label[0]) == self.label[1])
+        )
+
+
+class WorkerSets:
+    """Each worker gets the order, and an audit entry, as if it were named alone. Raises what the store raises."""
+
+    def __init__(self, workers: WorkerStore, actions: WorkerActions) -> None:
+        self._workers = workers
+        self._actions = actions
+
+    async def concerned(self, order: SetOrder, selection: WorkerSelection) -> list[Worker]:
+        """Return the selected workers that the order changes: drain those that do not drain yet, resume those that do.
+        Detached workers take no order."""
+        return [
+            worker
+            for worker in await self._workers.all()
+            if selection.has(worker) and not worker.is_detached and worker.is_draining == (order == "resume")
+        ]
+
+    async def order(self, order: SetOrder, selection: WorkerSelection, who: str) -> list[Worker]:
+        """Give the order, and return the workers that got it. One that left meanwhile is not among them."""
+        concerned = await self.concerned(order, selection)
+        room = asyncio.Semaphore(AT_ONCE)
+        command = self._actions.drain if order == "drain" else self._actions.resume
+
+        async def give(worker: Worker) -> Worker | None:
+            async with room:
+                try:
+                    return await command(worker.id, who)
+                except (NotFoundError, ConflictError):
+                    return None
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(give(worker)) for worker in concerned]
+        done = [worker for task in tasks if (worker := task.result())]
+        logger.warning("%s of %d workers, by %s", order, len(done), who)
+        return done
+
+
+def jobs_of(workers: Sequence[Worker]) -> int:
+    """Return how many claims the workers hold."""
+    return sum(worker.busy for worker in workers)

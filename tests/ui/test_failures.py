@@ -1,0 +1,125 @@
+"""The page of failures: trends, marks, versions, ignoring, splitting, and a retry that counts again."""
+
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+from tests.support import real_time
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+from tests.ui.conftest import Screens, worker_on
+from tests.ui.test_core import accessible, picture
+
+pytestmark = [pytest.mark.req("J15", "P8"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def failing(store_server: StoreServer) -> AsyncIterator[Api]:
+    """A master whose worker has failed three jobs for one reason and one for another."""
+    async with master_on(store_server.url) as (master, api), worker_on(master.server.url).running():
+        for message in ("disk 1 is full", "disk 2 is full", "disk 3 is full", "KeyError: 'vat_id'"):
+            job = await api.enqueue("ui.fail", message, max_retry=0)
+            await api.until_state(job, "failed")
+        await until_groups(api, 2)
+        yield api
+
+
+async def until_groups(api: Api, count: int) -> list[dict[str, Any]]:
+    async def found() -> list[dict[str, Any]] | None:
+        groups = (await api.call("GET", "/api/failures"))[1]["groups"]
+        return groups if len(groups) == count else None
+
+    return await wait_until(found, what=f"{count} groups of failures")
+
+
+@pytest.fixture
+def its_screens(screens: Screens, failing: Api) -> Screens:
+    return Screens(screens.browser, str(failing.http.base_url))
+
+
+def card(page: Page, text: str) -> Any:
+    return page.locator(".group").filter(has_text=text)
+
+
+async def test_groups_show_their_trend_and_marks_and_fit_a_phone(its_screens: Screens) -> None:
+    for is_dark in (False, True):
+        async with its_screens.open("#/failures", is_dark=is_dark) as page:
+            disk = card(page, "disk <n> is full")
+            await expect(disk.locator(".group-count b")).to_have_text("3")
+            await expect(disk.get_by_role("img", name=re.compile("Failures per hour"))).to_be_visible()
+            await expect(disk).to_contain_text("3 in 24 h")
+            await expect(disk.locator(".badge", has_text="new")).to_be_visible()
+            await expect(card(page, "KeyError: 'vat_id'")).to_be_visible()
+            await accessible(page)
+            await picture(page, f"failures-{'dark' if is_dark else 'light'}")
+            await page.set_viewport_size({"width": 360, "height": 740})
+            await accessible(page)
+            await picture(page, f"failures-phone-{'dark' if is_dark else 'light'}")
+    async with its_screens.open("#/failures", locale="ja-JP") as page:
+        await expect(page.locator("body")).to_contain_text("新規")
+        await picture(page, "failures-ja")
+
+
+async def test_a_group_is_ignored_and_makes_no_fault_until_somebody_stops_that(
+    its_screens: Screens, failing: Api
+) -> None:
+    async with its_screens.open("#/overview") as page:
+        fault = page.locator(".fault", has_text="ui.fail")
+        await expect(fault).to_have_count(1)
+        for text in ("disk <n> is full", "KeyError"):
+            await page.goto("/#/failures")
+            await card(page, text).get_by_role("button", name="Ignore…").click()
+            dialog = page.get_by_role("dialog")
+            await dialog.get_by_label("Reason").fill("the disk comes on Monday")
+            await accessible(page)
+            await picture(page, "failures-ignore")
+            await dialog.get_by_role("button", name="Ignore").click()
+            await expect(card(page, text)).to_have_count(0)
+        await page.get_by_role("link", name="Ignored").click()
+        await expect(card(page, "disk <n> is full")).to_contain_text("the disk comes on Monday")
+        await expect(card(page, "disk <n> is full")).to_contain_text("until they change")
+        await accessible(page)
+        await picture(page, "failures-ignored")
+        await page.goto("/#/overview")
+        await expect(page.locator(".tiles, .tile").first).to_be_visible()
+        await expect(fault).to_have_count(0)
+        await page.goto("/#/failures?show=ignored")
+        for text in ("disk <n> is full", "KeyError"):
+            await card(page, text).get_by_role("button", name="Stop ignoring").click()
+            await expect(card(page, text)).to_have_count(0)
+        await page.goto("/#/audit")
+        await expect(page.locator(".entry").first).to_contain_text("no longer ignored")
+
+
+async def test_what_fails_is_split_by_name_and_by_version(its_screens: Screens, failing: Api) -> None:
+    async with its_screens.open("#/failures") as page:
+        split = page.get_by_role("navigation", name="Split by")
+        await split.get_by_role("link", name="Name").click()
+        await expect(page.get_by_role("heading", level=2)).to_have_text(re.compile("ui.fail 4 failed"))
+        await split.get_by_role("link", name="Version").click()
+        await expect(page.get_by_role("heading", level=2).first).to_be_visible()
+        await accessible(page)
+        await picture(page, "failures-split")
+
+
+async def test_a_retry_counts_again_before_it_acts(its_screens: Screens, failing: Api) -> None:
+    async with its_screens.open("#/failures") as page:
+        await card(page, "disk <n> is full").get_by_role("button", name="Retry…").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.locator(".confirm-count strong")).to_have_text("3")
+        # Meanwhile somebody else deletes one of them, and another fails, which nobody was asked about.
+        (group,) = [g for g in await until_groups(failing, 2) if "disk" in g["message"]]
+        assert (await failing.call("DELETE", f"/api/jobs/{group['example_job_id']}"))[0] == 204
+        later = await failing.enqueue("ui.fail", "disk 9 is full", max_retry=0)
+        await failing.until_state(later, "failed")
+        await dialog.get_by_role("button", name="Retry (3)").click()
+        await expect(dialog.get_by_role("alert")).to_contain_text("It was 3 and is now 2")
+        await picture(page, "failures-recounted")
+        await dialog.get_by_role("button", name="Retry (2)").click()
+        await expect(dialog).to_have_count(0)
+    assert await failing.state(later) == "failed"
