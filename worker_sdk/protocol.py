@@ -69,8 +69,10 @@ class ContractRequest(TypedDict):
 
     # Version of the contract, for people.
     version: NotRequired[str]
-    # JSON Schema of the argument, without references to other documents. Null: any argument. In the schema,
-    # binary is base64 text and a timestamp is ISO 8601 text.
+    # JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any argument.
+    # In the schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The
+    # formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only
+    # inform.
     argument_schema: NotRequired[dict[str, Any] | None]
     # Options of a job of this name by default, for people and for forms.
     options: NotRequired[dict[str, Any]]

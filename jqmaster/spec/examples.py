@@ -281,7 +281,8 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "limits": {"concurrency": 1, "rate": None, "paused": False},
                 "max_backlog": None,
             }
-        ]
+        ],
+        "misfits": [{"loc": ["argument", "photo_id"], "msg": '"42" is not of type "integer"'}],
     },
     "JobActionPreview": {"count": 1200, "is_exact": True, "examples": [_SUMMARY]},
     "JobActionView": _ACTION,

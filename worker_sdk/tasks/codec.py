@@ -30,6 +30,7 @@ class Codec:
     """Encode and decode the arguments and the result of one task.
 
     * `bind`: find the arguments of a call by name.
+    * `types`: what checks each argument: its annotation, or a `PydanticType`.
 
     Raise TypeError, when made, for an annotation whose values cannot travel.
     """
@@ -38,13 +39,13 @@ class Codec:
         self._task = task
         self.bind = signature.binder().bind
         self._required = {name for name in signature.annotations if not signature.has_default(name)}
-        self._types = {
+        self.types = {
             name: _checked_type(f"task {task}: parameter {name}", annotation)
             for name, annotation in signature.annotations.items()
         }
         self._result_type = _checked_type(f"task {task}: the result", signature.returns)
-        self._by_pydantic = {name: one for name, one in self._types.items() if isinstance(one, _PydanticType)}
-        self._optional = [name for name in self._types if name not in self._required]
+        self._by_pydantic = {name: one for name, one in self.types.items() if isinstance(one, PydanticType)}
+        self._optional = [name for name in self.types if name not in self._required]
         # It is converted in a quarter of the time that a TypedDict takes.
         self._map = msgspec.defstruct(
             "Arguments",
@@ -54,7 +55,7 @@ class Codec:
                     Any if name in self._by_pydantic else kind,
                     *(() if name in self._required else (_ABSENT,)),
                 )
-                for name, kind in self._types.items()
+                for name, kind in self.types.items()
             ],
             kw_only=True,
             forbid_unknown_fields=True,
@@ -70,7 +71,7 @@ class Codec:
             }
         try:
             encoded: dict[str, Any] = msgspec.to_builtins(
-                given, builtin_types=_CARRIED, enc_hook=_encode_other
+                given, builtin_types=_CARRIED, enc_hook=encode_other
             )
         except (TypeError, ValueError, RecursionError):
             raise InvalidArgument(self._task, self._unencodable(given)) from None
@@ -82,7 +83,9 @@ class Codec:
         if argument is None:
             argument = {}
         try:
-            arguments = msgspec.structs.asdict(msgspec.convert(argument, self._map, dec_hook=_decode_other))
+            arguments = msgspec.structs.asdict(
+                msgspec.convert(argument, self._map, str_keys=True, dec_hook=_decode_other)
+            )
             for name in self._optional:
                 if arguments[name] is _ABSENT:
                     del arguments[name]
@@ -95,9 +98,9 @@ class Codec:
 
     def encode_result(self, value: Any) -> Any:
         """Return the result that travels. Raise TypeError or ValueError for one that cannot."""
-        if isinstance(self._result_type, _PydanticType):
+        if isinstance(self._result_type, PydanticType):
             value = self._result_type.encode(value)
-        return msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=_encode_other)
+        return msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=encode_other)
 
     def decode_result(self, value: Any) -> Any:
         """Return the result as its annotation says. Raise ValueError if it does not fit."""
@@ -111,7 +114,7 @@ class Codec:
         problems = []
         for name, value in arguments.items():
             try:
-                msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=_encode_other)
+                msgspec.to_builtins(value, builtin_types=_CARRIED, enc_hook=encode_other)
             except RecursionError:
                 problems.append((name, "is nested too deep, or holds itself"))
             except (TypeError, ValueError) as exc:
@@ -122,9 +125,9 @@ class Codec:
         """Everything that is wrong, as pairs of a path and a reason."""
         if not isinstance(argument, dict):
             return [("argument", f"Expected a map of parameters, got `{type(argument).__name__}`")]
-        problems = [(str(name), "is no parameter") for name in argument if name not in self._types]
+        problems = [(str(name), "is no parameter") for name in argument if name not in self.types]
         problems += [(name, "is missing") for name in self._required if name not in argument]
-        for name, kind in self._types.items():
+        for name, kind in self.types.items():
             if name in argument:
                 try:
                     _decoded(argument[name], kind)
@@ -147,7 +150,7 @@ class _PydanticError(ValueError):
         self.faults = faults
 
 
-class _PydanticType:
+class PydanticType:
     """A type that pydantic checks."""
 
     def __init__(self, adapter: Any) -> None:
@@ -158,6 +161,15 @@ class _PydanticType:
 
     def decode(self, value: Any) -> Any:
         return _validated(self._adapter.validate_python, value)
+
+    def to_json(self, value: Any) -> Any:
+        """Return a value as JSON has it."""
+        return self._adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+
+    def schema(self, ref_template: str) -> dict[str, Any]:
+        """Return the JSON Schema of the type. Raise what pydantic raises for a type that has none."""
+        schema: dict[str, Any] = self._adapter.json_schema(by_alias=True, ref_template=ref_template)
+        return schema
 
 
 def _validated(validate: Callable[[Any], Any], value: Any) -> Any:
@@ -178,14 +190,14 @@ def _step(part: int | str) -> str:
     return f"[{part}]" if isinstance(part, int) else f".{part}"
 
 
-def _is_model(kind: Any) -> bool:
+def is_model(kind: Any) -> bool:
     pydantic = sys.modules.get("pydantic")
     return pydantic is not None and isinstance(kind, type) and issubclass(kind, pydantic.BaseModel)
 
 
-def _encode_other(value: Any) -> Any:
+def encode_other(value: Any) -> Any:
     """Encode what msgspec does not know."""
-    if _is_model(type(value)):
+    if is_model(type(value)):
         return value.model_dump(by_alias=True, round_trip=True, warnings=False)
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
         return str(value)  # a URL
@@ -200,13 +212,14 @@ def _decode_other(kind: Any, value: Any) -> Any:
 
 
 def _decoded(value: Any, kind: Any) -> Any:
-    if isinstance(kind, _PydanticType):
+    if isinstance(kind, PydanticType):
         return kind.decode(value)
-    return msgspec.convert(value, kind, dec_hook=_decode_other)
+    # In a job that was pushed as JSON, the keys of each map are texts.
+    return msgspec.convert(value, kind, str_keys=True, dec_hook=_decode_other)
 
 
 def _checked_type(what: str, annotation: Any) -> Any:
-    """Return what checks values of an annotation: itself, or a `_PydanticType`."""
+    """Return what checks values of an annotation: itself, or a `PydanticType`."""
     if annotation is object:
         return Any
     if _has_pydantic_metadata(annotation):
@@ -224,10 +237,10 @@ def _checked_type(what: str, annotation: Any) -> Any:
     return annotation
 
 
-def _by_pydantic(what: str, annotation: Any, why: str = "") -> "_PydanticType":
+def _by_pydantic(what: str, annotation: Any, why: str = "") -> "PydanticType":
     if (pydantic := sys.modules.get("pydantic")) is not None:
         try:
-            return _PydanticType(pydantic.TypeAdapter(annotation))
+            return PydanticType(pydantic.TypeAdapter(annotation))
         except pydantic.PydanticSchemaGenerationError as exc:
             why = why or str(exc).partition("\n")[0]
     raise TypeError(f"{what} has the type {annotation}: {why}")
@@ -261,7 +274,7 @@ def _classes(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
 def _is_known(kind: Any) -> bool:
     import dataclasses
 
-    return dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__") or _is_model(kind)
+    return dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__") or is_model(kind)
 
 
 def _with_type(what: str, value: Any) -> str:

@@ -51,6 +51,7 @@ class Tasks:
         rerun_lost: bool | None = None,
         confirm_start: bool = False,
         isolated: bool = False,
+        version: str = "",
     ) -> "Decorator":
         """Decorate a function to make it a task. Its parameters are the arguments of the job.
 
@@ -64,6 +65,8 @@ class Tasks:
         * `retry_on`, `discard_on`: as for `Worker.handler`.
         * `expires`: time from the enqueue. A job that still waits after it is skipped.
         * `confirm_start`, `isolated`: as for `Worker.handler`.
+        * `version`: version of the arguments, which people see on the page of the name. Default: a text that changes
+          with the types of the parameters.
         * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`: see `JobOptions`.
         """
         if not isinstance(name, str):
@@ -94,6 +97,7 @@ class Tasks:
                 discard_on=discarded,
                 confirm_start=confirm_start,
                 isolated=isolated,
+                version=version,
             )
             self._tasks[name] = task
             return task

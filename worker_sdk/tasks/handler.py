@@ -1,6 +1,8 @@
 """The handler of a task: what a worker calls with the argument of a job and its context."""
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from worker_sdk.errors import InvalidArgument
@@ -27,8 +29,20 @@ def handler_of(task: "Task[..., Any]") -> Handler:
         discard_on=task.discard_on,
         confirm_start=task.confirm_start,
         origin=origin_of(task.function) if task.isolated else None,
+        contract=partial(_contract_of, task),
         dependencies=task.signature.dependencies,
     )
+
+
+def _contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
+    # A test, or the process of an isolated attempt, has a handler and needs no schema.
+    from worker_sdk.tasks.contract import contract_of
+
+    try:
+        return contract_of(task)
+    except Exception:  # types of the application may raise anything, and jobs run without a schema
+        logging.getLogger(__name__).warning("no contract is told of %s", task.name, exc_info=True)
+        return {}
 
 
 def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:

@@ -58,6 +58,10 @@ class Signature:
         """Return whether a call may omit the parameter."""
         return self._parameters[name].default is not _EMPTY
 
+    def default_of(self, name: str) -> Any:
+        """Return the default of a parameter that has one."""
+        return self._parameters[name].default
+
     def binder(self) -> "Binder":
         """Return what finds the arguments of calls."""
         return Binder(self._task, self._parameters, self.context, self.dependencies.keys())

@@ -197,6 +197,7 @@ class Task(Calls[P, ResultT_co]):
         discard_on: tuple[ExceptionType, ...],
         confirm_start: bool,
         isolated: bool,
+        version: str,
     ) -> None:
         super().__init__(self, options)
         self.tasks = tasks
@@ -207,6 +208,7 @@ class Task(Calls[P, ResultT_co]):
         self.discard_on = discard_on
         self.confirm_start = confirm_start
         self.isolated = isolated
+        self.version = version
         self.signature = Signature(name, function)
         self._codec: Codec | None = None
         for attribute in ("__module__", "__name__", "__qualname__", "__doc__"):

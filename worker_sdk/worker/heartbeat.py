@@ -5,7 +5,7 @@ A handler that blocks the event loop must not look like a dead worker: nothing h
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -28,6 +28,8 @@ _QUESTIONS: Final = 3
 _QUESTION_PAUSE_S: Final = 0.3
 # How often is looked whether the jobs of the former membership have ended.
 _JOIN_PAUSE_S: Final = 0.05
+# Refusals of a registration as a whole, which contracts alone can make so long.
+_TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 
 
 # Raised when an answer is read that is not valid.
@@ -109,7 +111,6 @@ class Heartbeat:
         self._place = place
         self._contracts = contracts or {}
         self._masters_take_place = True
-        self._masters_take_contracts = True
         self._wake = threading.Event()
         self._is_stopping = False
         self._was_answered = True
@@ -180,12 +181,9 @@ class Heartbeat:
                 # A master older than the field; what it does for the worker is no less than before.
                 self._masters_take_place = False
                 return _JOIN_PAUSE_S
-            if self._masters_take_contracts and any(
-                loc[:1] == ["contracts"] for loc in _refused_fields(answer)
-            ):
-                # A master older than the field, or one that cannot use a schema. Jobs run without it.
-                self._masters_take_contracts = False
-                logger.warning("registering without the contracts of the names: %s", answer)
+            refused = [loc for loc in _refused_fields(answer) if loc[:1] == ["contracts"]]
+            if self._leave_out_contracts([["contracts"]] if answer.code in _TOO_MUCH else refused):
+                logger.warning("registering without contracts that the master refused: %s", answer)
                 return _JOIN_PAUSE_S
             # The address cannot be proven before the server listens: the first refusal is an everyday thing.
             if answer.code != "address_unverified" or tries >= 3:
@@ -207,9 +205,17 @@ class Heartbeat:
         logger.info("registered as worker %s", self._identity.worker_id)
         return 0.0
 
+    def _leave_out_contracts(self, refused: Sequence[Sequence[Any]]) -> bool:
+        """Leave out the contracts at these paths, and return whether that changed anything. Jobs run without them."""
+        names = {str(loc[1]) for loc in refused if len(loc) > 1} & self._contracts.keys()
+        if any(len(loc) == 1 for loc in refused):  # of a master that does not know the field, for one
+            names = set(self._contracts)
+        self._contracts = {name: one for name, one in self._contracts.items() if name not in names}
+        return bool(names)
+
     def _described(self) -> "RegisterRequest":
         described: dict[str, Any] = {**self._registration}
-        if self._contracts and self._masters_take_contracts:
+        if self._contracts:
             described["contracts"] = self._contracts
         if self._masters_take_place and (place := self._place()):
             described["place"] = place

@@ -175,7 +175,7 @@ class Node:
                 "version": config.version,
                 "secret": config.secrets[0],
             },
-            contracts=self._registry.contracts,
+            contracts=self._registry.contracts(),
             place=lambda: self._place.take(url) if url else "",
         )
         self._heartbeat.start()

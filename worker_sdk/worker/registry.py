@@ -42,8 +42,11 @@ class Origin:
 @dataclass(frozen=True, slots=True)
 class Handler:
     """`function` takes (argument, ctx) when `takes_context`, else (argument), and the values of `dependencies` by name.
-    `contract`: what masters are told of the name, a map of `version`, `argument_schema` and `options`. `around`: the
-    middleware of an isolated handler, which runs in the worker: it is given the context and the wait for the process.
+
+    * `contract`: what masters are told of the name, a map of `version`, `argument_schema` and `options`, or a function
+      that computes it when a worker starts.
+    * `around`: the middleware of an isolated handler, which runs in the worker. It is given the context and the wait
+      for the process.
     """
 
     name: str
@@ -55,7 +58,7 @@ class Handler:
     discard_on: tuple[ExceptionType, ...] = ()
     confirm_start: bool = False
     origin: Origin | None = None
-    contract: Mapping[str, Any] | None = None
+    contract: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
 
@@ -73,10 +76,13 @@ class Registry:
     def names(self) -> list[str]:
         return sorted(self._handlers)
 
-    @property
     def contracts(self) -> dict[str, Mapping[str, Any]]:
-        """The contracts that masters are told, by name."""
-        return {name: handler.contract for name, handler in self._handlers.items() if handler.contract}
+        """Return the contracts that masters are told, by name."""
+        contracts = {}
+        for name, handler in self._handlers.items():
+            if contract := handler.contract() if callable(handler.contract) else handler.contract:
+                contracts[name] = contract
+        return contracts
 
     def add(
         self,

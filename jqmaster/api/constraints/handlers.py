@@ -123,6 +123,7 @@ async def preview_job(call: Call) -> Reply:
             code="content_hidden",
         )
     found = await call.services.constraints.applying(spec, call.content)
+    misfits = await call.services.contracts.misfits(spec)
     return Reply(
         200,
         {
@@ -136,7 +137,8 @@ async def preview_job(call: Call) -> Reply:
                     "max_backlog": one.constraint.max_backlog,
                 }
                 for one in found
-            ]
+            ],
+            "misfits": [{"loc": list(error.loc), "msg": error.msg} for error in misfits],
         },
     )
 

@@ -395,7 +395,18 @@ class AppliedConstraintView(Answer):
     max_backlog: int | None = Field(description="Maximum number of waiting jobs. A push beyond it gets 429.")
 
 
+class MisfitView(Answer):
+    """A part of the argument that does not fit."""
+
+    loc: list[str | int] = Field(description="Path of the field. It begins with `argument`.")
+    msg: str
+
+
 class JobPreview(Answer):
     """The job is valid."""
 
     constraints: list[AppliedConstraintView]
+    misfits: list[MisfitView] = Field(
+        description="Parts of the argument that do not fit the schema that workers told of the name. The setting "
+        "`check_arguments` decides whether such a job is refused; a worker would fail it."
+    )

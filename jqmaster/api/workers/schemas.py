@@ -40,8 +40,9 @@ class ContractRequest(Request):
     version: Annotated[str, Field(max_length=64, description="Version of the contract, for people.")] = ""
     argument_schema: dict[str, Any] | None = Field(
         None,
-        description="JSON Schema of the argument, without references to other documents. Null: any argument. In the "
-        "schema, binary is base64 text and a timestamp is ISO 8601 text.",
+        description="JSON Schema (draft 2020-12) of the argument, without references to other documents. Null: any "
+        "argument. In the schema, binary is base64 text, a timestamp is ISO 8601 text, and keys of maps are texts. The "
+        "formats `byte`, `date`, `date-time`, `decimal`, `duration`, `time` and `uuid` are rules; others only inform.",
     )
     options: dict[str, Any] = Field(
         default_factory=dict,

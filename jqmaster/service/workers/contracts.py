@@ -144,6 +144,11 @@ class ContractService:
             self._log(finding.code, finding.name, finding.keywords)
         return sorted({finding.code for finding in findings})
 
+    async def misfits(self, spec: JobSpec) -> list[FieldError]:
+        """Return what of the argument does not fit the contracts in force, whatever is done about it."""
+        finding = await self._judge(spec, ())
+        return finding.errors if finding and finding.code == "invalid_argument" else []
+
     async def _judge(self, spec: JobSpec, loc: tuple[str | int, ...]) -> Finding | None:
         known = await self._look_up(spec.name, LIFE_S)
         finding = _finding(known, spec, loc)

@@ -2,12 +2,17 @@
 
 import base64
 import datetime as dt
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NoReturn
+from uuid import UUID
 
 import jsonschema_rs
 import msgpack
+import msgspec
 
 from jqmaster.domain.instant import iso_ms
 
@@ -16,6 +21,30 @@ MAX_FAULTS: Final = 10
 _MAX_MESSAGE: Final = 300
 # Patterns of workers must not be able to keep a master busy: this engine takes linear time.
 _PATTERNS: Final = jsonschema_rs.RegexOptions()
+
+
+def _is_text_of(kind: Any, text: str) -> bool:
+    try:
+        msgspec.convert(text, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+# Formats are rules where the tasks of the SDK read the text by the same rules. The rest only inform: libraries differ
+# on what a mail address is.
+_CHECKED: Final = {
+    "byte": bytes, "date": dt.date, "date-time": dt.datetime, "decimal": Decimal, "duration": dt.timedelta,
+    "time": dt.time, "uuid": UUID,
+}  # fmt: skip
+_INFORMATIVE: Final = (
+    "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference", "json-pointer", "regex",
+    "relative-json-pointer", "uri", "uri-reference", "uri-template",
+)  # fmt: skip
+_FORMATS: Final[dict[str, Callable[[str], bool]]] = {
+    **{name: lambda _: True for name in _INFORMATIVE},
+    **{name: partial(_is_text_of, kind) for name, kind in _CHECKED.items()},
+}
 
 
 class BadSchemaError(Exception):
@@ -37,7 +66,11 @@ class ArgumentSchema:
     def __init__(self, schema: Mapping[str, Any]) -> None:
         try:
             self._validator = jsonschema_rs.validator_for(
-                dict(schema), retriever=_no_others, pattern_options=_PATTERNS
+                dict(schema),
+                retriever=_no_others,
+                pattern_options=_PATTERNS,
+                validate_formats=True,
+                formats=_FORMATS,
             )
         except (jsonschema_rs.ValidationError, ValueError) as exc:
             raise BadSchemaError(str(exc).partition("\n")[0][:_MAX_MESSAGE]) from exc
@@ -56,30 +89,37 @@ class ArgumentSchema:
 
 
 def as_json(argument: bytes) -> Any:
-    """Return an encoded argument with the values of JSON: binary as base64, a timestamp as ISO 8601. Raise ValueError
-    or TypeError for a value that JSON does not have, such as a map whose keys are numbers."""
-    return _as_json(msgpack.unpackb(argument, timestamp=3))
+    """Return an encoded argument with the values of JSON: binary as base64, a timestamp as ISO 8601, the keys of maps
+    as text. Raise ValueError or TypeError for a value that JSON does not have, such as NaN or a list as a key."""
+    return _as_json(msgpack.unpackb(argument, timestamp=3, strict_map_key=False))
 
 
 def _as_json(value: Any) -> Any:
     match value:
         case dict():
-            return {_key(key): _as_json(member) for key, member in value.items()}
+            found = {_key(key): _as_json(member) for key, member in value.items()}
+            if len(found) < len(value):
+                raise ValueError("two keys are the same text")
+            return found
         case list():
             return [_as_json(member) for member in value]
         case bytes():
             return base64.b64encode(value).decode()
         case dt.datetime():
             return iso_ms(round(value.timestamp() * 1000))
+        case float() if not math.isfinite(value):
+            raise ValueError("JSON has no such number")
         case None | bool() | int() | float() | str():
             return value
     raise TypeError(f"JSON has no {type(value).__name__}")
 
 
 def _key(key: object) -> str:
-    if not isinstance(key, str):
-        raise TypeError("the keys of JSON are text")
-    return key
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(key)
+    raise TypeError("the keys of JSON are text")
 
 
 def _no_others(uri: str) -> NoReturn:

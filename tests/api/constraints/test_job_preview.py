@@ -1,5 +1,7 @@
 """A job is previewed: what would limit it is told, what is wrong with it too, and nothing is enqueued."""
 
+from typing import Any
+
 import pytest
 
 from tests.support import real_time
@@ -55,3 +57,25 @@ async def test_a_preview_judges_the_job_as_a_push_would(api: Api) -> None:
     assert await api.call("POST", "/api/jobs/preview", job) == await api.call("POST", "/api/jobs", job)
     status, problem = await api.call("POST", "/api/jobs/preview", {"name": "a", "argument": "x" * 2_000_000})
     assert (status, problem["code"]) == (413, "argument_too_large")
+
+
+@pytest.mark.req("J18")
+@pytest.mark.parametrize("setting", ["off", "report", "refuse"])
+async def test_a_preview_says_what_does_not_fit_the_schema_of_the_name(api: Api, setting: str) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    worker = {"url": None, "names": ["told"], "max_jobs": 1, "secret": "s" * 32,
+              "contracts": {"told": {"argument_schema": schema}}}  # fmt: skip
+    assert (await api.call("POST", "/api/workers", worker))[0] == 201
+    assert (await api.call("PATCH", "/api/settings", {"check_arguments": setting}))[0] == 200
+
+    async def misfits(name: str, argument: Any) -> list[dict[str, Any]]:
+        status, found = await api.call("POST", "/api/jobs/preview", {"name": name, "argument": argument})
+        assert status == 200
+        return list(found["misfits"])
+
+    assert await misfits("told", {"n": 1}) == []
+    assert await misfits("told", {"n": "x"}) == [
+        {"loc": ["argument", "n"], "msg": '"x" is not of type "integer"'}
+    ]
+    assert [one["loc"] for one in await misfits("told", {})] == [["argument"]]
+    assert await misfits("nobody", {"n": "x"}) == []

@@ -100,7 +100,7 @@ async def test_a_name_that_nobody_ever_served_is_found(
     assert problem is not None
     assert (problem.code, problem.errors[0].loc) == ("unserved_name", ("name",))
     await fleet.worker(None, tells=False)
-    assert await fleet.refused({1: 2}) is None
+    assert await fleet.refused({1.5: 2}) is None
     for _ in range(3):
         codes = await fleet.service.check([fleet.spec(1, "nobody")], is_bulk=False, refuses=False)
         assert codes == ["unserved_name"]
@@ -183,9 +183,34 @@ async def test_values_that_json_does_not_have(fleet: Fleet) -> None:
     at = msgpack.packb(msgpack.Timestamp(1_700_000_000))
     assert as_json(at) == "2023-11-14T22:13:20.000Z"
     assert as_json(msgpack.packb({"a": [b"\x00\xff", None, 1.5]})) == {"a": ["AP8=", None, 1.5]}
-    for odd in (msgpack.packb({1: 2}), msgpack.packb(msgpack.ExtType(5, b"x"))):
+    assert as_json(msgpack.packb({1: {-2: 3}})) == {"1": {"-2": 3}}
+    for odd in ({1.5: 2}, {1: 2, "1": 3}, msgpack.ExtType(5, b"x"), float("nan"), [float("inf")]):
         with pytest.raises((TypeError, ValueError)):
-            as_json(odd)
+            as_json(msgpack.packb(odd))
     # Nothing is said of them.
     await fleet.worker(USER)
-    assert await fleet.refused({1: 2}) is None
+    assert await fleet.refused({1.5: 2}) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("date-time", "2026-03-01T10:00:00Z", "soon"),
+        ("date", "2026-03-01", "2026-13-01"),
+        ("time", "10:00:00", "10"),
+        ("duration", "PT0.5S", "5 min"),
+        ("uuid", "0190c0de-0000-7000-8000-000000000000", "0190c0de"),
+        ("decimal", "1.50", "1,50"),
+        ("byte", "AP8=", "AP8"),
+        # Libraries differ about these.
+        ("email", "no mail address", None),
+        ("uri", "no address", None),
+    ],
+)
+async def test_formats_of_values_that_json_lacks_are_rules(kind: str, good: str, bad: str | None) -> None:
+    schema = ArgumentSchema({"type": "string", "format": kind})
+    assert schema.misfits(good) == []
+    if bad is not None:
+        assert [(misfit.keyword, misfit.message) for misfit in schema.misfits(bad)] == [
+            ("format", f'"{bad}" is not a "{kind}"')
+        ]

@@ -1,0 +1,35 @@
+"""The contract of a task: what a worker tells masters of its name."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from worker_sdk.tasks.schema import schema_of_parameters
+
+if TYPE_CHECKING:
+    from worker_sdk.tasks.task import Task
+
+
+def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
+    """Return the map of `version`, `argument_schema` and `options`. Without a version of its own, the task has that of
+    its schema, which changes when the schema does."""
+    signature = task.signature
+    types = task.codec.types
+    defaults = {name: signature.default_of(name) for name in types if signature.has_default(name)}
+    schema = schema_of_parameters(types, defaults, required=[name for name in types if name not in defaults])
+    text = json.dumps(schema, sort_keys=True, separators=(",", ":"))
+    return {
+        "version": task.version or hashlib.blake2b(text.encode(), digest_size=4).hexdigest(),
+        "argument_schema": schema,
+        "options": {option: _plain(value) for option, value in task.options.items()},
+    }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, Mapping):
+        return {key: _plain(one) for key, one in value.items()}
+    return value if isinstance(value, str | int | float | None) else list(value)
