@@ -8,14 +8,26 @@ import asyncio
 import os
 from typing import Any
 
-from worker_sdk import Fail, Worker
+from worker_sdk import Fail, Tasks, Worker
 
+tasks = Tasks()
 worker = Worker(
     master=os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080"),
     max_jobs=4,
     pull=bool(os.environ.get("PULL")),
     grace_s=2.0,
+    tasks=tasks,
 )
+
+
+@tasks.task("conformance.fail")
+async def fail(message: str, *, retry: bool) -> None:
+    if not retry:
+        raise Fail(message)
+    raise RuntimeError(message)
+
+
+# The kit gives these two arguments that are no map of parameters. A handler takes any argument as it is.
 
 
 @worker.handler("conformance.echo")
@@ -26,13 +38,6 @@ async def echo(argument: Any) -> Any:
 @worker.handler("conformance.sleep")
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds)
-
-
-@worker.handler("conformance.fail")
-async def fail(argument: dict[str, Any]) -> None:
-    if not argument["retry"]:
-        raise Fail(argument["message"])
-    raise RuntimeError(argument["message"])
 
 
 if __name__ == "__main__":

@@ -22,10 +22,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from examples.stdlib.analysis import Analysis, Summary
 from examples.stdlib.system import System, running_system
-from worker_sdk import Pusher
+from examples.stdlib.tasks import analyse_file, connect, summarise_files
+from worker_sdk import JobHandle, NoResultError, NotFinished, configure
 
-BACKLOG = "source.analyse"
 STATES = ("scheduled", "ready", "retrying", "running", "succeeded", "discarded", "failed")
 FINISH_WITHIN_S = 180.0
 NOT_PYTHON = ("SyntaxError", "IndentationError", "TabError")
@@ -66,7 +67,8 @@ async def show(port: int, *, once: bool) -> int:
                 console.print(f"[red]not as expected:[/] {fault}")
             if not once:
                 url = system.url
-                job = {"name": BACKLOG, "argument": str(Path(contextlib.__file__)), "keep_result": True}
+                path = str(Path(contextlib.__file__))
+                job = {"name": analyse_file.name, "argument": {"path": path}, "keep_result": True}
                 console.print(
                     f"\nThe web UI is at [bold]{url}/[/]. The master stays up until Ctrl-C. "
                     "Try, in another terminal:\n\n"
@@ -82,35 +84,26 @@ async def show(port: int, *, once: bool) -> int:
 
 async def work(system: System, console: Console) -> list[str]:
     """Enqueues, watches, and returns what was not as expected."""
+    configure(url=system.url)
     files = list(source_files())
     story: deque[str] = deque(maxlen=8)
-    async with Pusher(system.url) as pusher:
-        started_s = time.monotonic()
-        ids = await pusher.enqueue_many(
-            {"name": BACKLOG, "argument": str(path), "keep_result": True} for path in files
-        )
-        story.append(f"enqueued {len(ids)} files in {time.monotonic() - started_s:.2f} s")
-        retry = {"base_s": 0.5, "factor": 2.0, "max_s": 5.0, "jitter": False}
-        flaky = await pusher.enqueue("archive.connect", "archive-7", retry=retry, keep_result=True)
-        urgent = await pusher.enqueue(BACKLOG, contextlib.__file__, priority=-10, keep_result=True)
-        summary = await pusher.enqueue("source.summarise", ids, priority=10, keep_result=True, timeout=60)
-        story.append(
-            "enqueued an urgent file (priority -10), an archive that fails twice, and the summary of it all"
-        )
-        with Live(console=console, refresh_per_second=8, transient=False) as live:
-            await watch(
-                system,
-                pusher,
-                story,
-                live,
-                len(ids),
-                {flaky: "archive", urgent: "urgent file", summary: "summary"},
-            )
-        return await verify(pusher, console, dict(zip(ids, files, strict=True)), flaky, urgent, summary)
+    started_s = time.monotonic()
+    handles = await analyse_file.amany(analyse_file.to_job(str(path)) for path in files)
+    story.append(f"enqueued {len(handles)} files in {time.monotonic() - started_s:.2f} s")
+    flaky = await connect.aenqueue("archive-7")
+    urgent = await analyse_file.using(priority=-10).aenqueue(contextlib.__file__)
+    summary = await summarise_files.aenqueue([handle.id for handle in handles])
+    story.append(
+        "enqueued an urgent file (priority -10), an archive that fails twice, and the summary of it all"
+    )
+    special: dict[str, JobHandle[Any]] = {"archive": flaky, "urgent file": urgent, "summary": summary}
+    with Live(console=console, refresh_per_second=8, transient=False) as live:
+        await watch(system, story, live, len(handles), special)
+    return await verify(console, dict(zip(files, handles, strict=True)), flaky, urgent, summary)
 
 
 async def watch(
-    system: System, pusher: Pusher, story: deque[str], live: Live, total: int, special: dict[str, str]
+    system: System, story: deque[str], live: Live, total: int, special: Mapping[str, JobHandle[Any]]
 ) -> None:
     """Shows counts, throughput and what becomes of the special jobs until all of them are over."""
     told: dict[str, Any] = {}
@@ -121,17 +114,24 @@ async def watch(
         while time.monotonic() - began_s < FINISH_WITHIN_S:
             system.check_alive()
             counts = (await client.get("/api/jobs?limit=1")).json()["counts"]
-            for job_id, label in special.items():
-                job = await pusher.status(job_id)
+            for label, handle in special.items():
+                job = await seen(handle)
                 now = (job["state"], job["failures"])
-                if told.get(job_id) != now:
-                    told[job_id] = now
+                if told.get(label) != now:
+                    told[label] = now
                     story.append(tell(label, job, counts))
             done = counts["succeeded"] + counts["discarded"] + counts["failed"]
             live.update(picture(counts, done, total, done / (time.monotonic() - began_s), story))
             if done >= total + len(special):
                 return
             await asyncio.sleep(0.1)
+
+
+async def seen(handle: JobHandle[Any]) -> Mapping[str, Any]:
+    """Return the job as a master has it now."""
+    job = (await handle.arefresh()).job
+    assert job is not None
+    return job
 
 
 def tell(label: str, job: Mapping[str, Any], counts: dict[str, int]) -> str:
@@ -161,43 +161,45 @@ def picture(counts: dict[str, int], done: int, total: int, rate: float, story: d
 
 
 async def verify(
-    pusher: Pusher, console: Console, files: Mapping[str, Path], flaky: str, urgent: str, summary: str
+    console: Console,
+    files: Mapping[Path, JobHandle[Analysis]],
+    flaky: JobHandle[str],
+    urgent: JobHandle[Analysis],
+    summary: JobHandle[Summary],
 ) -> list[str]:
-    """Prints the summary; returns what was not as expected. `files`: which one each job analyses."""
-    jobs = {job_id: await pusher.status(job_id) for job_id in files}
-    unparsable, faults = sort_out((files[job_id], job) for job_id, job in jobs.items())
+    """Prints the summary; returns what was not as expected. `files`: the jobs of the files."""
+    jobs = {path: await seen(handle) for path, handle in files.items()}
+    unparsable, faults = sort_out(jobs.items())
     for path in unparsable:
         console.print(f"not Python: {path}")
     succeeded = sum(job["state"] == "succeeded" for job in jobs.values())
-    connected = await pusher.status(flaky)
+    connected = await seen(flaky)
     if connected["state"] != "succeeded" or connected["failures"] != 2:
         faults.append(
             f"the archive job is {connected['state']} after {connected['failures']} failures, not 2"
         )
-    ahead = await pusher.status(urgent)
+    ahead = await seen(urgent)
     last = list(jobs.values())[-1]
     if ahead["state"] != "succeeded" or ahead["started_at"] >= last["started_at"]:
         faults.append("the urgent file did not overtake the backlog")
-    result = await pusher.result(summary, wait=30)
-    if not result or not result.is_success:
-        return [*faults, f"there is no summary: {result}"]
-    report = result.result
-    if report["files"] != succeeded or report["files"] < 100:
-        faults.append(f"the summary counts {report['files']} files, {succeeded} succeeded")
+    try:
+        report = await summary.aget(timeout=30)
+    except (NoResultError, NotFinished) as exc:
+        return [*faults, f"there is no summary: {exc}"]
+    if report.files != succeeded or report.files < 100:
+        faults.append(f"the summary counts {report.files} files, {succeeded} succeeded")
     table = Table(
-        title=f"{report['files']} files, {report['lines']:,} lines, {report['functions']:,} functions, "
-        f"{report['classes']:,} classes"
+        title=f"{report.files} files, {report.lines:,} lines, {report.functions:,} functions, "
+        f"{report.classes:,} classes"
     )
     table.add_column("longest files")
     table.add_column("most imported")
     table.add_column("most branches")
-    for longest, imported, branchy in zip(
-        report["longest"], report["most_imported"], report["most_branches"], strict=True
+    for (file, lines), (module, count), (in_file, worst) in zip(
+        report.longest, report.most_imported, report.most_branches, strict=True
     ):
         table.add_row(
-            f"{longest[0]}  {longest[1]:,}",
-            f"{imported[0]}  {imported[1]}",
-            f"{branchy[1]} in {branchy[0]}  {branchy[2]}",
+            f"{file}  {lines:,}", f"{module}  {count}", f"{worst.function} in {in_file}  {worst.number}"
         )
     console.print("\n", table)
     return faults

@@ -1,8 +1,11 @@
 """What there is to know about one source file; plain Python, no queue in sight."""
 
 import ast
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 _BRANCHES = (
     ast.If,
@@ -17,42 +20,67 @@ _BRANCHES = (
 )
 
 
-def analyse(path: Path) -> dict[str, Any]:
-    """Size, definitions, imports, and the function with the most branches."""
+class Branches(NamedTuple):
+    """The function of a file that has the most branches."""
+
+    function: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Size, definitions and imports of a file."""
+
+    file: str
+    lines: int
+    functions: int
+    classes: int
+    imports: list[str]
+    most_branches: Branches | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Totals of several files, and the first of each ranking."""
+
+    files: int
+    lines: int
+    functions: int
+    classes: int
+    longest: list[tuple[str, int]]
+    most_imported: list[tuple[str, int]]
+    most_branches: list[tuple[str, Branches]]
+
+
+def analyse(path: Path) -> Analysis:
+    """Return what there is to know. Raise SyntaxError for a file that does not parse."""
     source = path.read_text(encoding="utf-8", errors="replace")
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    branches = {function.name: _branches(function) for function in functions}
-    worst = max(branches, key=lambda name: branches[name], default=None)
-    return {
-        "file": path.name,
-        "lines": source.count("\n") + 1,
-        "functions": len(functions),
-        "classes": sum(isinstance(node, ast.ClassDef) for node in ast.walk(tree)),
-        "imports": sorted(_imports(tree)),
-        "most_branches": [worst, branches[worst]] if worst else None,
-    }
+    branches = [Branches(function.name, _branches(function)) for function in functions]
+    return Analysis(
+        file=path.name,
+        lines=source.count("\n") + 1,
+        functions=len(functions),
+        classes=sum(isinstance(node, ast.ClassDef) for node in ast.walk(tree)),
+        imports=sorted(_imports(tree)),
+        most_branches=max(branches, key=lambda one: one.number, default=None),
+    )
 
 
-def summarise(analyses: list[dict[str, Any]]) -> dict[str, Any]:
-    """Totals, the longest files and the most imported modules."""
-    imported: dict[str, int] = {}
-    for analysis in analyses:
-        for name in analysis["imports"]:
-            imported[name] = imported.get(name, 0) + 1
-    branchy = [a for a in analyses if a["most_branches"]]
-    return {
-        "files": len(analyses),
-        "lines": sum(a["lines"] for a in analyses),
-        "functions": sum(a["functions"] for a in analyses),
-        "classes": sum(a["classes"] for a in analyses),
-        "longest": [[a["file"], a["lines"]] for a in sorted(analyses, key=lambda a: -a["lines"])[:5]],
-        "most_imported": sorted(imported.items(), key=lambda item: (-item[1], item[0]))[:5],
-        "most_branches": [
-            [a["file"], *a["most_branches"]]
-            for a in sorted(branchy, key=lambda a: -a["most_branches"][1])[:5]
-        ],
-    }
+def summarise(analyses: Sequence[Analysis]) -> Summary:
+    """Return the totals, the longest files and the most imported modules."""
+    imported = Counter(name for analysis in analyses for name in analysis.imports)
+    branchy = [(one.file, one.most_branches) for one in analyses if one.most_branches]
+    return Summary(
+        files=len(analyses),
+        lines=sum(one.lines for one in analyses),
+        functions=sum(one.functions for one in analyses),
+        classes=sum(one.classes for one in analyses),
+        longest=[(one.file, one.lines) for one in sorted(analyses, key=lambda one: -one.lines)[:5]],
+        most_imported=sorted(imported.items(), key=lambda item: (-item[1], item[0]))[:5],
+        most_branches=sorted(branchy, key=lambda one: -one[1].number)[:5],
+    )
 
 
 def _branches(function: ast.AST) -> int:

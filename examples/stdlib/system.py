@@ -52,7 +52,7 @@ class System:
 
 @contextlib.asynccontextmanager
 async def running_system(
-    directory: Path, port: int, *, worker: str = "examples.stdlib.worker:worker"
+    directory: Path, port: int, *, worker: str = "examples.stdlib.tasks:tasks"
 ) -> AsyncIterator[System]:
     """As in production, only smaller. Yields when the worker has its first jobs coming; SystemExit if that fails."""
     url = f"http://127.0.0.1:{port}"
@@ -71,7 +71,7 @@ async def running_system(
                 return bool((await client.get("/api/workers")).json()["workers"])
 
             await _until(is_ready, master, "is not ready")
-            children.append(start("worker", directory, "worker", worker, "--master", url))
+            children.append(start("worker", directory, "worker", worker, "--max-jobs", "16", "--master", url))
             await _until(is_registered, children[-1], "has not registered with the master")
         system = System(url, tuple(children))
         try:

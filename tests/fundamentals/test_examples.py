@@ -1,0 +1,95 @@
+"""The tasks of examples/, tested without a master, by the test kit."""
+
+from pathlib import Path
+
+import pytest
+
+from examples.python.worker import fail, worker
+from examples.stdlib.analysis import Analysis, Branches
+from examples.stdlib.tasks import analyse_file, connect, summarise_files
+from worker_sdk import Fail, JobDiscarded, JobFailed
+from worker_sdk.testing import WorkerHarness, drain, inline, recording
+
+pytestmark = pytest.mark.req("S9")
+
+SOURCE = """
+import os, ast
+from pathlib import Path
+
+class One:
+    def simple(self): ...
+    def branchy(self, x):
+        return [y for y in x if y] if x else None
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "one.py"
+    path.write_text(SOURCE)
+    return path
+
+
+def test_a_file_is_analysed_to_a_typed_result(source: Path) -> None:
+    with inline():
+        result = analyse_file.enqueue(str(source)).get()
+    assert result == Analysis(
+        file="one.py", lines=9, functions=2, classes=1, imports=["ast", "os", "pathlib"],
+        most_branches=Branches("branchy", 3),
+    )  # fmt: skip
+
+
+def test_a_file_that_does_not_parse_is_discarded(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    path.write_text("print 'Python 2'")
+    with inline():
+        handle = analyse_file.enqueue(str(path))
+    with pytest.raises(JobDiscarded):
+        handle.get()
+    assert handle.status == "discarded"
+
+
+def test_a_file_that_is_gone_fails_with_the_original_exception(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), inline():
+        analyse_file.using(max_retry=0).enqueue(str(tmp_path / "gone.py"))
+
+
+def test_the_summary_waits_for_the_files_and_leaves_out_what_did_not_parse(
+    source: Path, tmp_path: Path
+) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("(")
+    with recording() as jobs:
+        files = analyse_file.many({"path": str(path)} for path in (source, bad))
+        # The more urgent summary runs first, and is deferred until the files are done.
+        summary = summarise_files.using(priority=-1).enqueue([handle.id for handle in files])
+        assert len(jobs.of(analyse_file)) == 2
+        assert jobs.only(summarise_files).options["timeout"] == 60
+        runs = drain(jobs)
+        report = summary.get()
+    assert [run.job["name"] for run in runs] == ["source.analyse", "source.analyse", "source.summarise"]
+    assert (report.files, report.longest) == (1, [("one.py", 9)])
+    assert report.most_branches == [("one.py", Branches("branchy", 3))]
+
+
+def test_the_archive_is_reached_at_the_third_attempt() -> None:
+    with recording() as jobs:
+        connect.enqueue("archive-7")
+        (run,) = drain(jobs)
+    assert (run.result, run.attempts) == ("connected at attempt 3", 3)
+
+
+async def test_the_worker_of_the_conformance_kit_has_tasks_and_handlers() -> None:
+    assert worker.names == ["conformance.echo", "conformance.fail", "conformance.sleep"]
+    ending = await WorkerHarness(worker).run("conformance.echo", [1, {"a": None}])
+    assert ending.result == [1, {"a": None}]
+    ending = await WorkerHarness(worker).run("conformance.sleep", 0)
+    assert ending.type == "success"
+    with inline(worker=worker, raises=False):
+        handle = fail.enqueue("gone", retry=False)
+    with pytest.raises(JobFailed, match="gone"):
+        handle.get()
+    with pytest.raises(Fail, match="gone"), inline():
+        await fail.aenqueue("gone", retry=False)
+    with pytest.raises(RuntimeError, match="no such photo"), inline():
+        await fail.using(max_retry=1).aenqueue("no such photo", retry=True)
