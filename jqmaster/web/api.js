@@ -47,11 +47,11 @@ export function urlOf(path, query = {}) {
  * One call. Gives the parsed answer, null for an empty one. Throws Problem; an aborted call throws its AbortError.
  * @param {string} method
  * @param {string} path
- * @param {{query?: Query, body?: unknown, text?: string, headers?: Record<string, string>, signal?: AbortSignal}} [options]
- *   `text`: a body that is JSON already, where its numbers must stay as they were written.
+ * @param {{query?: Query, body?: unknown, text?: string, headers?: Record<string, string>, signal?: AbortSignal, heard?: (response: Response) => void}} [options]
+ *   `text`: a body that is JSON already, where its numbers must stay as they were written. `heard`: gets the head of a good answer.
  * @returns {Promise<any>}
  */
-export async function call(method, path, { query, body, text, headers, signal } = {}) {
+export async function call(method, path, { query, body, text, headers, signal, heard } = {}) {
   const sent = text ?? (body === undefined ? undefined : toJson(body));
   /** @type {Record<string, string>} */
   const fields = { Accept: "application/json", ...headers };
@@ -89,6 +89,7 @@ export async function call(method, path, { query, body, text, headers, signal } 
     if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
     throw problem;
   }
+  heard?.(response);
   return parsed;
 }
 

@@ -82,7 +82,8 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("worker", "One worker", "The worker's jobs, figures, names and address. You can drain, resume or detach it.",
             f"#/workers?id={ids['worker']}"),
         Shot("masters", "Masters", "The leader, the other masters and the store. You can hand the lead to another master.", "#/masters"),
-        Shot("enqueue", "Enqueue", "A form for one job. It previews the constraints that will apply before you send it.", "#/enqueue", _preview),
+        Shot("enqueue", "Enqueue", "A form for one job, with a field for each parameter that workers tell of. "
+            "It previews the constraints that will apply before you send it.", "#/enqueue", _preview),
         Shot("audit", "Audit", "All changes, with their author, the old value and the new one.", "#/audit"),
         Shot("settings", "Settings", "Every setting with its description. You can change run-time settings here, on all masters within a second.", "#/settings"),
         Shot("access", "Access", "Tokens for programs, and users with their roles. A token is shown only once.",

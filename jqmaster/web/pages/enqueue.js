@@ -1,6 +1,7 @@
 /** A job by hand: a form, or an old job edited; what will limit it is shown before it is sent. */
 import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Problem, call, get, may, parseExact, toJson } from "../api.js";
+import { ArgumentForm, useArgument, useContract } from "../argument_form.js";
 import { curl } from "../curl.js";
 import { t } from "../i18n.js";
 import { limitTexts } from "../limits.js";
@@ -18,6 +19,9 @@ const PREVIEW_MS = 500;
 const BLANK = {
   name: "",
   argument: "{}",
+  // How the argument is entered: by fields, as JSON, or, while nobody has chosen, as soon as possible by fields.
+  mode: "",
+  key: "",
   priority: "0",
   max_retry: "5",
   timeout: "30",
@@ -31,6 +35,8 @@ const BLANK = {
   rerun_lost: "",
   left_out: "",
 };
+// Options that workers tell of a name, and that are fields of the form.
+const TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 // Stands in views in place of what nobody may see.
 const REDACTED = "[redacted]";
 
@@ -45,7 +51,9 @@ export function Page({ query, go, session }) {
 function Enqueue({ query, go, session }) {
   const form = useForm(null, () => ({ ...BLANK, name: query["name"] ?? "" }));
   const { values, problem, setProblem } = form;
-  const [sent, setSent] = useState(/** @type {string | null} */ (null));
+  const [sent, setSent] = useState(/** @type {{id: string, isNew: boolean} | null} */ (null));
+  // Empty fields are no fault before somebody wants to enqueue.
+  const [isTried, setTried] = useState(false);
   const from = query["from"];
   // One key for what is in the form: a press twice, or again after no answer, enqueues once.
   const key = useRef("");
@@ -55,37 +63,62 @@ function Enqueue({ query, go, session }) {
   useEffect(() => {
     if (!from) return;
     get(`api/jobs/${encodeURIComponent(from)}`).then(
-      (job) => form.set(formOf(job)),
+      (job) => {
+        const { argument: given = "", ...rest } = formOf(job);
+        form.set(rest);
+        argument.give(given);
+      },
       (error) => setProblem(error instanceof Problem ? error : null),
     );
   }, [from]);
-  const made = useMemo(() => bodyOf(values), [values]);
+  const typedName = values["name"]?.trim() ?? "";
+  const contract = useContract(typedName);
+  const argument = useArgument(form, contract);
+  const told = useToldOptions(form, contract, Boolean(from));
+  const made = useMemo(() => bodyOf({ ...values, argument: argument.text }), [values, argument.text]);
   const preview = usePreview(made.text);
+  const faults = [...argument.problems, ...(isTried ? argument.missing : [])];
   const submit = async (/** @type {Event} */ event) => {
     event.preventDefault();
     setSent(null);
+    setTried(true);
+    if (argument.problems.length > 0 || argument.missing.length > 0) {
+      setProblem(null);
+      const page = /** @type {HTMLFormElement} */ (event.target);
+      requestAnimationFrame(() => /** @type {any} */ (page.querySelector("[aria-invalid=true]"))?.focus());
+      return;
+    }
     if (made.text === undefined) return setProblem(made.problem ?? null);
     const text = made.text;
     await form.run(async () => {
-      const answer = await call("POST", "api/jobs", { text, headers: { "Idempotency-Key": key.current } });
-      setSent(answer.id);
+      let isNew = true;
+      const answer = await call("POST", "api/jobs", {
+        text,
+        // A key of the form's own takes the place of ours.
+        ...(!values["key"] && { headers: { "Idempotency-Key": key.current } }),
+        heard: (response) => (isNew = response.status === 201),
+      });
+      setSent({ id: answer.id, isNew });
+      setTried(false);
       key.current = newKey();
-      toast(t("enqueue.done"));
+      toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
     });
   };
   const shown = problem ?? preview.problem;
   const names = useKnownNames();
-  const typedName = values["name"]?.trim() ?? "";
+  const ofArgument =
+    made.problem ?? argumentProblem(faults, shown, argument.missing.length > 0, preview.misfits);
   const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
   return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
     ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
     ${values["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
-    ${sent && html`<div class="sent card" role="status"><strong>${t("enqueue.done")}</strong> <a class="id" href=${href("job", { id: sent })}>${visible(sent)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent })}>${t("enqueue.show")}<//></div>`}
+    ${sent && html`<div class="sent card" role="status"><strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a class="id" href=${href("job", { id: sent.id })}>${visible(sent.id)}</a> <${Button} class="small" onClick=${() => go("job", { id: sent.id })}>${t("enqueue.show")}<//></div>`}
     <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
       <${FormField} form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
       ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
       <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
-      <${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${made.problem ?? shown} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} spellcheck=${false} />
+      <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
+      ${told && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
       <div class="form-grid">
         <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
         ${values["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
@@ -94,12 +127,63 @@ function Enqueue({ query, go, session }) {
         <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
         <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
         <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} />
-        <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" /></div>
+        <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+        <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
       <div class="row">${["keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}>${t(`job.${name}`)}<//> `)}</div>
       <${ErrorBox} problem=${problem} />
       <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
       <${Preview} preview=${preview} isReady=${Boolean(made.text && values["name"])} /></div>`;
+}
+
+/**
+ * What is wrong with the argument: by its fields, else by the API.
+ * @param {import("../api.js").FieldProblem[]} faults
+ * @param {Problem | null} problem
+ * @param {boolean} isMissing Whether required fields are empty; then the API need not say so.
+ * @param {import("../api.js").FieldProblem[]} misfits
+ */
+function argumentProblem(faults, problem, isMissing, misfits) {
+  const found = new Set(faults.map((fault) => fault.loc.join(".")));
+  const given = problem?.errors.some((error) => error.loc[0] === "argument") ? problem.errors : misfits;
+  const others = given.filter(
+    (error) => !(isMissing && error.loc.length === 1) && !found.has(error.loc.slice(0, 2).join(".")),
+  );
+  return faults.length || others.length ? new Problem(422, { errors: [...faults, ...others] }) : null;
+}
+
+/**
+ * Fills in the options that workers told of the name, where nobody has typed others.
+ * @param {import("../ui/forms.js").Form} form
+ * @param {any} contract
+ * @param {boolean} isCopy A copy has the options of the job that it copies.
+ * @returns {boolean} Whether there are any.
+ */
+function useToldOptions(form, contract, isCopy) {
+  const filled = useRef(/** @type {Record<string, string>} */ ({}));
+  const told = /** @type {Record<string, any>} */ (isCopy ? {} : (contract?.options ?? {}));
+  const names = TOLD.filter((name) => told[name] !== undefined && told[name] !== null);
+  useEffect(() => {
+    /** @type {Record<string, string>} */
+    const changes = {};
+    for (const name of isCopy ? [] : TOLD) {
+      const before = filled.current[name] ?? BLANK[name] ?? "";
+      if (form.values[name] === before)
+        changes[name] = names.includes(name) ? asTyped(told[name]) : (BLANK[name] ?? "");
+    }
+    filled.current = { ...filled.current, ...changes };
+    form.set(changes);
+  }, [contract]);
+  return names.length > 0;
+}
+
+/**
+ * @param {any} value
+ * @returns {string}
+ */
+function asTyped(value) {
+  if (typeof value === "boolean") return value ? "yes" : "";
+  return Array.isArray(value) ? value.join(", ") : String(value);
 }
 
 /** @returns {string} */
@@ -169,6 +253,7 @@ export function bodyOf(form) {
     ...(form["when"] === "run_at" && { run_at: asInstant("run_at") }),
     ...(form["expires_at"] && { expires_at: asInstant("expires_at") }),
     ...(tags.length && { tags }),
+    ...(form["key"] && { key: form["key"] }),
     ...(Object.keys(headers).length && { headers }),
     ...(form["keep_result"] && { keep_result: true }),
     ...(form["rerun_lost"] && { rerun_lost: true }),
@@ -214,26 +299,27 @@ function formOf(job) {
 
 /**
  * @param {string | undefined} text The request that is to be judged.
- * @returns {{constraints: any[] | null, problem: Problem | null}}
+ * @returns {{constraints: any[] | null, misfits: import("../api.js").FieldProblem[], problem: Problem | null}}
  */
 function usePreview(text) {
   const [state, setState] = useState(
-    /** @type {{constraints: any[] | null, problem: Problem | null}} */ ({
+    /** @type {{constraints: any[] | null, misfits: import("../api.js").FieldProblem[], problem: Problem | null}} */ ({
       constraints: null,
+      misfits: [],
       problem: null,
     }),
   );
   useEffect(() => {
     if (!text || text.startsWith('{"name":"",')) {
-      setState({ constraints: null, problem: null });
+      setState({ constraints: null, misfits: [], problem: null });
       return undefined;
     }
     const aborter = new AbortController();
     const timer = setTimeout(() => {
       call("POST", "api/jobs/preview", { text, signal: aborter.signal }).then(
-        (answer) => setState({ constraints: answer.constraints, problem: null }),
+        (answer) => setState({ constraints: answer.constraints, misfits: answer.misfits, problem: null }),
         (error) => {
-          if (error instanceof Problem) setState({ constraints: null, problem: error });
+          if (error instanceof Problem) setState({ constraints: null, misfits: [], problem: error });
         },
       );
     }, PREVIEW_MS);
