@@ -2,6 +2,7 @@
 
 import base64
 import datetime as dt
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -80,12 +81,28 @@ class ArgumentSchema:
         if self._validator.is_valid(argument):
             return []
         found = []
-        for error in self._validator.iter_errors(argument):
+        for error in itertools.chain.from_iterable(map(_meant, self._validator.iter_errors(argument))):
             keyword = next((str(part) for part in reversed(error.schema_path) if isinstance(part, str)), "")
             found.append(Misfit(tuple(error.instance_path), error.message[:_MAX_MESSAGE], keyword))
             if len(found) == MAX_FAULTS:
                 break
         return found
+
+
+def _meant(error: Any) -> list[Any]:
+    """Return the errors inside the one alternative of `anyOf` or `oneOf` whose type the value has, as for an object or
+    null; else the error itself."""
+    alternatives = getattr(error.kind, "context", None) or []
+    near = [
+        errors
+        for errors in alternatives
+        if not any(
+            one.schema_path[-1:] == ["type"] and one.instance_path == error.instance_path for one in errors
+        )
+    ]
+    if len(near) != 1 or not near[0]:
+        return [error]
+    return [meant for one in near[0] for meant in _meant(one)]
 
 
 def as_json(argument: bytes) -> Any:

@@ -214,3 +214,30 @@ async def test_formats_of_values_that_json_lacks_are_rules(kind: str, good: str,
         assert [(misfit.keyword, misfit.message) for misfit in schema.misfits(bad)] == [
             ("format", f'"{bad}" is not a "{kind}"')
         ]
+
+
+NONE_FITS = "is not valid under any of the schemas listed in the 'anyOf' keyword"
+
+
+@pytest.mark.parametrize(
+    ("argument", "misfits"),
+    [
+        ({"a": {"crop": {"w": "x"}}}, [(("a", "crop", "w"), '"x" is not of type "integer"')]),
+        ({"a": {"crop": {}}}, [(("a", "crop"), '"w" is a required property')]),
+        ({"a": {"crop": None}}, []),
+        ({"a": {"crop": 5}}, [(("a", "crop"), f"5 {NONE_FITS}")]),
+        ({"a": {"size": True}}, [(("a", "size"), f"true {NONE_FITS}")]),
+    ],
+)
+async def test_of_alternatives_the_one_that_was_meant_is_named(
+    argument: Any, misfits: list[tuple[tuple[str, ...], str]]
+) -> None:
+    crop = {"type": "object", "properties": {"w": {"type": "integer"}}, "required": ["w"]}
+    members = {
+        "crop": {"anyOf": [crop, {"type": "null"}]},
+        "size": {"anyOf": [{"type": "integer"}, {"type": "string"}]},
+    }
+    schema = ArgumentSchema(
+        {"properties": {"a": {"anyOf": [{"type": "object", "properties": members}, {"type": "null"}]}}}
+    )
+    assert [(misfit.path, misfit.message) for misfit in schema.misfits(argument)] == misfits
