@@ -1,0 +1,1 @@
+"""Definitions: jobs that a schedule starts."""

@@ -1,0 +1,142 @@
+"""A definition: the job that it starts, and the instants at which it is due."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from jqmaster.domain.definitions.refusal import DefinitionError
+from jqmaster.domain.definitions.schedule import Occurrence, Schedule
+from jqmaster.domain.definitions.time_zone import zone_named
+from jqmaster.domain.job import JobSpec
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
+MAX_DESCRIPTION: Final = 1000
+MAX_JITTER_S: Final = 24 * 3600
+MAX_SKIP_LATE_AFTER_S: Final = 30 * 24 * 3600
+SKIP_LATE_AFTER_S: Final = 300.0
+MAX_CATCH_UP: Final = 1000
+DEFAULT_CATCH_UP: Final = 100
+DID_LENGTH: Final = 16
+
+_NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
+_DID: Final = re.compile(rf"[0-9a-f]{{{DID_LENGTH}}}")
+
+
+class Kind(StrEnum):
+    """The source of a definition's instants."""
+
+    TIME = "time"
+    EVENT = "event"
+
+
+class Overlap(StrEnum):
+    """The rule for an instant at which the job of an earlier one is not finished."""
+
+    ALLOW = "allow"
+    # The instant is skipped.
+    FORBID = "forbid"
+    # A waiting job is canceled, a running one is asked to end.
+    REPLACE = "replace"
+    # The instant waits until the job is finished; a later one takes its place.
+    QUEUE = "queue"
+
+
+class CatchUp(StrEnum):
+    """The instants that are made up for when they are noticed too late."""
+
+    SKIP = "skip"
+    LATEST = "latest"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTrigger:
+    """The instants of a definition of kind `time`. Raise DefinitionError.
+
+    `ends_at_ms` is the first instant that does not count any more. Jitter delays every instant of a definition by the
+    same part of `jitter_ms`.
+    """
+
+    schedule: Schedule
+    time_zone: str = "UTC"
+    starts_at_ms: int | None = None
+    ends_at_ms: int | None = None
+    jitter_ms: int = 0
+    skip_late_after_ms: int = round(SKIP_LATE_AFTER_S * 1000)
+    catch_up: CatchUp = CatchUp.LATEST
+    max_catch_up: int = DEFAULT_CATCH_UP
+    zone: ZoneInfo = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "zone", zone_named(self.time_zone))
+        if None not in (self.starts_at_ms, self.ends_at_ms) and self.ends_at_ms <= self.starts_at_ms:  # type: ignore[operator]
+            raise DefinitionError(("ends_at",), "must be later than starts_at")
+        if not 0 <= self.jitter_ms <= MAX_JITTER_S * 1000:
+            raise DefinitionError(("jitter_s",), f"must be from 0 to {MAX_JITTER_S}")
+        if not 1000 <= self.skip_late_after_ms <= MAX_SKIP_LATE_AFTER_S * 1000:
+            raise DefinitionError(("skip_late_after_s",), f"must be from 1 to {MAX_SKIP_LATE_AFTER_S}")
+        if not 1 <= self.max_catch_up <= MAX_CATCH_UP:
+            raise DefinitionError(("max_catch_up",), f"must be from 1 to {MAX_CATCH_UP}")
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A job and the instants at which it is enqueued. Raise DefinitionError.
+
+    `did` names the incarnation: a definition that is deleted and made again starts jobs of its own. The ID in `job` is
+    empty.
+    """
+
+    name: str
+    did: str
+    job: JobSpec
+    trigger: TimeTrigger
+    enabled: bool = True
+    description: str = ""
+    overlap: Overlap = Overlap.ALLOW
+
+    def __post_init__(self) -> None:
+        if not _NAME.match(self.name):
+            raise DefinitionError(("name",), "must be 1 to 100 of A-Z a-z 0-9 _ . : -")
+        if not _DID.fullmatch(self.did):
+            raise DefinitionError(("did",), f"must be {DID_LENGTH} hexadecimal digits")
+        if len(self.description) > MAX_DESCRIPTION:
+            raise DefinitionError(("description",), f"longer than {MAX_DESCRIPTION} characters")
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.TIME
+
+    @property
+    def delay_ms(self) -> int:
+        """Return its part of the jitter, the same for all of its instants."""
+        if not self.trigger.jitter_ms:
+            return 0
+        digest = blake2b(self.name.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % self.trigger.jitter_ms
+
+    def due_after(self, after_ms: int) -> Iterator[Occurrence]:
+        """Yield the instants after this one at which it is due, with their jitter."""
+        trigger, delay_ms = self.trigger, self.delay_ms
+        begin_ms = after_ms - delay_ms
+        if trigger.starts_at_ms is not None:
+            begin_ms = max(begin_ms, trigger.starts_at_ms - 1)
+        for occurrence in trigger.schedule.occurrences(begin_ms, trigger.zone):
+            if trigger.ends_at_ms is not None and occurrence.at_ms >= trigger.ends_at_ms:
+                return
+            yield occurrence._replace(at_ms=occurrence.at_ms + delay_ms)
+
+    def next_due_ms(self, after_ms: int) -> int | None:
+        """Return the first instant after this one at which it is due. None: there is none."""
+        occurrence = next(self.due_after(after_ms), None)
+        return occurrence.at_ms if occurrence else None
+
+
+def new_did() -> str:
+    """Return the name of a new incarnation."""
+    return os.urandom(DID_LENGTH // 2).hex()

@@ -1,0 +1,32 @@
+"""Decides which of the instants that are due by now still fire."""
+
+from collections.abc import Sequence
+
+from jqmaster.domain.definitions.definition import CatchUp, TimeTrigger
+from jqmaster.domain.definitions.run import RunReason
+
+
+def judge(
+    due_ms: Sequence[int], now_ms: int, trigger: TimeTrigger, *, more_are_due: bool = False
+) -> list[RunReason]:
+    """Return for each of these instants, oldest first, NONE or CAUGHT_UP where it fires, and LATE where it does not.
+
+    An instant that is at most `skip_late_after_ms` late fires. For the others, `catch_up` decides: none fires, the
+    newest of all, or those among the newest `max_catch_up` of all. `more_are_due`: at least `max_catch_up`
+    instants follow these that are due as well.
+    """
+    last = len(due_ms) - 1
+    caught_up = {
+        CatchUp.SKIP: 0,
+        CatchUp.LATEST: 1,
+        CatchUp.ALL: trigger.max_catch_up,
+    }[trigger.catch_up]
+    reasons = []
+    for n, at_ms in enumerate(due_ms):
+        if now_ms - at_ms <= trigger.skip_late_after_ms:
+            reasons.append(RunReason.NONE)
+        elif not more_are_due and last - n < caught_up:
+            reasons.append(RunReason.CAUGHT_UP)
+        else:
+            reasons.append(RunReason.LATE)
+    return reasons

@@ -1,0 +1,16 @@
+"""The error of a definition that is refused."""
+
+from typing import Final
+
+from jqmaster.domain.matcher import Loc
+
+ROOT: Final[Loc] = ()
+
+
+class DefinitionError(ValueError):
+    """A definition that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+
+    def __init__(self, loc: Loc, msg: str) -> None:
+        super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)
+        self.loc = loc
+        self.msg = msg

@@ -1,0 +1,74 @@
+"""Time zones, and the instants at which their clocks show a time."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from functools import lru_cache
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from jqmaster.domain.definitions.refusal import DefinitionError
+
+MAX_NAME: Final = 64
+_NAME: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_+\-/]{{0,{MAX_NAME - 1}}}")
+# Files beside the zones, which say something else on each machine.
+_NOT_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
+_SECOND: Final = timedelta(seconds=1)
+
+
+class Oddity(StrEnum):
+    """A local time that a clock shows never or twice, because it is moved."""
+
+    NONE = ""
+    # The clock jumps over it.
+    SKIPPED = "skipped"
+    # The clock is put back and shows it again.
+    REPEATED = "repeated"
+
+
+class Moment(NamedTuple):
+    """The instant of one local time."""
+
+    at: datetime
+    oddity: Oddity
+
+
+@lru_cache(maxsize=1024)
+def zone_named(name: str) -> ZoneInfo:
+    """Return the zone with this IANA name. Raise DefinitionError if there is none."""
+    if _NAME.fullmatch(name) and name not in _NOT_ZONES:
+        try:
+            return ZoneInfo(name)
+        # OSError: the name of a folder of zones, such as America.
+        except (OSError, ValueError, LookupError):
+            pass
+    raise DefinitionError(
+        ("time_zone",), f"no time zone {name[:MAX_NAME]!r}; give an IANA name such as Asia/Tokyo"
+    )
+
+
+def moment_of(local: datetime, zone: ZoneInfo) -> Moment:
+    """Return the instant at which clocks of `zone` show the naive `local` for the first time.
+
+    A time that is jumped over gives the first instant after the gap. The answer never decreases as `local` grows.
+    """
+    first = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    second = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
+    if first == second:
+        return Moment(first, Oddity.NONE)
+    if first < second:
+        return Moment(first, Oddity.REPEATED)
+    # In a gap, the offset after it gives the earlier of both instants: the clock is moved between them.
+    return Moment(_end_of_gap(second, first, zone), Oddity.SKIPPED)
+
+
+def _end_of_gap(before: datetime, after: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first instant in (before, after] at which the offset is that of `after`."""
+    offset = after.astimezone(zone).utcoffset()
+    while after - before > _SECOND:
+        middle = before + timedelta(seconds=int((after - before).total_seconds()) // 2)
+        if middle.astimezone(zone).utcoffset() == offset:
+            after = middle
+        else:
+            before = middle
+    return after
