@@ -259,6 +259,8 @@ def usage_view(usage: Usage) -> dict[str, Any]:
         "next_opening": _time(usage.next_opening_ms or 0),
         "in_force": usage.is_in_force,
         "keys": usage.keys,
+        "held": usage.held,
+        "closed_keys": usage.closed_keys,
         "is_exact": usage.is_exact,
     }
 

@@ -258,6 +258,13 @@ class UsageView(Answer):
     )
     in_force: bool = Field(description="True: every job has been matched against the current constraint.")
     keys: int | None = Field(description="Number of key values among unfinished jobs. Null without a key.")
+    held: int | None = Field(
+        None,
+        description="Those of `waiting` that wait at a closed gate: this constraint lets none of them start now.",
+    )
+    closed_keys: int | None = Field(
+        None, description="Number of key values at which such jobs wait. Null without a key."
+    )
     is_exact: bool = Field(description="False: there are more key values than were examined.")
 
 

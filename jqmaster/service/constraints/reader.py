@@ -43,8 +43,10 @@ class KeyUsage:
 class Usage:
     """Current usage of a constraint. None: not counted, or not summed up in a list with too many key values.
 
-    `next_opening_ms`: the first instant at which one of its closed gates opens by time alone. `is_in_force`: every job
-    has been matched with the constraint as it is. `is_exact` False: it has more values than were looked at.
+    `held`: those of `waiting` at closed gates, which this constraint keeps from starting. `closed_keys`: the number of
+    key values at which they wait. `next_opening_ms`: the first instant at which one of its closed gates opens by time
+    alone. `is_in_force`: every job has been matched with the constraint as it is. `is_exact` False: it has more values
+    than were looked at.
     """
 
     waiting: int | None
@@ -54,6 +56,8 @@ class Usage:
     next_opening_ms: int | None
     is_in_force: bool
     keys: int | None
+    held: int | None = None
+    closed_keys: int | None = None
     is_exact: bool = True
 
 
@@ -234,6 +238,7 @@ def _usage(
     is_exact: bool = True,
 ) -> Usage:
     """Return the sums over these gates of a constraint."""
+    holding = [gate for gate in gates if gate.waiting and not gate.is_open]
     openings = [gate.opens_at_ms for gate in gates if gate.opens_at_ms and gate.waiting]
     return Usage(
         waiting=sum(gate.waiting for gate in gates),
@@ -243,6 +248,8 @@ def _usage(
         next_opening_ms=min(openings, default=None),
         is_in_force=in_force,
         keys=None if constraint.key is None else keys,
+        held=sum(gate.waiting for gate in holding),
+        closed_keys=None if constraint.key is None else len(holding),
         is_exact=is_exact,
     )
 

@@ -386,7 +386,7 @@ async def test_use_and_holders_are_seen(api: Api) -> None:
         assert found["usage"] == {
             "waiting": 2, "running": 2, "starts_in_window": 2, "shadow_delayed": 0, "next_opening": None,
             "in_force": True,
-            "keys": 2, "is_exact": True,
+            "keys": 2, "held": 2, "closed_keys": 1, "is_exact": True,
         }  # fmt: skip
         assert [
             (k["value"], k["waiting"], k["running"], k["starts_in_window"], k["is_open"])
@@ -420,6 +420,7 @@ async def test_a_rate_tells_when_it_opens(api: Api) -> None:
         await worker.end(job)
         usage = (await shown(api, "c1"))["usage"]
         assert (usage["waiting"], usage["running"], usage["starts_in_window"]) == (1, None, 1)
+        assert (usage["held"], usage["closed_keys"]) == (1, None)
         assert usage["next_opening"] is not None
         _, listed = await api.call("GET", "/api/constraints")
         assert listed["constraints"][0]["usage"] == usage

@@ -114,6 +114,22 @@ async def test_names_beyond_the_bound_are_counted_as_one(world: StoreWorld) -> N
 
 
 @pytest.mark.req("P8")
+async def test_a_name_whose_jobs_only_wait_is_listed_but_not_seen_again(world: StoreWorld) -> None:
+    history = HistoryStore(world.shard, master_id="master-1")
+    waiting = NameCounts(backlog=5, oldest_wait_ms=9_000)
+    await history.add_counts(1, [("work", pushed(1)), ("old", waiting)])
+    seen = await history.names()
+    assert set(seen) == {"work", "old"}
+    world.pass_ms(60_000)
+    await history.add_counts(2, [("work", waiting), ("old", waiting)])
+    assert await history.names() == seen
+    await history.add_counts(3, [("work", NameCounts(discarded=1)), ("old", waiting)])
+    later = await history.names()
+    assert later["work"] == seen["work"] + 60_000
+    assert later["old"] == seen["old"]
+
+
+@pytest.mark.req("P8")
 async def test_minutes_are_kept_for_a_day_and_hours_for_thirty(world: StoreWorld) -> None:
     history = HistoryStore(world.shard, master_id="master-1")
     await history.add_counts(1, [("work", pushed(1))])

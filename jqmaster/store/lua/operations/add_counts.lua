@@ -12,12 +12,21 @@ local flushed_key, names_key = KEYS[1], KEYS[2]
 local now_ms, number, max_names, other_name = clock.now_ms(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local tag, minutes_ms, hours_ms = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])
 local FIRST, WIDTH = 8, 2
+local SUMS, DISCARDED = 6, 13
 local MINUTE_MS, HOUR_MS, FLUSHED_MS, SEEN_EVERY_MS = 60000, 3600000, 3600000, 10000
 
 if tonumber(redis.call('GET', flushed_key) or '0') >= number then return {'repeat'} end
 redis.call('SET', flushed_key, string.format('%.0f', number), 'PX', FLUSHED_MS)
 redis.call('ZREMRANGEBYSCORE', names_key, '-inf', now_ms - hours_ms)
 local known = redis.call('ZCARD', names_key)
+
+-- A backlog alone does not count as an event: its jobs may have waited for days.
+local function has_events(counted)
+  for n = 1, SUMS do
+    if counted[n] > 0 then return true end
+  end
+  return (counted[DISCARDED] or 0) > 0
+end
 
 -- By the name that it is counted under: what comes together.
 local order, sums = {}, {}
@@ -30,7 +39,9 @@ for i = FIRST, #ARGV, WIDTH do
       seen_ms = redis.call('ZSCORE', names_key, name)
     end
     if not seen_ms then known = known + 1 end
-    if not seen_ms or tonumber(seen_ms) <= now_ms - SEEN_EVERY_MS then redis.call('ZADD', names_key, now_ms, name) end
+    if not seen_ms or (tonumber(seen_ms) <= now_ms - SEEN_EVERY_MS and has_events(counted)) then
+      redis.call('ZADD', names_key, now_ms, name)
+    end
   end
   if not sums[name] then
     order[#order + 1] = name
