@@ -126,12 +126,12 @@ export function ActionsUnderWay({ mayOperate }) {
       return { ...old, ...Object.fromEntries(newer.map((action) => [action.id, action])) };
     });
   useEffect(() => {
+    // The stream begins with the present state of each.
     const fetchAll = () =>
       get("api/jobs/actions").then(
         (answer) => take(answer.actions ?? []),
         () => {},
       );
-    void fetchAll();
     begun.add(fetchAll);
     const ends = [
       listen("action", (action) => take([action])),

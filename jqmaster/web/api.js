@@ -121,12 +121,25 @@ export const put = (path, body, headers) => call("PUT", path, { body, ...(header
 /** @param {string} path */
 export const del = (path) => call("DELETE", path);
 
+/** @returns {Promise<any> | null} The call that boot.js began before the scripts were there; once. */
+function begunCall() {
+  const begun = /** @type {any} */ (globalThis).jqmasterSession;
+  delete (/** @type {any} */ (globalThis).jqmasterSession);
+  return begun?.then(
+    async (/** @type {Response} */ response) => {
+      if (!response.ok) throw new Problem(response.status, {});
+      return parseExact(await response.text());
+    },
+    () => Promise.reject(new Problem(0, { title: "No answer", code: "no_answer" })),
+  );
+}
+
 /**
  * Who this browser is to the master. Throws Problem only where no answer came.
  * @returns {Promise<Session>}
  */
 export async function fetchSession() {
-  session = await call("GET", "api/session");
+  session = await (begunCall() ?? call("GET", "api/session"));
   return /** @type {Session} */ (session);
 }
 

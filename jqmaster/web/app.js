@@ -1,16 +1,32 @@
-/** The shell: who is there, where we are, the navigation, the keys; each page is loaded when it is first wanted. */
+/** The shell: who is there, where we are, the navigation, the keys. */
 import { html, render, useEffect, useErrorBoundary, useRef, useState } from "./lib.js";
 import { Problem, fetchSession, logOut, may, whenUnauthorized } from "./api.js";
 import { ActionsUnderWay } from "./actions.js";
-import { LANGUAGES, language, t } from "./i18n.js";
+import { LANGUAGES, language, setLanguage, t } from "./i18n.js";
 import { liveStatus, start, stop, useLiveStatus } from "./live.js";
 import { Palette } from "./palette.js";
+import { PauseHost } from "./pause_dialog.js";
 import { usePref } from "./prefs.js";
 import { go, href, useRoute } from "./router.js";
 import { Button, ErrorBox, Loading } from "./ui/controls.js";
-import { Dialog, Toasts } from "./ui/dialogs.js";
+import { Dialog, Toasts, toast } from "./ui/dialogs.js";
+import { Icon, Logo } from "./ui/icons.js";
 import { keysInForce, useKeys } from "./ui/keys.js";
 import { visible } from "./text.js";
+import { Page as Overview } from "./pages/overview.js";
+import { Page as Jobs } from "./pages/jobs.js";
+import { Page as Job } from "./pages/job.js";
+import { Page as Names } from "./pages/names.js";
+import { Page as Failures } from "./pages/failures.js";
+import { Page as Constraints } from "./pages/constraints.js";
+import { Page as Workers } from "./pages/workers.js";
+import { Page as Masters } from "./pages/masters.js";
+import { Page as Audit } from "./pages/audit.js";
+import { Page as Settings } from "./pages/settings.js";
+import { Page as Access } from "./pages/access.js";
+import { Page as Account } from "./pages/account.js";
+import { Page as Enqueue } from "./pages/enqueue.js";
+import { LoginDialog, Page as Login } from "./pages/login.js";
 
 /** @typedef {import("./api.js").Session} Session */
 /** @typedef {import("./router.js").PageName} PageName */
@@ -32,15 +48,38 @@ const ENTRIES = [
 ];
 const CHORD_MS = 1500;
 const LOST_GRACE_MS = 1500;
+const TYPING_MS = 1000;
 
-/** @type {Map<PageName, any>} */
-const loaded = new Map();
+let lastKeyMs = 0;
+addEventListener("keydown", () => (lastKeyMs = Date.now()), true);
+
+/** @type {Record<PageName, any>} */
+const COMPONENTS = {
+  overview: Overview,
+  jobs: Jobs,
+  job: Job,
+  names: Names,
+  failures: Failures,
+  constraints: Constraints,
+  workers: Workers,
+  masters: Masters,
+  audit: Audit,
+  settings: Settings,
+  access: Access,
+  account: Account,
+  enqueue: Enqueue,
+  login: Login,
+};
 
 function App() {
   const route = useRoute();
   const [session, setSession] = useState(/** @type {Session | null} */ (null));
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
   const [isLoginWanted, setLoginWanted] = useState(false);
+  // How one may log in again, while the page whose session has ended stays.
+  const [offered, setOffered] = useState(/** @type {Session | null} */ (null));
+  const wasIn = useRef(false);
+  const isAsking = useRef(false);
   const [isHelpOpen, setHelpOpen] = useState(false);
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [isMenuOpen, setMenuOpen] = useState(false);
@@ -61,12 +100,28 @@ function App() {
   useEffect(() => {
     whenUnauthorized(() => {
       stop();
-      setLoginWanted(true);
-      // How one logs in may have changed, as with the first user.
-      void refresh();
+      if (!wasIn.current) {
+        setLoginWanted(true);
+        // How one logs in may have changed, as with the first user.
+        void refresh();
+      } else if (!isAsking.current) {
+        isAsking.current = true;
+        fetchSession().then(askAgain, () => {
+          isAsking.current = false;
+        });
+      }
     });
     void refresh();
   }, []);
+  const askAgain = (/** @type {Session} */ now) => {
+    // Keys that are still being typed must not go into the dialog.
+    if (Date.now() - lastKeyMs < TYPING_MS) setTimeout(() => askAgain(now), TYPING_MS);
+    else setOffered(now);
+  };
+  const endAsking = () => {
+    isAsking.current = false;
+    setOffered(null);
+  };
   useEffect(() => {
     // Without an answer nobody can tell who is there: ask until somebody answers.
     if (problem?.status !== 0) return undefined;
@@ -74,6 +129,7 @@ function App() {
     return () => clearInterval(timer);
   }, [problem]);
   const isIn = session !== null && !isLoginWanted;
+  wasIn.current = isIn;
   useEffect(() => {
     if (isIn && may(session, "read")) start();
   }, [isIn, session]);
@@ -96,6 +152,8 @@ function App() {
     return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
   const entries = ENTRIES.filter((entry) => may(session, entry.scope));
   const leave = async () => {
+    // Calls that are on their way are refused now, which is nothing to ask about.
+    isAsking.current = true;
     try {
       await logOut();
     } catch {
@@ -103,6 +161,7 @@ function App() {
     }
     stop();
     await refresh();
+    isAsking.current = false;
   };
   return html`
     <a class="skip" href="#main" onClick=${(/** @type {Event} */ e) => {
@@ -111,8 +170,8 @@ function App() {
     }}>${t("skip")}</a>
     <div class=${`shell ${isMenuOpen ? "menu-open" : ""} ${isIn ? "" : "logged-out"}`}>
       <header class="top">
-        ${isIn && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}>☰</button>`}
-        <a class="brand" href=${href("overview")}><img src="icon.svg" alt="" width="24" height="24" /> jqmaster</a>
+        ${isIn && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}><${Icon} name="menu" /></button>`}
+        <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
         ${isIn && html`<${Search} />`}
         ${isIn && may(session, "read") && html`<button type="button" class="icon-button palette-button" aria-haspopup="dialog" aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}><kbd>Ctrl K</kbd></button>`}
         ${isIn && html`<${Connection} />`}
@@ -126,7 +185,7 @@ function App() {
               .filter((entry) => entry.group === group)
               .map(
                 (entry) => html`<li key=${entry.page}>
-        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}>${t(`nav.${entry.page}`)}</a></li>`,
+        <a href=${href(entry.page)} aria-current=${entry.page === page || (entry.page === "jobs" && page === "job") ? "page" : undefined}><${Icon} name=${entry.page} />${t(`nav.${entry.page}`)}</a></li>`,
               )}</ul>`,
         )}<${Language} class="narrow-only" /></nav>`
       }
@@ -146,31 +205,28 @@ function App() {
       </main>
     </div>
     ${isPaletteOpen && isIn && html`<${Palette} entries=${entries} session=${session} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`}
+    ${
+      offered &&
+      html`<${LoginDialog} session=${offered} onSession=${(/** @type {Session} */ now) => {
+        endAsking();
+        setSession(now);
+      }} onClose=${() => {
+        endAsking();
+        setSession(offered);
+        setLoginWanted(true);
+      }} />`
+    }
     ${isHelpOpen && html`<${Help} entries=${entries} onClose=${() => setHelpOpen(false)} />`}
+    <${PauseHost} />
     <${Toasts} />`;
 }
 
 /** @param {{name: PageName, query: Record<string, string>, session: Session, onSession: (session: Session) => void}} props */
 function PageHost({ name, query, session, onSession }) {
-  const [component, setComponent] = useState(() => loaded.get(name) ?? null);
-  const [isFailed, setFailed] = useState(false);
   const [fault, resetFault] = useErrorBoundary();
-  useEffect(() => {
-    if (loaded.has(name)) return;
-    import(`./pages/${name}.js`).then(
-      (module) => {
-        loaded.set(name, module.Page);
-        setComponent(() => module.Page);
-      },
-      () => setFailed(true),
-    );
-  }, [name]);
   if (fault)
     return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
-  if (isFailed)
-    return html`<div class="error-box" role="alert"><p><strong>${t("error.page_load")}</strong></p><${Button} onClick=${() => location.reload()}>${t("error.retry")}<//></div>`;
-  if (!component) return html`<${Loading} />`;
-  return html`<${component} query=${query} go=${go} session=${session} onSession=${onSession} />`;
+  return html`<${COMPONENTS[name]} query=${query} go=${go} session=${session} onSession=${onSession} />`;
 }
 
 /** Jumps to a job by its ID, else lists those whose ID or name has the text. */
@@ -220,20 +276,24 @@ function Preferences({ session, onLeave, onHelp }) {
   const [times, setTimes] = usePref("times", "relative");
   const next =
     /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
-  const icon = /** @type {Record<string, string>} */ ({ auto: "◐", light: "☀", dark: "☾" })[theme];
   return html`<div class="prefs">
-    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(/** @type {Record<string, string>} */ ({ relative: "local", local: "utc" })[times] ?? "relative")}>${t(`times.${times}`)}</button>
-    <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}>${icon}</button>
+    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(/** @type {Record<string, string>} */ ({ relative: "local", local: "utc" })[times] ?? "relative")}><${Icon} name="times" /> ${t(`times.${times}`)}</button>
+    <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
     <${Language} class=${session ? "wide-only" : ""} />
-    <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}>?</button>
+    <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
     ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session.who ?? "").replace(/^user:/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
 }
 
 /** @param {{class: string}} props */
 function Language({ class: where }) {
-  const [, setLanguage] = usePref("language", null);
-  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${(/** @type {any} */ e) => setLanguage(e.target.value)}>${Object.keys(LANGUAGES).map((code) => html`<option key=${code} value=${code} lang=${code}>${code === "ja" ? "日本語" : "English"}</option>`)}</select>`;
+  usePref("language", null);
+  const choose = (/** @type {any} */ event) =>
+    setLanguage(event.target.value).catch(() => {
+      event.target.value = language();
+      toast(t("error.no_answer"), "bad");
+    });
+  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`)}</select>`;
 }
 
 /** @param {{entries: Entry[], onClose: () => void}} props */

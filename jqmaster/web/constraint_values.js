@@ -1,5 +1,5 @@
 /** The values of a constraint's key: what each lets through, and limits and pauses of their own. */
-import { get, post } from "./api.js";
+import { get, post, toJson } from "./api.js";
 import { ValueLimits } from "./constraint_editor.js";
 import { number, t } from "./i18n.js";
 import { html, useState } from "./lib.js";
@@ -23,7 +23,9 @@ export function KeyValues({ one, path, mayOperate, onDone }) {
     leastMs: 2000,
     everyMs: 5000,
   });
-  const keys = asked ? (found.data ?? []) : one.top_keys;
+  // Until the answer is there, rows that may be meant stay where they are: one may be about to press a button in them.
+  const likely = () => one.top_keys.filter((/** @type {any} */ key) => toJson(key.value).includes(asked));
+  const keys = asked ? (found.data ?? likely()) : one.top_keys;
   const done = async () => {
     await Promise.all([onDone(), found.reload()]);
   };

@@ -1,30 +1,37 @@
-/** Every text of the interface, in the reader's language; English where a translation is missing. */
-import { pref } from "./prefs.js";
-import en from "./lang/en.js";
-import enForms from "./lang/en_forms.js";
-import enLists from "./lang/en_lists.js";
-import enOperations from "./lang/en_operations.js";
-import enStatistics from "./lang/en_statistics.js";
-import ja from "./lang/ja.js";
-import jaForms from "./lang/ja_forms.js";
-import jaLists from "./lang/ja_lists.js";
-import jaOperations from "./lang/ja_operations.js";
-import jaStatistics from "./lang/ja_statistics.js";
+/** Every text of the interface, in the reader's language. One language is loaded at a time, before anything is drawn. */
+import { pref, setPref } from "./prefs.js";
 
 /** @typedef {Record<string, string>} Texts */
 
-/** @type {Record<string, Texts>} */
-export const LANGUAGES = {
-  en: { ...en, ...enForms, ...enLists, ...enOperations, ...enStatistics },
-  ja: { ...ja, ...jaForms, ...jaLists, ...jaOperations, ...jaStatistics },
-};
+/** The languages by their codes, each with its name for itself. */
+export const LANGUAGES = { en: "English", ja: "日本語" };
+/** @typedef {keyof typeof LANGUAGES} Code */
 
-/** @returns {string} "en" or "ja". */
+/** @type {Partial<Record<Code, Texts>>} */
+const loaded = {};
+
+/** @returns {Code} */
 export function language() {
   const chosen = pref("language", null);
   if (chosen in LANGUAGES) return chosen;
   return (navigator.languages ?? [navigator.language]).some((tag) => tag.startsWith("ja")) ? "ja" : "en";
 }
+
+/** @param {Code} code */
+async function load(code) {
+  // The page says where its languages are: with the hash of the content, or as plain modules while one works on them.
+  const address = document.documentElement.getAttribute(`data-language-${code}`) ?? "";
+  loaded[code] ??= (await import(new URL(address, document.baseURI).href)).default;
+}
+
+/** @param {Code} code Takes effect when its texts are there. */
+export async function setLanguage(code) {
+  await load(code);
+  setPref("language", code);
+}
+
+// Whoever imports this module finds the texts.
+await load(language());
 
 /**
  * The text of `key`, with `{name}` replaced by `values.name`. A text of the form `one||many` is chosen by `values.count`.
@@ -33,7 +40,7 @@ export function language() {
  * @returns {string}
  */
 export function t(key, values = {}) {
-  let text = LANGUAGES[language()]?.[key] ?? LANGUAGES["en"]?.[key] ?? key;
+  let text = loaded[language()]?.[key] ?? key;
   if (text.includes("||")) {
     const [one = "", many = ""] = text.split("||");
     text = Number(values["count"]) === 1 ? one : many;
@@ -50,7 +57,7 @@ export function t(key, values = {}) {
  * @param {string} fallback
  */
 export function tOr(key, fallback) {
-  return LANGUAGES[language()]?.[key] ?? LANGUAGES["en"]?.[key] ?? fallback;
+  return loaded[language()]?.[key] ?? fallback;
 }
 
 /**

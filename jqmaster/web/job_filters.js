@@ -7,6 +7,7 @@ import { Button } from "./ui/controls.js";
 import { FilterInput, FilterInstant } from "./ui/filters.js";
 import { Text, nowMs } from "./ui/formats.js";
 import { Field } from "./ui/forms.js";
+import { inputOf, useZone } from "./ui/instants.js";
 
 const CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
 const TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
@@ -113,6 +114,7 @@ export function deployOf(workers) {
 
 /** @param {{query: Record<string, string>, change: (changes: Record<string, string | undefined>, replace?: boolean) => void}} props */
 export function Filters({ query, change }) {
+  useZone();
   const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
   const isMoreWanted = ["worker", "text", "failure_group", "field", ...TIME_FILTERS, ...NUMBER_FILTERS].some(
     (key) => query[key],
@@ -143,7 +145,7 @@ export function Filters({ query, change }) {
     }
     ${
       active.length > 0 &&
-      html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
+      html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
       <button type="button" class="link" onClick=${() => change(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`
     }
   </form>`;

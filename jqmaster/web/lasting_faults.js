@@ -3,7 +3,7 @@ import { t } from "./i18n.js";
 import { href } from "./router.js";
 import { visible } from "./text.js";
 import { isPause, pausedText } from "./pauses.js";
-import { relativeText } from "./ui/formats.js";
+import { durationText, nowMs, relativeText } from "./ui/formats.js";
 
 /** @typedef {import("./pages/overview.js").Fault} Fault */
 
@@ -11,17 +11,71 @@ const STEPS = 10;
 const LEAST_GROWTH = 100;
 const MOST = 20;
 
+// A gate that closes for a moment under load is no fault.
+const FULL_MS = 4_000;
+const LONG_MS = 60_000;
+
+/** @type {Map<string, number>} Since when each constraint was seen to hold jobs back, in Unix ms, as long as it does. */
+const heldSince = new Map();
+
 /**
- * @param {any[]} workers
- * @param {any[]} constraints
- * @param {any[]} points The complete minutes of the last hour.
+ * @param {{workers: any[], masters: any[], constraints: any[], points: any[]}} known `points`: the complete minutes of the last hour.
  * @returns {Fault[]}
  */
-export const lastingFaults = (workers, constraints, points) => [
+export const lastingFaults = ({ workers, masters, constraints, points }) => [
+  ...lateLeader(masters),
   ...deadOf(workers),
   ...pausedOf(constraints),
+  ...fullOf(constraints, nowMs()),
   ...growthOf(points),
 ];
+
+/** @param {any[]} masters @returns {Fault[]} */
+function lateLeader(masters) {
+  const late = masters.find((master) => master.role === "leader" && master.state === "stale");
+  if (!late) return [];
+  const text = t("fault.late_leader", {
+    master: visible(late.node_id || late.id),
+    seen: relativeText(Date.parse(late.last_seen_at)),
+  });
+  return [{ kind: "bad", key: `late ${late.id}`, text, link: href("masters"), act: t("nav.masters") }];
+}
+
+/**
+ * Constraints that keep jobs from starting, other than by a pause, which is a fault of its own.
+ * @param {any[]} constraints
+ * @param {number} atMs
+ * @returns {Fault[]} Those that hold the most jobs first.
+ */
+export function fullOf(constraints, atMs) {
+  const holding = constraints.filter(
+    (one) => one.enabled && one.mode === "enforce" && !one.paused && one.usage.held > 0,
+  );
+  const names = new Set(holding.map((one) => one.name));
+  for (const name of heldSince.keys()) if (!names.has(name)) heldSince.delete(name);
+  for (const name of names) if (!heldSince.has(name)) heldSince.set(name, atMs);
+  return holding
+    .filter((one) => atMs - (heldSince.get(one.name) ?? atMs) >= FULL_MS)
+    .sort((a, b) => b.usage.held - a.usage.held)
+    .slice(0, MOST)
+    .map((one) => {
+      const { held, keys, closed_keys } = one.usage;
+      const name = visible(one.name);
+      const lastsMs = atMs - (heldSince.get(one.name) ?? atMs);
+      const text = one.key
+        ? t("fault.full_values", { name, count: held, keys: closed_keys, all: keys })
+        : t("fault.full", { name, count: held });
+      const since =
+        lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(lastsMs) })}` : "";
+      return {
+        kind: "warn",
+        key: `full ${one.name}`,
+        text: text + since,
+        link: href("constraints", { name: one.name }),
+        act: t("nav.constraints"),
+      };
+    });
+}
 
 /** @param {any[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
 function deadOf(workers) {

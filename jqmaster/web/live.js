@@ -11,6 +11,8 @@ import { Problem, call, urlOf } from "./api.js";
 /** @type {LiveEvent[]} */
 const EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "settings", "action"];
 const HIDDEN_GRACE_MS = 3000;
+/** A stream tells all that is so right after it was opened. */
+const FIRST_WORD_MS = 2500;
 const RETRY_MS = [500, 1000, 2000, 4000];
 /** The master says `alive` this often, whatever else it tells. */
 const PING_MS = 15_000;
@@ -31,6 +33,8 @@ let timer;
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let silence;
 let isStarted = false;
+/** Whether it was ended before: then what is shown is old. */
+let wasStopped = false;
 
 /** Begins, and goes on until `stop`. */
 export function start() {
@@ -43,6 +47,7 @@ export function start() {
 /** Ends, for a logout. */
 export function stop() {
   isStarted = false;
+  wasStopped = true;
   close();
   latest.clear();
   setStatus("off");
@@ -78,6 +83,28 @@ export function useLatest(event) {
   const [value, setValue] = useState(latest.get(event) ?? null);
   useEffect(() => listen(event, setValue), [event]);
   return value;
+}
+
+/**
+ * The newest data of `event`, or what `load` gives where the stream does not tell it soon.
+ * @template T
+ * @param {LiveEvent} event
+ * @param {() => Promise<T>} load
+ * @returns {Promise<T>}
+ */
+export function pushedOr(event, load) {
+  if (latest.has(event)) return Promise.resolve(latest.get(event));
+  return new Promise((resolve, reject) => {
+    const end = listen(event, (data) => {
+      clearTimeout(late);
+      end();
+      resolve(data);
+    });
+    const late = setTimeout(() => {
+      end();
+      load().then(resolve, reject);
+    }, FIRST_WORD_MS);
+  });
 }
 
 /**
@@ -197,7 +224,8 @@ function connect() {
   heard(opened);
   opened.onopen = () => {
     heard(opened);
-    const wasLost = status === "lost" || status === "paused";
+    const wasLost = status === "lost" || status === "paused" || wasStopped;
+    wasStopped = false;
     failures = 0;
     setStatus("live");
     if (wasLost) tell("resumed", null);

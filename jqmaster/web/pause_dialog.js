@@ -2,11 +2,13 @@
 import { del, post } from "./api.js";
 import { t } from "./i18n.js";
 import { html, useState } from "./lib.js";
+import { visible } from "./text.js";
 import { Button } from "./ui/controls.js";
 import { attempt } from "./ui/dialogs.js";
 import { FormDialog } from "./ui/form_dialog.js";
 import { Text, durationText } from "./ui/formats.js";
 import { FormField, useForm } from "./ui/forms.js";
+import { Icon } from "./ui/icons.js";
 
 /** @typedef {{job_name: string} | {tag: string} | {constraint: string, value_id?: string}} PauseTarget */
 
@@ -22,13 +24,41 @@ export const endPause = (name, onDone) =>
 
 /**
  * A button that asks before it pauses.
- * @param {{target: PauseTarget, what: string, label?: string, class?: string, onDone?: () => unknown}} props `what`: the words for what is paused.
+ * @param {{target: PauseTarget, what: string, label?: string, class?: string, isIcon?: boolean, onDone?: () => unknown}} props `what`: the words for what is paused.
+ *   `isIcon`: without its word, for the rows of lists.
  */
-export function PauseButton({ target, what, label, class: more = "small", onDone }) {
-  const [isOpen, setOpen] = useState(false);
-  return html`<${Button} opensDialog class=${more} aria-label=${`${t("constraints.pause")}: ${what}`} onClick=${() => setOpen(true)}>${label ?? t("constraints.pause")}<//>
-    ${isOpen && html`<${PauseDialog} target=${target} what=${what} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
+export function PauseButton({ target, what, label, class: more = "small", isIcon = false, onDone }) {
+  const name = `${t("constraints.pause")}: ${what}`;
+  const open = () => ask({ target, what, ...(onDone && { onDone }) });
+  return isIcon
+    ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${name} title=${name} onClick=${open}><${Icon} name="pause" /></button>`
+    : html`<${Button} opensDialog class=${more} aria-label=${name} onClick=${open}>${label ?? t("constraints.pause")}<//>`;
 }
+
+/** @typedef {{target: PauseTarget, what: string, onDone?: () => unknown}} Asked */
+
+/** @type {(asked: Asked) => void} */
+let ask = () => {};
+
+/** The dialog of every such button: the row of a live list may go while one fills it in, and what was pressed is what is paused. */
+export function PauseHost() {
+  const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
+  ask = setAsked;
+  return asked && html`<${PauseDialog} ...${asked} onClose=${() => setAsked(null)} />`;
+}
+
+/** @param {(row: any) => any} render @returns {import("./ui/tables.js").Column} The column with the pauses of rows. */
+export const pauseColumn = (render) => ({
+  key: "pause",
+  label: html`<span class="sr">${t("pause.row")}</span>`,
+  width: 2.9,
+  priority: 2,
+  render,
+});
+
+/** @param {{name: string}} props Pauses the jobs of a name. */
+export const PauseName = ({ name }) =>
+  html`<${PauseButton} isIcon target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`;
 
 /** @param {{target: PauseTarget, what: string, onClose: () => void, onDone?: () => unknown}} props */
 export function PauseDialog({ target, what, onClose, onDone }) {

@@ -70,6 +70,8 @@ export function useRoute() {
   useEffect(() => {
     const change = () => setHash(location.hash);
     addEventListener("hashchange", change);
+    // The address may have changed since the first drawing, before anybody listened.
+    change();
     return () => removeEventListener("hashchange", change);
   }, []);
   return parseRoute(hash);

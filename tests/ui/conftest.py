@@ -42,6 +42,7 @@ class Screens:
         is_dark: bool = False,
         width: int = 1280,
         locale: str = "en-US",
+        timezone: str | None = None,
         is_fault: Callable[[str], bool] = bool,
     ) -> AsyncIterator[Page]:
         """A page in a context of its own at `address`, such as `#/jobs`. At the end nothing may have gone wrong in
@@ -52,6 +53,7 @@ class Screens:
             viewport={"width": width, "height": 900},
             color_scheme="dark" if is_dark else "light",
             locale=locale,
+            timezone_id=timezone,
             permissions=["clipboard-read", "clipboard-write"],
         )
         context.set_default_timeout(15_000)
@@ -109,9 +111,9 @@ def screens(browser: Browser, api: Api) -> Screens:
     return Screens(browser, str(api.http.base_url))
 
 
-def worker_on(url: str, token: str | None = None) -> Worker:
+def worker_on(url: str, token: str | None = None, **more: Any) -> Worker:
     """A worker of the master at `url`, with the handlers that the tests use."""
-    worker = Worker(master=url, max_jobs=4, port=0, token=token)
+    worker = Worker(master=url, max_jobs=4, port=0, token=token, **more)
 
     @worker.handler("ui.echo")
     async def echo(argument: Any) -> Any:

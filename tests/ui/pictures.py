@@ -71,7 +71,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("names", "Names", "Each job name with its counts, success rate, wait times and run times.", "#/names"),
         Shot("name", "One name", "The history of one job name, with the distribution of its wait and run times.",
             "#/names?name=mail.send"),
-        Shot("constraints", "Constraints", "Limits on sets of jobs, with their usage and the number of waiting jobs.",
+        Shot("constraints", "Constraints", "Limits on sets of jobs, with their usage and the number of jobs that they hold back.",
             "#/constraints"),
         Shot("constraint", "One constraint", "The values with the most waiting jobs, the holders of slots, and the next opening. You can pause the constraint or one value.", "#/constraints?name=mail-per-host"),
         Shot("constraint-editor", "The editor of a constraint",
@@ -186,8 +186,10 @@ and three workers, one of which has just fallen silent; `make pictures` takes th
   proxy.
 * **Keys**: `?` lists the shortcuts. `/` finds a job by ID or name, `g` and a letter opens a page, and `j`, `k`, `x` and
   `Enter` work in lists.
-* **Appearance**: choose light or dark, relative times or UTC, and English or Japanese at the upper right. The UI follows your
+* **Appearance**: choose light or dark, relative times, local time or UTC, and English or Japanese at the upper right. The UI follows your
   browser until you choose.
+* **Problems**: the Overview lists what is wrong until it is over. You can acknowledge a problem; it is hidden until it comes back.
+* **Sessions**: if yours ends, you log in again in a dialog, and what you typed stays.
 * **API**: the [HTTP API](../openapi/) can do everything that the UI does. You can copy lists, jobs and forms as `curl`
   commands.
 """

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import uuid
 
 import pytest
 from playwright.async_api import Request, expect
@@ -54,12 +55,86 @@ async def test_dead_workers_and_growing_backlogs_are_faults(screens: Screens) ->
             ];
             const rising = Array.from({ length: 12 }, (_, n) => ({ backlog: 100 + 50 * n }));
             const steady = Array.from({ length: 12 }, (_, n) => ({ backlog: 500 + 40 * (n % 2) }));
-            return [lastingFaults(workers, [], rising), lastingFaults([], [], steady)];
+            const known = { workers: [], masters: [], constraints: [], points: [] };
+            const masters = [
+              { id: "m1", node_id: "vm-1", role: "leader", state: "stale", last_seen_at: "2026-01-01T00:00:00Z" },
+              { id: "m2", node_id: "vm-2", role: "follower", state: "stale", last_seen_at: "2026-01-01T00:00:00Z" },
+            ];
+            return [lastingFaults({ ...known, workers, masters, points: rising }),
+                    lastingFaults({ ...known, points: steady })];
         }""")
-    (dead, growing), none = found
+    (late, dead, growing), none = found
+    assert re.match(r"The leader vm-1 is late: last heard .* ago\.", late["text"])
     assert re.match(r"Worker vm-3:42 is dead: last heard .* ago, 3 jobs still assigned\.", dead["text"])
     assert growing["text"] == "The backlog grew from 200 to 650 jobs in 10 minutes."
     assert none == []
+
+
+async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
+    screens: Screens, api: Api
+) -> None:
+    name = f"full-{uuid.uuid4().hex[:6]}"
+    document = {
+        "matcher": {"field": "name", "op": "eq", "value": "ui.nap"},
+        "key": "argument",
+        "concurrency": 1,
+    }
+    assert (await api.call("PUT", f"/api/constraints/{name}", document))[0] == 201
+    jobs = [await api.enqueue("ui.nap", 600, timeout=900) for _ in range(3)]
+    async with screens.open() as page:
+        fault = page.locator("li.fault").filter(has_text=f"Constraint {name} is full")
+        await expect(fault).to_contain_text("at 1 of 1 values: 2 jobs wait for it.", timeout=30_000)
+        await fault.get_by_role("link").click()
+        await expect(page.get_by_text("2 of 2 waiting jobs are held back")).to_be_visible()
+        await page.goto("/#/constraints")
+        row = page.locator("tbody tr").filter(has_text=name)
+        await expect(row).to_contain_text("1 of 1 full")
+        await expect(row.locator("td.col-held")).to_have_text("2")
+        # Pause and resume from the row.
+        await row.get_by_role("button", name="Pause").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+        await expect(page.locator(".paused-now")).to_be_visible()
+        await row.get_by_role("button", name="Resume").click()
+        await expect(page.locator(".paused-now")).to_have_count(0)
+        await page.goto(f"/#/job?id={jobs[2]}")
+        first = page.locator(".verdicts li").first
+        await expect(first).to_contain_text("1 of 1 slots are taken")
+        await expect(first).not_to_contain_text("T0")
+        await page.get_by_role("combobox", name="Language").select_option("ja")
+        await expect(first).to_contain_text("1 スロット中 1 スロットを使用中")
+        await page.get_by_role("combobox", name="言語").select_option("en")
+        for job in jobs:
+            await api.call("POST", f"/api/jobs/{job}/cancel")
+        await page.goto("/#/overview")
+        await expect(fault).to_have_count(0)
+    assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204
+
+
+async def test_the_wait_for_a_rate_is_estimated_from_the_jobs_before(screens: Screens) -> None:
+    async with screens.open() as page:
+        waits = await page.evaluate("""async () => {
+            const { expectedWaitMs } = await import("./verdicts.js");
+            const verdict = { code: "constraint", kinds: ["rate"], limit: 20, period_s: 60,
+              opens_at: "2026-01-01T00:00:10Z" };
+            const why = (ahead) => ({ as_of: "2026-01-01T00:00:00Z", verdicts: [verdict, ...ahead] });
+            return [expectedWaitMs(verdict, why([{ code: "ahead", count: 385 }])),
+                    expectedWaitMs(verdict, why([])),
+                    expectedWaitMs({ ...verdict, kinds: ["rate", "paused"] }, why([{ code: "ahead", count: 1 }]))];
+        }""")
+    assert waits == [10_000 + 19 * 60_000, None, None]
+
+
+async def test_filters_by_time_are_in_the_zone_of_the_reader(screens: Screens) -> None:
+    async with screens.open("#/jobs?created_after=2026-01-02T03:04:05Z", timezone="Asia/Tokyo") as page:
+        after = page.get_by_label("Created after (GMT+9)")
+        await expect(after).to_have_value("2026-01-02T12:04:05")
+        await after.fill("2026-01-02T09:00:05")
+        await after.press("Enter")
+        await expect(page).to_have_url(re.compile(r"created_after=2026-01-02T00%3A00%3A05Z"))
+        switch = page.get_by_role("button", name="Times: relative, local or UTC")
+        await switch.click()
+        await switch.click()
+        await expect(page.get_by_label("Created after (UTC)")).to_have_value("2026-01-02T00:00:05")
 
 
 async def test_a_running_step_is_not_drawn_and_a_dragged_part_leads_to_its_jobs(

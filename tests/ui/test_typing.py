@@ -152,7 +152,10 @@ async def walk_dialogs(walk: Walk) -> None:
     done: set[str] = set()
 
     async def opener() -> tuple[str, Locator] | None:
-        for button in await page.locator("main button[aria-haspopup=dialog]").all():
+        # The rows of a list have the same button each.
+        buttons = await page.locator("main button[aria-haspopup=dialog]:not(.row-action)").all()
+        in_rows = page.locator("main button.row-action[aria-haspopup=dialog]")
+        for button in [*buttons, *([in_rows.first] if await in_rows.count() else [])]:
             if not await button.is_visible() or not await button.is_enabled():
                 continue
             row = await button.evaluate("(e) => e.closest('tr, .keys-list > li, .group') !== null")

@@ -12,6 +12,7 @@ const vendor = join(build, "web/vendor");
 rmSync(build, { recursive: true, force: true });
 cpSync(join(here, "../../jqmaster/web"), join(build, "web"), { recursive: true });
 rmSync(vendor, { recursive: true });
+rmSync(join(build, "web/bundle"), { recursive: true, force: true });
 mkdirSync(vendor);
 const TYPES = {
   "preact.d.ts": 'export * from "preact";\n',

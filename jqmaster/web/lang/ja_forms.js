@@ -110,4 +110,7 @@ export default {
   "rule.op.gt": "より大きい",
   "rule.op.ge": "以上",
   "rule.op.exists": "存在する",
+  "login.again": "再ログイン",
+  "login.again.text":
+    "セッションが終了しました。このダイアログの後ろのページはそのまま残ります。ログインすると続けられます。",
 };

@@ -8,13 +8,14 @@ import { number, t } from "../i18n.js";
 import { LIMIT_KINDS } from "../limit_kinds.js";
 import { limitTexts, limitsOf } from "../limits.js";
 import { useResource } from "../live.js";
-import { PauseButton, endPause } from "../pause_dialog.js";
+import { PauseButton, endPause, pauseColumn } from "../pause_dialog.js";
 import { Pauses, concerns, isPause } from "../pauses.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { Dialog, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
+import { Icon } from "../ui/icons.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { ChangedValue, Difference } from "./audit.js";
 
@@ -35,14 +36,23 @@ function Marks({ constraint }) {
   return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}${constraint.usage?.in_force === false && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
 }
 
-/** @param {{constraint: any}} props How full it is: of slots, else of starts; with a key nothing is full as a whole. */
+/** @param {{constraint: any}} props How full it is: of slots, else of starts; with a key, how many of its values are full. */
 function Usage({ constraint }) {
   const { usage } = constraint;
+  if (constraint.key && usage.closed_keys > 0)
+    return html`<span class="usage"><${Badge} kind="warn">${t("constraints.full_values", { count: usage.closed_keys, all: usage.keys })}<//> <${Bar} value=${usage.closed_keys} of=${usage.keys} label=${t("constraints.usage")} kind="warn" /></span>`;
   const used = constraint.concurrency !== null ? usage.running : usage.starts_in_window;
   const most = constraint.concurrency ?? constraint.rate?.limit ?? null;
   if (used === null || used === undefined) return html`<${Num} value=${null} />`;
   if (constraint.key || most === null) return html`<span class="num">${number(used)}</span>`;
   return html`<span class="usage"><span class="num">${number(used)} / ${number(most)}</span> <${Bar} value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} /></span>`;
+}
+
+/** @param {{usage: any}} props Those that this constraint keeps from starting; others of its jobs wait for something else. */
+function Held({ usage }) {
+  if (usage.held === null) return html`<${Num} value=${null} />`;
+  const title = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting });
+  return html`<span title=${title} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
 }
 
 /** @param {{go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -91,10 +101,10 @@ function List({ go, session }) {
               render: (/** @type {any} */ one) => html`<${Usage} constraint=${one} />`,
             },
             {
-              key: "waiting",
-              label: t("constraints.waiting"),
+              key: "held",
+              label: t("constraints.held_jobs"),
               align: "end",
-              render: (/** @type {any} */ one) => html`<${Num} value=${one.usage.waiting} />`,
+              render: (/** @type {any} */ one) => html`<${Held} usage=${one.usage} />`,
             },
             {
               key: "opens",
@@ -113,6 +123,9 @@ function List({ go, session }) {
                   ? html`<${Num} value=${one.usage.shadow_delayed} />`
                   : html`<${Num} value=${null} />`,
             },
+            ...(mayOperate
+              ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)]
+              : []),
           ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`
     }
     ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(/** @type {string} */ name) => go("constraints", { name })} />`}`;
@@ -120,6 +133,35 @@ function List({ go, session }) {
 
 /** @param {any} one */
 const nameOf = (one) => one.name;
+
+/**
+ * @param {any} one
+ * @param {Record<string, unknown>} changes
+ * @returns {Promise<boolean>} Whether it was saved.
+ */
+const change = (one, changes) =>
+  attempt(
+    () =>
+      call("PUT", `api/constraints/${encodeURIComponent(one.name)}`, {
+        body: { ...documentOf(one), ...changes },
+        headers: { "If-Match": `"${one.etag}"` },
+      }),
+    t("constraints.saved"),
+  );
+
+/** @param {{one: any, all: any[], onDone: () => Promise<void>}} props Pauses what a constraint matches, or ends the pause that is on. */
+function RowPause({ one, all, onDone }) {
+  const pause = all.find(
+    (other) =>
+      isPause(other.name) && toJson(other.matcher) === toJson(one.matcher) && other.name !== one.name,
+  );
+  const what = t("pause.what.constraint", { name: visible(one.name) });
+  if (!pause && !one.paused)
+    return html`<${PauseButton} isIcon target=${{ constraint: one.name }} what=${what} onDone=${onDone} />`;
+  const resume = () => (pause ? endPause(pause.name, onDone) : change(one, { paused: false }).then(onDone));
+  const label = `${t("constraints.unpause")}: ${what}`;
+  return html`<button type="button" class="icon-button row-action" aria-label=${label} title=${label} onClick=${resume}><${Icon} name="resume" /></button>`;
+}
 
 /** @param {{name: string, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 function One({ name, go, session }) {
@@ -138,15 +180,7 @@ function One({ name, go, session }) {
     return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const { usage } = one;
-  const change = (/** @type {Record<string, unknown>} */ changes) =>
-    attempt(
-      () =>
-        call("PUT", path, {
-          body: { ...documentOf(one), ...changes },
-          headers: { "If-Match": `"${one.etag}"` },
-        }),
-      t("constraints.saved"),
-    ).then(found.reload);
+  const save = (/** @type {Record<string, unknown>} */ changes) => change(one, changes).then(found.reload);
   return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
     <div class="page-head job-head"><h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
@@ -155,10 +189,10 @@ function One({ name, go, session }) {
       html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
       ${
         one.paused
-          ? html`<${Button} onClick=${() => (isPause(one.name) ? endPause(one.name, () => go("constraints")) : change({ paused: false }))}>${t("constraints.unpause")}<//>`
+          ? html`<${Button} onClick=${() => (isPause(one.name) ? endPause(one.name, () => go("constraints")) : save({ paused: false }))}>${t("constraints.unpause")}<//>`
           : html`<${PauseButton} class="" target=${{ constraint: one.name }} what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`
       }
-      <${Button} onClick=${() => change({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
+      <${Button} onClick=${() => save({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
       <${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: documentOf(one) })} />
       <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`
     }
@@ -169,7 +203,7 @@ function One({ name, go, session }) {
         ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
         ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
-        <dt>${t("constraints.waiting")}</dt><dd><${Num} value=${usage.waiting} /></dd>
+        <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
         ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}

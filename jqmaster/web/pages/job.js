@@ -8,7 +8,7 @@ import { PauseButton } from "../pause_dialog.js";
 import { href } from "../router.js";
 import { admits, isIn } from "../states.js";
 import { visible } from "../text.js";
-import { Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
+import { Button, Copy, CopyMenu, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { ConfirmCount, attempt } from "../ui/dialogs.js";
 import {
   Badge,
@@ -27,8 +27,10 @@ import {
 } from "../ui/formats.js";
 import { FormDialog } from "../ui/form_dialog.js";
 import { FormField, useForm } from "../ui/forms.js";
+import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
 import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
+import { verdictText } from "../verdicts.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -71,7 +73,7 @@ export function Page({ query, go, session }) {
   const mayOperate = may(session, "operate");
   return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
     <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
-    <p class="row job-id"><code class="id">${visible(job.id)}</code> <${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} />`}</p>
+    <div class="row job-id"><code class="id">${visible(job.id)}</code> <${CopyMenu}><${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} />`}<//></div>
     <${ErrorBox} problem=${found.problem} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
@@ -150,12 +152,12 @@ function Why({ why, job }) {
     ${
       !why.data
         ? html`<${Loading} isLoading=${!why.problem} />`
-        : html`<ol class="verdicts" aria-live="polite">${why.data.verdicts.map(
+        : html`<ol class="verdicts">${why.data.verdicts.map(
             (
               /** @type {any} */ verdict,
               /** @type {number} */ at,
             ) => html`<li key=${verdict.code + at} class=${at === 0 ? "first" : ""}>
-      <p><${Text} value=${verdict.text} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`,
+      <p><${Text} value=${verdictText(verdict, why.data)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`,
           )}</ol>
       ${why.data.constraints.length > 0 && html`<${Limits} constraints=${why.data.constraints} />`}`
     }</section>`;
@@ -326,21 +328,19 @@ function Facts({ job, mayOperate }) {
 const CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 /** @param {string} name */
 const changeLabel = (name) =>
-  t(
-    /** @type {Record<string, string>} */ ({ run_at: "job.due_utc", timeout: "job.timeout_s" })[name] ??
-      `job.${name}`,
-  );
+  name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
 
 /** @param {any} job */
 const changeable = (job) => ({
   priority: String(job.priority),
-  run_at: utcInput(job.run_at),
+  run_at: inputOf(job.run_at),
   max_retry: String(job.max_retry),
   timeout: String(job.timeout),
 });
 
 /** @param {{job: any, path: string, onClose: () => void, onDone: () => Promise<void>}} props */
 function Change({ job, path, onClose, onDone }) {
+  useZone();
   const form = useForm(job, changeable);
   const save = async (/** @type {import("../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
     const opened = /** @type {import("../ui/forms.js").Values} */ (changeable(base));
@@ -351,7 +351,7 @@ function Change({ job, path, onClose, onDone }) {
       throw new Problem(412, { title: t("form.conflict") });
     const sent = changed.map((name) => [
       name,
-      name === "run_at" ? instantOf(values[name] ?? "") : Number(values[name]),
+      name === "run_at" ? instantIn(values[name] ?? "") : Number(values[name]),
     ]);
     await patch(path, Object.fromEntries(sent));
     await onDone();
@@ -363,12 +363,7 @@ function Change({ job, path, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)} labelOf=${changeLabel}><div class="form-grid">
     <${FormField} form=${form} name="priority" label=${changeLabel("priority")} hint=${t("job.priority.hint")} type="number" step="1" required />
-    <${FormField} form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+    <${FormField} form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1" max=${LATEST} />
     <${FormField} form=${form} name="max_retry" label=${changeLabel("max_retry")} type="number" min="0" max="1000" step="1" required />
     <${FormField} form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any" required /></div><//>`;
 }
-
-/** @param {string | null} at */
-const utcInput = (at) => (at ? new Date(at).toISOString().slice(0, 19) : "");
-/** @param {string} local Of an input, meant as UTC. */
-const instantOf = (local) => `${local.length === 16 ? local + ":00" : local}Z`;

@@ -9,6 +9,7 @@ import { MOST, exportJobs } from "../job_export.js";
 import { FILTERS, Filters, actionFilterOf, filterOf, useDeployedMs } from "../job_filters.js";
 import { PAGE, useJobCount, useJobSearch } from "../job_search.js";
 import { useLatest } from "../live.js";
+import { PauseName, pauseColumn } from "../pause_dialog.js";
 import { usePref } from "../prefs.js";
 import { href } from "../router.js";
 import { STATES, isIn } from "../states.js";
@@ -100,6 +101,8 @@ export function Page({ query, go, session }) {
     ...column,
     ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
   }));
+  if (mayOperate && state !== "running" && !isIn(state, "finished"))
+    shownColumns.push(pauseColumn((job) => html`<${PauseName} name=${job.name} />`));
   const onSort = (/** @type {string} */ key) => {
     if (key === by) change({ sort: "", order: order === "newest" ? "oldest" : "newest" }, true);
     else change({ sort: query["sort"] === key ? `-${key}` : key }, true);

@@ -3,10 +3,23 @@ import { html, useEffect, useRef, useState } from "../lib.js";
 import { Problem, logIn } from "../api.js";
 import { t } from "../i18n.js";
 import { Button, ErrorBox } from "../ui/controls.js";
+import { Dialog } from "../ui/dialogs.js";
 import { Field } from "../ui/forms.js";
 
-/** @param {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} props */
+/** @typedef {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} LoginProps `session`: how one may log in. */
+
+/** @param {LoginProps} props */
 export function Page({ session, onSession }) {
+  return html`<div class="login card"><h1>${t("nav.login")}</h1><${LoginForm} session=${session} onSession=${onSession} /></div>`;
+}
+
+/** @param {LoginProps & {onClose: () => void}} props Over a page whose session has ended: what is typed there stays. */
+export function LoginDialog({ session, onSession, onClose }) {
+  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${LoginForm} session=${session} onSession=${onSession} /><//>`;
+}
+
+/** @param {LoginProps} props */
+function LoginForm({ session, onSession }) {
   const [chosen, setByUser] = useState(/** @type {boolean | null} */ (null));
   const isByUser = session.login_by_user && chosen !== false;
   const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
@@ -34,13 +47,12 @@ export function Page({ session, onSession }) {
       setBusy(false);
     }
   };
-  return html`<div class="login card"><h1>${t("nav.login")}</h1>
-    ${
-      session.login_by_user &&
-      html`<div class="row" role="group" aria-label=${t("login.by")}>
+  return html`${
+    session.login_by_user &&
+    html`<div class="row" role="group" aria-label=${t("login.by")}>
       <${Button} class="small" aria-pressed=${String(isByUser)} onClick=${() => setByUser(true)}>${t("login.by_user")}<//>
       <${Button} class="small" aria-pressed=${String(!isByUser)} onClick=${() => setByUser(false)}>${t("login.by_token")}<//></div>`
-    }
+  }
     <form ref=${form} onSubmit=${submit} class="stack">
       ${
         isByUser
@@ -49,5 +61,5 @@ export function Page({ session, onSession }) {
           : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(/** @type {any} */ a) => html`<input ...${a} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`
       }
       <${ErrorBox} problem=${problem} />
-      <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form></div>`;
+      <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form>`;
 }

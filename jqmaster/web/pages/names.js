@@ -3,14 +3,14 @@ import { html, useMemo, useState } from "../lib.js";
 import { get, may } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
-import { PauseButton } from "../pause_dialog.js";
+import { PauseButton, PauseName, pauseColumn } from "../pause_dialog.js";
 import { Pauses } from "../pauses.js";
 import { go, href } from "../router.js";
 import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
 import { Chart, completePoints } from "../ui/charts.js";
 import { Bar, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
-import { Badge, Duration, Num, Text, Time, durationText } from "../ui/formats.js";
+import { Badge, Duration, Num, Text, Time, durationText, perSText } from "../ui/formats.js";
 import { FilterInput } from "../ui/filters.js";
 import { Field } from "../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
@@ -25,7 +25,7 @@ const FAILING_SHARE = 0.05;
 export function Page({ query, go, session }) {
   return query["name"]
     ? html`<${One} name=${query["name"]} query=${query} session=${session} />`
-    : html`<${List} query=${query} go=${go} />`;
+    : html`<${List} query=${query} go=${go} session=${session} />`;
 }
 
 /** @param {Record<string, string>} query */
@@ -37,8 +37,8 @@ function Spans({ query }) {
   return html`<nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("names", { ...query, span: one === "1h" ? "" : one, cursor: "" })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav>`;
 }
 
-/** @param {{query: Record<string, string>, go: typeof import("../router.js").go}} props */
-function List({ query, go }) {
+/** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
+function List({ query, go, session }) {
   const span = spanOf(query);
   const sort = SORTS.includes(query["sort"] ?? "") ? query["sort"] : "failed";
   const hold = useHold();
@@ -61,7 +61,7 @@ function List({ query, go }) {
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${columns()}
+        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${[...columns(), ...(may(session, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : [])]}
       empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`
     }
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />`;
@@ -229,7 +229,7 @@ function Course({ history, name }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 2 })}/s`} />
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { name, finished_after: from, finished_before: to })} height=${180} format=${perSText} />
     <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
 }
 

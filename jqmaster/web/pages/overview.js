@@ -3,7 +3,7 @@ import { html, useEffect, useMemo } from "../lib.js";
 import { Problem, get, may } from "../api.js";
 import { curl } from "../curl.js";
 import { number, t, tOr } from "../i18n.js";
-import { useLatest, useResource } from "../live.js";
+import { pushedOr, useLatest, useResource } from "../live.js";
 import { go, href } from "../router.js";
 import { OUTCOMES } from "../states.js";
 import { visible } from "../text.js";
@@ -21,6 +21,7 @@ import {
   Text,
   bytesText,
   durationText,
+  perSText,
   tellTime,
 } from "../ui/formats.js";
 import { Table } from "../ui/tables.js";
@@ -36,9 +37,12 @@ const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
 const MOST_NAMES = 5;
 const FORGET_MS = 15_000;
+// How often what faults are read from is asked for: each is shown within ten seconds.
+const FAULTS_MS = 4_000;
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
-/** @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string, key?: string}} Fault `key`: it may be acknowledged, and is hidden until it is over. */
+/** @typedef {import("../router.js").PageName} PageName */
+/** @typedef {{kind: "bad" | "warn", text: any, link?: string, act?: string, key: string}} Fault `key`: by which an acknowledged one stays hidden until it is over. */
 
 /**
  * What is wrong, worst first.
@@ -51,87 +55,62 @@ export function faultsOf(stats, failing, orphans) {
   /** @type {Fault[]} */
   const faults = [];
   const { masters, workers, store, counts } = stats;
+  /** @param {"bad" | "warn"} kind @param {string} key @param {string} text @param {PageName} [page] @param {Record<string, string>} [query] @param {string} [act] */
+  const add = (kind, key, text, page, query, act) =>
+    faults.push({
+      kind,
+      key: `${kind} ${key}`,
+      text,
+      ...(page && { link: href(page, query), act: act ?? t(`nav.${page}`) }),
+    });
   const waiting = counts.ready ?? 0;
-  if (masters.leader_id === null)
-    faults.push({ kind: "bad", text: t("fault.no_leader"), link: href("masters"), act: t("nav.masters") });
+  if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
   for (const fault of store.faults ?? [])
-    faults.push({
-      kind: "bad",
-      text: t("fault.store", { fault: visible(fault) }),
-      link: href("settings"),
-      act: t("nav.settings"),
-    });
+    add("bad", `store ${fault}`, t("fault.store", { fault: visible(fault) }), "settings");
   if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
-    faults.push({
-      kind: "bad",
-      text: t("fault.durability", {
-        wanted: visible(store.durability),
-        given: visible(store.durability_available),
-      }),
-    });
+    const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
+    add("bad", "durability", t("fault.durability", levels));
   }
   if (workers.fresh === 0 && waiting > 0)
-    faults.push({
-      kind: "bad",
-      text: t("fault.no_worker", { count: waiting }),
-      link: href("workers"),
-      act: t("nav.workers"),
-    });
+    add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
   else
-    for (const name of orphans)
-      faults.push({
-        kind: "bad",
-        text: t("fault.orphan", { name: visible(name.name), count: name.ready }),
-        link: href("jobs", { state: "ready", name: name.name }),
-        act: t("fault.wait.act"),
-      });
+    for (const name of orphans) {
+      const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
+      add(
+        "bad",
+        `orphan ${name.name}`,
+        text,
+        "jobs",
+        { state: "ready", name: name.name },
+        t("fault.wait.act"),
+      );
+    }
   const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
-  if (memory >= MEMORY_WARN)
-    faults.push({
-      kind: memory >= MEMORY_BAD ? "bad" : "warn",
-      text: t("fault.memory", {
-        share: percent(memory),
-        used: bytesText(store.used_memory_bytes),
-        most: bytesText(store.max_memory_bytes),
-      }),
-    });
-  const oldest = stats.oldest_wait_ms ?? 0;
-  if (oldest >= WAIT_WARN_MS)
-    faults.push({
-      kind: oldest >= WAIT_BAD_MS ? "bad" : "warn",
-      text: t("fault.wait", { duration: durationText(oldest) }),
-      link: href("jobs", { state: "ready", order: "oldest" }),
-      act: t("fault.wait.act"),
-    });
-  for (const name of failing) {
-    faults.push({
-      kind: "warn",
-      text: t("fault.failing", {
-        name: visible(name.name),
-        count: name.failed,
-        share: percent(1 - name.success_share),
-      }),
-      link: href("failures", { name: name.name }),
-      act: t("nav.failures"),
-    });
+  if (memory >= MEMORY_WARN) {
+    const [used, most] = [bytesText(store.used_memory_bytes), bytesText(store.max_memory_bytes)];
+    const text = t("fault.memory", { share: percent(memory), used, most });
+    add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
   }
-  if (workers.stale > 0)
-    faults.push({
-      kind: "warn",
-      text: t("fault.stale_workers", { count: workers.stale }),
-      link: href("workers", { state: "stale" }),
-      act: t("nav.workers"),
-    });
+  const oldest = stats.oldest_wait_ms ?? 0;
+  if (oldest >= WAIT_WARN_MS) {
+    const text = t("fault.wait", { duration: durationText(oldest) });
+    const query = { state: "ready", order: "oldest" };
+    add(oldest >= WAIT_BAD_MS ? "bad" : "warn", "wait", text, "jobs", query, t("fault.wait.act"));
+  }
+  for (const name of failing) {
+    const figures = { count: name.failed, share: percent(1 - name.success_share) };
+    const text = t("fault.failing", { name: visible(name.name), ...figures });
+    add("warn", `failing ${name.name}`, text, "failures", { name: name.name });
+  }
+  if (workers.stale > 0) {
+    const text = t("fault.stale_workers", { count: workers.stale });
+    add("warn", "stale_workers", text, "workers", { state: "stale" });
+  }
   if (masters.stale > 0)
-    faults.push({
-      kind: "warn",
-      text: t("fault.stale_masters", { count: masters.stale }),
-      link: href("masters"),
-      act: t("nav.masters"),
-    });
+    add("warn", "stale_masters", t("fault.stale_masters", { count: masters.stale }), "masters");
   if ((store.latency_ms ?? 0) >= LATENCY_WARN_MS)
-    faults.push({ kind: "warn", text: t("fault.latency", { duration: durationText(store.latency_ms) }) });
-  return faults.sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
+    add("warn", "latency", t("fault.latency", { duration: durationText(store.latency_ms) }));
+  return faults;
 }
 
 /** @param {number} share */
@@ -141,7 +120,7 @@ const percent = (share) =>
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, session }) {
   const span = SPANS.includes(query["span"] ?? "") ? query["span"] : "1h";
-  const asked = useResource((signal) => get("api/stats", {}, signal), []);
+  const asked = useResource((signal) => pushedOr("stats", () => get("api/stats", {}, signal)), []);
   const pushed = useLatest("stats");
   const stats = newer(pushed, asked.data);
   useEffect(() => {
@@ -169,7 +148,7 @@ export function Page({ query, session }) {
   const waiting = useResource(
     (signal) => get("api/names", { span: "1h", sort: "ready", limit: 20 }, signal),
     [],
-    { events: ["jobs"], leastMs: 10_000, everyMs: 30_000 },
+    { events: ["jobs"], leastMs: FAULTS_MS, everyMs: 30_000 },
   );
   const workers = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
@@ -179,8 +158,14 @@ export function Page({ query, session }) {
   const constraints = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints"],
     leastMs: 2000,
-    pollMs: 10_000,
+    pollMs: FAULTS_MS,
   });
+  // Whether the backlog grows is told of the last minutes, whatever span the charts have.
+  const recent = useResource(
+    (signal) => (span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal)),
+    [span === "1h"],
+    { everyMs: 30_000, pollMs: 30_000 },
+  );
 
   if (!stats)
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
@@ -192,17 +177,19 @@ export function Page({ query, session }) {
       1 - name.success_share >= FAILING_SHARE,
   );
   const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
+  const hour = span === "1h" ? history.data : recent.data;
   const faults = [
     ...faultsOf(stats, failing, orphans),
-    ...lastingFaults(
-      workers.data?.workers ?? [],
-      constraints.data?.constraints ?? [],
-      span === "1h" && history.data ? completePoints(history.data) : [],
-    ),
+    ...lastingFaults({
+      workers: workers.data?.workers ?? [],
+      masters: masters.data?.masters ?? [],
+      constraints: constraints.data?.constraints ?? [],
+      points: hour ? completePoints(hour) : [],
+    }),
   ].sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
-    <${Faults} faults=${faults} problem=${asked.problem} />
+    <${Faults} faults=${faults} isWhole=${[names, waiting, workers, constraints, masters, history].every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session} />`}
     <${Tiles} stats=${stats} />
     <section class="card" aria-labelledby="throughput"><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
@@ -241,19 +228,19 @@ function newer(a, b) {
   return Date.parse(a.at) >= Date.parse(b.at) ? a : b;
 }
 
-/** @param {{faults: Fault[], problem: Problem | null}} props */
-function Faults({ faults: found, problem }) {
+/** @param {{faults: Fault[], isWhole: boolean, problem: Problem | null}} props `isWhole`: everything that faults are read from is there. */
+function Faults({ faults: found, isWhole, problem }) {
   const [known, setKnown] = usePref("acknowledged", []);
   const acknowledged = /** @type {string[]} */ (Array.isArray(known) ? known : []);
-  const keys = found.flatMap((fault) => fault.key ?? []);
+  const keys = found.map((fault) => fault.key);
   // One that is over is forgotten, so that it shows again when it comes back.
   const over = acknowledged.filter((key) => !keys.includes(key)).join();
   useEffect(() => {
-    if (!over || found.length === 0) return undefined;
+    if (!over || !isWhole) return undefined;
     const timer = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
     return () => clearTimeout(timer);
-  }, [over]);
-  const faults = found.filter((fault) => !fault.key || !acknowledged.includes(fault.key));
+  }, [over, isWhole]);
+  const faults = found.filter((fault) => !acknowledged.includes(fault.key));
   const hidden = found.length - faults.length;
   return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
     <${ErrorBox} problem=${problem} />
@@ -263,8 +250,8 @@ function Faults({ faults: found, problem }) {
         : html`<ul>${faults.map(
             (
               fault,
-            ) => html`<li class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}${fault.key && html`<${Button} class="small" onClick=${() => setKnown([...acknowledged, /** @type {string} */ (fault.key)])}>${t("fault.acknowledge")}<//>`}</li>`,
+            ) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
+        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}<${Button} class="small" onClick=${() => setKnown([...acknowledged, fault.key])}>${t("fault.acknowledge")}<//></li>`,
           )}</ul>`
     }${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
@@ -317,8 +304,8 @@ function History({ history }) {
       ],
     };
   }, [history]);
-  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 2 })}/s`} />
-    ${bad.some((one) => one.values.some((value) => value > 0)) && html`<h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${(/** @type {number} */ value) => `${number(value, { maximumFractionDigits: 3 })}/s`} />`}
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${perSText} />
+    ${bad.some((one) => one.values.some((value) => value > 0)) && html`<h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${perSText} />`}
     <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
     <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
 }

@@ -31,6 +31,11 @@ export function Copy({ text, label, kind = "" }) {
   return html`<button type="button" class=${`button small ${kind}`} onClick=${copy}>${said || label || t("copy")}<span class="sr" aria-live="polite">${said}</span></button>`;
 }
 
+/** @param {{children?: Node}} props The ways to copy one thing, which few people need at a time. */
+export function CopyMenu({ children }) {
+  return html`<details class="menu"><summary class="button small">${t("copy")}</summary><div class="menu-items">${children}</div></details>`;
+}
+
 /** @param {string} text For pages without a secure origin, where there is no clipboard API. */
 function copyByHand(text) {
   const area = document.createElement("textarea");

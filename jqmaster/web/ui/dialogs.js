@@ -5,6 +5,7 @@ import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../li
 import { visible } from "../text.js";
 import { Button, ErrorBox, untold } from "./controls.js";
 import { Num } from "./formats.js";
+import { Icon } from "./icons.js";
 
 /** @typedef {any} Node */
 
@@ -29,7 +30,7 @@ export function Dialog({ title, onClose, children, isWide = false }) {
       onMouseDown=${(/** @type {MouseEvent} */ e) => {
         if (e.target === ref.current) onClose();
       }}>
-    <div class="dialog"><header><h2 id=${id}>${title}</h2><button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}>✕</button></header>
+    <div class="dialog"><header><h2 id=${id}>${title}</h2><button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}><${Icon} name="close" /></button></header>
     ${children}</div></dialog>`;
 }
 

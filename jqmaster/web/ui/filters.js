@@ -1,12 +1,21 @@
 /** Inputs that filter a list. What is typed stays; the address of the page follows it, and not the other way round. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
 import { Field } from "./forms.js";
+import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
 
 /** @typedef {any} Node */
 
 const TYPING_MS = 350;
-// A year of five digits is a slip of the finger, and no instant of the API.
-const LATEST = "9999-12-31T23:59:59";
+
+let isPressed = false;
+addEventListener("pointerdown", () => (isPressed = true), true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (isPressed = false), true);
+
+/** @param {() => void} act At once, or after the click that is under way: what is being pressed must not move away before it is. */
+function afterClick(act) {
+  if (isPressed) addEventListener("pointerup", () => setTimeout(act), { once: true });
+  else act();
+}
 
 /**
  * The text of an input that tells of itself a moment after the last key, at Enter and when it is left. It follows `value`
@@ -33,6 +42,9 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
   useEffect(() => () => clearTimeout(timer.current), []);
   const tell = () => {
     clearTimeout(timer.current);
+    afterClick(report);
+  };
+  const report = () => {
     const next = read(typed.current);
     if (next === told.current) return;
     told.current = next;
@@ -63,16 +75,15 @@ export function FilterInput({ label, value, onChange, hint, ...attributes }) {
 }
 
 /**
- * A filter by an instant, in UTC as the times of the API.
+ * A filter by an instant, in the time zone of all times on the page.
  * @param {{label: string, value: string, onChange: (value: string) => void}} props `value`: ISO 8601, or "".
  */
 export function FilterInstant({ label, value, onChange }) {
-  const at = Date.parse(value);
-  const shown = Number.isNaN(at) ? "" : new Date(at).toISOString().slice(0, 19);
+  useZone();
   const typed = useTyped(
-    shown,
-    (text) => onChange(text && `${text}Z`),
-    (text) => (text > LATEST ? "" : text.length === 16 ? `${text}:00` : text),
+    inputOf(value),
+    (text) => onChange(instantIn(text)),
+    (text) => inputOf(instantIn(text)),
   );
-  return html`<${Field} label=${label}>${(/** @type {any} */ a) => html`<input ...${a} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
+  return html`<${Field} label=${inZone(label, value)}>${(/** @type {any} */ a) => html`<input ...${a} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
 }

@@ -69,6 +69,10 @@ export function Duration({ ms }) {
   return html`<span class="num">${durationText(ms)}</span>`;
 }
 
+/** @param {number} rate @returns {string} Such as `3.4/s`. */
+export const perSText = (rate) =>
+  t("rate.per_s", { rate: number(rate, { maximumFractionDigits: rate < 0.1 ? 3 : rate < 10 ? 2 : 1 }) });
+
 /** @param {number} bytes */
 export function bytesText(bytes) {
   const names = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -1,7 +1,7 @@
 /** Values of any type, as a tree that opens and closes. */
 import { toJson } from "../api.js";
 import { t } from "../i18n.js";
-import { html, useState } from "../lib.js";
+import { html, useRef, useState } from "../lib.js";
 import { Button, Copy } from "./controls.js";
 import { Badge, Bytes, Text } from "./formats.js";
 
@@ -11,14 +11,29 @@ import { Badge, Bytes, Text } from "./formats.js";
  */
 export function Value({ value, label }) {
   const [mode, setMode] = useState("tree");
+  const body = useRef(/** @type {HTMLElement | null} */ (null));
+  const expand = () => {
+    for (const part of body.current?.querySelectorAll("details") ?? []) part.open = true;
+  };
   return html`<div class="value"><div class="value-tools" role="group" aria-label=${label}>
       <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>${t("value.tree")}<//>
       <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>JSON<//>
+      ${mode === "tree" && isDeep(value) && html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`}
       <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} /></div>
-    <div class="value-body" tabindex="0" role="region" aria-label=${label}>${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${20_000} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}</div></div>`;
+    <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${20_000} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}</div></div>`;
 }
 
 const MAX_SHOWN = 100;
+// Deeper members are closed at first.
+const OPEN_DEPTH = 3;
+
+/** @param {any} value @returns {boolean} Whether some of it is closed at first. */
+const isDeep = (value, depth = 0) =>
+  value !== null &&
+  typeof value === "object" &&
+  (depth >= OPEN_DEPTH
+    ? Object.keys(value).length > 0
+    : Object.values(value).some((member) => isDeep(member, depth + 1)));
 
 /** @param {{value: any, depth: number}} props */
 function Tree({ value, depth }) {
@@ -38,7 +53,9 @@ function Tree({ value, depth }) {
   const list = html`<ul class="tree">${entries.slice(0, shown).map(([key, member]) => html`<li key=${key}><span class="v-key">${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}</span> <${Tree} value=${member} depth=${depth + 1} /></li>`)}
     ${entries.length > shown && html`<li><button type="button" class="link" onClick=${() => setShown(shown + 10 * MAX_SHOWN)}>${t("text.more_items", { count: entries.length - shown })}</button></li>`}</ul>`;
   const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
-  return depth === 0 ? list : html`<details open=${depth < 3}><summary>${size}</summary>${list}</details>`;
+  return depth === 0
+    ? list
+    : html`<details open=${depth < OPEN_DEPTH}><summary>${size}</summary>${list}</details>`;
 }
 
 /**

@@ -1,0 +1,46 @@
+/** Instants in inputs: in the reader's time zone, or in UTC where the reader chose UTC. */
+import { t } from "../i18n.js";
+import { pref, usePref } from "../prefs.js";
+import { localText, utcText } from "./formats.js";
+
+// A year of five digits is a slip of the finger, and no instant of the API.
+export const LATEST = "9999-12-31T23:59:59";
+
+const isUtc = () => pref("times", "relative") === "utc";
+
+/** @param {number} ms Unix. @returns {string} The zone of the inputs at that time, such as `UTC` or `GMT+9`. */
+const zoneAt = (ms) => (isUtc() ? "UTC" : (localText(ms).split(" ")[2] ?? "UTC"));
+
+/**
+ * A label that says in which time zone its input is.
+ * @param {string} label
+ * @param {string} [value] Of the input: summer time has another zone.
+ */
+export function inZone(label, value = "") {
+  const ms = Date.parse(value);
+  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms) ? Date.now() : ms) });
+}
+
+/** Draws the component again when the reader chooses another zone. */
+export const useZone = () => void usePref("times", "relative");
+
+/**
+ * @param {string | null | undefined} at ISO 8601.
+ * @returns {string} As an input has it, such as `2026-11-21T04:30:00`; "" for no instant.
+ */
+export function inputOf(at) {
+  const ms = at ? Date.parse(at) : NaN;
+  if (Number.isNaN(ms)) return "";
+  return (isUtc() ? utcText(ms) : localText(ms)).slice(0, 19).replace(" ", "T");
+}
+
+/**
+ * @param {string} text Of an input.
+ * @returns {string} ISO 8601 in UTC; "" for what is no instant.
+ */
+export function instantIn(text) {
+  if (!text || text > LATEST) return "";
+  const whole = text.length === 16 ? `${text}:00` : text;
+  const ms = Date.parse(isUtc() ? `${whole}Z` : whole);
+  return Number.isNaN(ms) ? "" : new Date(ms).toISOString().replace(".000Z", "Z");
+}

@@ -1,0 +1,108 @@
+/** Why a job does not run, in the reader's language: sentences made of the fields of the verdicts, which links and times stand beside. */
+import { number, t, tOr } from "./i18n.js";
+import { visible } from "./text.js";
+import { durationText, relativeText } from "./ui/formats.js";
+
+/** What one may say of a constraint in this many characters. */
+const MAX_VALUE = 60;
+
+/**
+ * @param {any} verdict
+ * @param {any} why The whole answer.
+ * @returns {string} The master's own text for a verdict that this page does not know.
+ */
+export function verdictText(verdict, why) {
+  switch (verdict.code) {
+    case "constraint":
+      return constraintText(verdict, why);
+    case "scheduled":
+    case "retrying":
+      return t(`why.text.${verdict.code}`, {
+        due: relativeText(Date.parse(verdict.due_at)),
+        count: verdict.failures,
+      });
+    case "ahead":
+      return aheadText(verdict);
+    case "no_worker":
+      return t(verdict.stale + verdict.detached > 0 ? "why.text.no_worker.silent" : "why.text.no_worker", {
+        name: visible(verdict.name),
+        count: verdict.stale + verdict.detached,
+      });
+    case "workers_unavailable":
+      return unavailableText(verdict);
+    case "running":
+      return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
+        attempt: verdict.attempt,
+        since: relativeText(Date.parse(verdict.since)),
+      });
+    default:
+      return tOr(`why.text.${verdict.code}`, visible(verdict.text));
+  }
+}
+
+/** @param {any} verdict @param {any} why */
+function constraintText(verdict, why) {
+  const applied =
+    why.constraints.find(
+      (/** @type {any} */ one) => one.name === verdict.name && one.key_value === verdict.key_value,
+    ) ?? {};
+  const what = verdict.key
+    ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})`
+    : visible(verdict.name);
+  const reasons = verdict.kinds.map((/** @type {string} */ kind) => {
+    const isFirst = kind === verdict.kind;
+    if (kind === "concurrency")
+      return t("why.text.concurrency", {
+        used: (isFirst ? verdict.usage : applied.running) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.concurrency) ?? 0,
+      });
+    if (kind === "rate")
+      return t("why.text.rate", {
+        used: (isFirst ? verdict.usage : applied.starts) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
+        period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1000),
+      });
+    return tOr(`why.text.${kind}`, kind);
+  });
+  const others = verdict.waiting > 1 ? [t("why.text.others", { count: verdict.waiting - 1 })] : [];
+  const wait = expectedWaitMs(verdict, why);
+  const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
+  return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
+}
+
+/**
+ * How long it takes a rate limit to let so many jobs start as come before this one.
+ * @param {any} verdict
+ * @param {any} why
+ * @returns {number | null} null where something else than a rate decides.
+ */
+export function expectedWaitMs(verdict, why) {
+  if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
+  const ahead = why.verdicts.find((/** @type {any} */ one) => one.code === "ahead");
+  if (!ahead) return null;
+  const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
+  return opensMs + Math.floor(ahead.count / verdict.limit) * verdict.period_s * 1000;
+}
+
+/** @param {any} verdict */
+function aheadText(verdict) {
+  if (!verdict.count) return t("why.text.ahead.unknown");
+  const others = Object.entries(verdict.others).slice(0, 3);
+  const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
+  if (others.length === 0) return text;
+  return `${text} ${t("why.text.ahead.others", {
+    names: others.map(([name, count]) => `${visible(name)} (${number(Number(count))})`).join(", "),
+  })}`;
+}
+
+/** @param {any} verdict */
+function unavailableText(verdict) {
+  const parts = ["full", "draining", "broken", "paused", "refusing", "pulling"]
+    .filter((key) => verdict[key])
+    .map((key) => t(`why.text.workers.${key}`, { count: verdict[key] }));
+  return t("why.text.workers_unavailable", {
+    name: visible(verdict.name),
+    count: verdict.workers,
+    reasons: parts.join(", "),
+  });
+}
