@@ -19,7 +19,7 @@ OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove clean
+.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -70,7 +70,7 @@ check: setup ## Format, lint and types, of the web UI too where node is installe
 	@if command -v npm >/dev/null && $(MAKE) --silent $(WEB_TOOLS); then $(MAKE) --no-print-directory check-web; \
 		else echo "the web UI is not checked: that needs npm and its registry" >&2; fi
 
-format: setup ## Format Python, and the web UI's JavaScript where npm is installed
+format: setup ## Format Python, and the web UI's JavaScript where npm is installed, and bundle it
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	@if command -v npm >/dev/null; then $(MAKE) --silent $(WEB_TOOLS) && cd tools/web && npm run --silent format; fi
@@ -100,6 +100,9 @@ audit: setup ## Look the versions of requirements.lock up among known vulnerabil
 
 vendor: $(WEB_TOOLS) ## Copy the web UI's libraries from npm, as tools/web/package.json pins them
 	cd tools/web && npm run --silent vendor
+
+bundle: $(WEB_TOOLS) ## Write jqmaster/web/bundle/ anew: the web UI as the few files that browsers load
+	cd tools/web && npm run --silent bundle
 
 check-web: $(WEB_TOOLS) ## Format and types of the web UI (needs node and npm)
 	cd tools/web && npm run --silent check

@@ -1,8 +1,10 @@
 """The web UI's files at `/`. Open to anybody: they hold nothing but code, and all that they show comes from the API."""
 
+import base64
 import gzip
 import hashlib
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
@@ -25,20 +27,28 @@ CONTENT_TYPES: Final = {
     ".txt": b"text/plain; charset=utf-8",
 }
 INDEX: Final = "index.html"
-HEADERS: Final = [
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-        b"form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
-    ),
+# Written by `make bundle`: the same UI as the few files that browsers load quickly.
+BUNDLE: Final = "/bundle/"
+SOURCES: Final = f"{BUNDLE}sources.sha256"
+SOURCE_KINDS: Final = (".js", ".css", ".html")
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'%s; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_COMMON: Final = [
     (b"x-content-type-options", b"nosniff"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"referrer-policy", b"no-referrer"),
-    # Asked again each time, answered by 304: after an upgrade of the master no page mixes old modules with new ones.
-    (b"cache-control", b"no-cache"),
     (b"vary", b"accept-encoding"),
 ]
+# Asked again each time, answered by 304: after an upgrade of the master no page mixes old modules with new ones.
+_ASKED_AGAIN: Final = (b"cache-control", b"no-cache")
+# The address names the content, so that it never changes.
+_FOR_EVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
+HEADERS: Final = [(b"content-security-policy", (_POLICY % "").encode()), *_COMMON, _ASKED_AGAIN]
+_INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
+_VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
 # Below it a compressed body saves no packet.
 _MIN_GZIP_BYTES: Final = 1024
@@ -49,6 +59,8 @@ class _Body:
     etag: bytes
     data: bytes
     headers: list[tuple[bytes, bytes]]
+    # The digest of the content before gzip, which an address that never changes has as its query.
+    version: bytes
 
 
 class Site:
@@ -62,15 +74,18 @@ class Site:
         self._otherwise = otherwise
         self._plain: dict[str, _Body] = {}
         self._gzip: dict[str, _Body] = {}
-        for path, data in _read(root or files("jqmaster") / "web"):
+        found = dict(_read(root or files("jqmaster") / "web"))
+        if is_bundle_current(found):
+            found[f"/{INDEX}"] = found[f"{BUNDLE}{INDEX}"]
+        for path, data in found.items():
             kind = CONTENT_TYPES.get(path[path.rfind(".") :])
             if kind is None:
                 continue
             for url in {path, "/" if path == f"/{INDEX}" else path}:
-                self._plain[url] = _body(kind, data)
+                self._plain[url] = _body(kind, data, data)
                 packed = gzip.compress(data, 9, mtime=0)
                 if len(data) >= _MIN_GZIP_BYTES and len(packed) < len(data):
-                    self._gzip[url] = _body(kind, packed, (b"content-encoding", b"gzip"))
+                    self._gzip[url] = _body(kind, packed, data, (b"content-encoding", b"gzip"))
 
     @property
     def paths(self) -> Iterable[str]:
@@ -95,10 +110,15 @@ class Site:
             return
         if _takes_gzip(fields):
             body = self._gzip.get(scope["path"], body)
+        headers = body.headers
+        if scope["query_string"] == b"v=" + body.version:
+            headers = [_FOR_EVER if field == _ASKED_AGAIN else field for field in headers]
         if _has(fields, body.etag):
-            await _answer(send, HTTPStatus.NOT_MODIFIED, [(b"etag", body.etag), *HEADERS], b"")
+            about_body = (b"content-type", b"content-length", b"content-encoding")
+            kept = [field for field in headers if field[0] not in about_body]
+            await _answer(send, HTTPStatus.NOT_MODIFIED, kept, b"")
             return
-        await _answer(send, HTTPStatus.OK, body.headers, body.data if method == "GET" else b"")
+        await _answer(send, HTTPStatus.OK, headers, body.data if method == "GET" else b"")
 
     def _page(self, scope: Scope) -> bytes | None:
         """Return the UI's address of a page that a browser asks for by path: `/jobs?state=failed` is
@@ -122,13 +142,39 @@ def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
             yield path, entry.read_bytes()
 
 
-def _body(kind: bytes, data: bytes, *more: tuple[bytes, bytes]) -> _Body:
+def is_bundle_current(found: Mapping[str, bytes]) -> bool:
+    """Return whether the bundle was made of the sources beside it; if not, browsers get the modules. `found`: files by
+    path."""
+    return found.get(SOURCES, b"").decode().strip() == sources_digest(found)
+
+
+def sources_digest(found: Mapping[str, bytes]) -> str:
+    """Return the digest of the files that the bundle is made of, as tools/web/bundle.js computes it."""
+    lines = sorted(
+        f"{path[1:]} {hashlib.sha256(data).hexdigest()}\n"
+        for path, data in found.items()
+        if path.endswith(SOURCE_KINDS) and not path.startswith(BUNDLE)
+    )
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) -> _Body:
     # Each form has a tag of its own, as a cache in between demands.
     etag = b'"%s"' % hashlib.sha256(data).hexdigest()[:32].encode()
     length = str(len(data)).encode()
-    return _Body(
-        etag, data, [(b"content-type", kind), (b"content-length", length), *more, (b"etag", etag), *HEADERS]
-    )
+    # A script within the page runs by the hash of its text alone.
+    inline = _INLINE.findall(content) if kind.startswith(b"text/html") else []
+    hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(one).digest()).decode()}'" for one in inline)
+    headers = [
+        (b"content-type", kind),
+        (b"content-length", length),
+        *more,
+        (b"etag", etag),
+        (b"content-security-policy", (_POLICY % hashes).encode()),
+        *_COMMON,
+        _ASKED_AGAIN,
+    ]
+    return _Body(etag, data, headers, hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH].encode())
 
 
 def _takes_gzip(fields: Fields) -> bool:

@@ -1,6 +1,8 @@
 """The web UI's files: a fixed table at `/`, open to anybody, under a policy that runs nothing foreign."""
 
+import base64
 import gzip
+import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import httpx
 import pytest
 
 from jqmaster.api.http.endpoint import not_found
-from jqmaster.api.http.static import HEADERS, Site
+from jqmaster.api.http.static import HEADERS, Site, sources_digest
 from tests.support import real_time
 from tests.support.master import Api, app_alone, master_on
 from tests.support.server import StoreServer
@@ -77,6 +79,34 @@ async def test_who_takes_gzip_gets_it_under_a_tag_of_its_own(site: httpx.AsyncCl
     assert packed.text == plain.text == SCRIPT
     assert packed.headers["etag"] != plain.headers["etag"]
     assert packed.headers["vary"] == plain.headers["vary"] == "accept-encoding"
+
+
+async def test_the_bundle_is_served_as_long_as_it_was_made_of_the_sources(tmp_path: Path) -> None:
+    root = tmp_path / "web"
+    (root / "bundle").mkdir(parents=True)
+    (root / "index.html").write_text("<!doctype html>modules")
+    (root / "app.js").write_text(SCRIPT)
+    (root / "bundle" / "index.html").write_text("<!doctype html><script>boot()</script>bundle")
+    (root / "bundle" / "app.js").write_text("boot")
+    sources = {f"/{name}": (root / name).read_bytes() for name in ("index.html", "app.js")}
+    (root / "bundle" / "sources.sha256").write_text(f"{sources_digest(sources)}\n")
+    async with client(Site(not_found, root)) as http:
+        index = await http.get("/")
+        assert index.text.endswith("bundle")
+        assert (await http.get("/index.html")).text == index.text
+        # The script within the page runs by its hash, and no other.
+        digest = base64.b64encode(hashlib.sha256(b"boot()").digest()).decode()
+        allowed = CSP.replace("script-src 'self'", f"script-src 'self' 'sha256-{digest}'")
+        assert index.headers["content-security-policy"] == allowed
+        assert (await http.get("/bundle/sources.sha256")).status_code == 404
+        # Browsers keep a file whose address has its hash, and ask again for any other.
+        version = hashlib.sha256(b"boot").hexdigest()[:16]
+        for query, kept in ((f"?v={version}", "immutable"), ("?v=other", "no-cache"), ("", "no-cache")):
+            assert kept in (await http.get(f"/bundle/app.js{query}")).headers["cache-control"]
+        assert "no-cache" in index.headers["cache-control"]
+    (root / "app.js").write_text(SCRIPT + "// changed")
+    async with client(Site(not_found, root)) as http:
+        assert (await http.get("/")).text.endswith("modules")
 
 
 @pytest.mark.row(17)

@@ -1,0 +1,8861 @@
+// vendor/preact.js
+var M;
+var h;
+var Y;
+var Z;
+var x;
+var ee;
+var _e;
+var te;
+var B;
+var N;
+var E;
+var ne;
+var O;
+var V;
+var z;
+var re;
+var H = {};
+var I = [];
+var ye = /acit|ex(?:s|g|n|p|$)|rph|grid|ows|mnc|ntw|ine[ch]|zoo|^ord|itera/i;
+var D = Array.isArray;
+function w(_, e2) {
+  for (var t2 in e2) _[t2] = e2[t2];
+  return _;
+}
+function q(_) {
+  _ && _.parentNode && _.parentNode.removeChild(_);
+}
+function G(_, e2, t2) {
+  var o2, l, n, i2 = {};
+  for (n in e2) n == "key" ? o2 = e2[n] : n == "ref" ? l = e2[n] : i2[n] = e2[n];
+  if (arguments.length > 2 && (i2.children = arguments.length > 3 ? M.call(arguments, 2) : t2), typeof _ == "function" && _.defaultProps != null) for (n in _.defaultProps) i2[n] === void 0 && (i2[n] = _.defaultProps[n]);
+  return W(_, i2, o2, l, null);
+}
+function W(_, e2, t2, o2, l) {
+  var n = { type: _, props: e2, key: t2, ref: o2, __k: null, __: null, __b: 0, __e: null, __c: null, constructor: void 0, __v: l ?? ++Y, __i: -1, __u: 0 };
+  return l == null && h.vnode != null && h.vnode(n), n;
+}
+function F(_) {
+  return _.children;
+}
+function A(_, e2) {
+  this.props = _, this.context = e2;
+}
+function P(_, e2) {
+  if (e2 == null) return _.__ ? P(_.__, _.__i + 1) : null;
+  for (var t2; e2 < _.__k.length; e2++) if ((t2 = _.__k[e2]) != null && t2.__e != null) return t2.__e;
+  return typeof _.type == "function" ? P(_) : null;
+}
+function ge(_) {
+  if (_.__P && _.__d) {
+    var e2 = _.__v, t2 = e2.__e, o2 = [], l = [], n = w({}, e2);
+    n.__v = e2.__v + 1, h.vnode && h.vnode(n), K(_.__P, n, e2, _.__n, _.__P.namespaceURI, 32 & e2.__u ? [t2] : null, o2, t2 ?? P(e2), !!(32 & e2.__u), l), n.__v = e2.__v, n.__.__k[n.__i] = n, fe(o2, n, l), e2.__e = e2.__ = null, n.__e != t2 && oe(n);
+  }
+}
+function oe(_) {
+  if ((_ = _.__) != null && _.__c != null) return _.__e = _.__c.base = null, _.__k.some(function(e2) {
+    if (e2 != null && e2.__e != null) return _.__e = _.__c.base = e2.__e;
+  }), oe(_);
+}
+function J(_) {
+  (!_.__d && (_.__d = true) && x.push(_) && !R.__r++ || ee != h.debounceRendering) && ((ee = h.debounceRendering) || _e)(R);
+}
+function R() {
+  try {
+    for (var _, e2 = 1; x.length; ) x.length > e2 && x.sort(te), _ = x.shift(), e2 = x.length, ge(_);
+  } finally {
+    x.length = R.__r = 0;
+  }
+}
+function le(_, e2, t2, o2, l, n, i2, u, a2, s2, p2) {
+  var y2, r, c, d, g, m, v2 = o2 && o2.__k || I, f = e2.length;
+  for (a2 = ke(t2, e2, v2, a2, f), y2 = 0; y2 < f; y2++) (c = t2.__k[y2]) != null && (r = c.__i != -1 && v2[c.__i] || H, c.__i = y2, m = K(_, c, r, l, n, i2, u, a2, s2, p2), d = c.__e, c.ref && r.ref != c.ref && (r.ref && Q(r.ref, null, c), p2.push(c.ref, c.__c || d, c)), g == null && d != null && (g = d), 4 & c.__u ? (a2 = ie(c, a2, _), r.__e && (r.__e = null)) : typeof c.type == "function" && m !== void 0 ? a2 = m : d && (a2 = d.nextSibling), c.__u &= -7);
+  return t2.__e = g, a2;
+}
+function ke(_, e2, t2, o2, l) {
+  var n, i2, u, a2, s2, p2 = t2.length, y2 = p2, r = 0;
+  for (_.__k = new Array(l), n = 0; n < l; n++) (i2 = e2[n]) != null && typeof i2 != "boolean" && typeof i2 != "function" ? (typeof i2 == "string" || typeof i2 == "number" || typeof i2 == "bigint" || i2.constructor == String ? i2 = _.__k[n] = W(null, i2, null, null, null) : D(i2) ? i2 = _.__k[n] = W(F, { children: i2 }, null, null, null) : i2.constructor === void 0 && i2.__b > 0 ? i2 = _.__k[n] = W(i2.type, i2.props, i2.key, i2.ref ? i2.ref : null, i2.__v) : _.__k[n] = i2, a2 = n + r, i2.__ = _, i2.__b = _.__b + 1, u = null, (s2 = i2.__i = be(i2, t2, a2, y2)) != -1 && (y2--, (u = t2[s2]) && (u.__u |= 2)), u == null || u.__v == null ? (s2 == -1 && (l > p2 ? r-- : l < p2 && r++), typeof i2.type != "function" && (i2.__u |= 4)) : s2 != a2 && (s2 == a2 - 1 ? r-- : s2 == a2 + 1 ? r++ : (s2 > a2 ? r-- : r++, i2.__u |= 4))) : _.__k[n] = null;
+  if (y2) for (n = 0; n < p2; n++) (u = t2[n]) != null && (2 & u.__u) == 0 && (u.__e == o2 && (o2 = P(u)), he(u, u));
+  return o2;
+}
+function ie(_, e2, t2) {
+  var o2, l;
+  if (typeof _.type == "function") {
+    for (o2 = _.__k, l = 0; o2 && l < o2.length; l++) o2[l] && (o2[l].__ = _, e2 = ie(o2[l], e2, t2));
+    return e2;
+  }
+  _.__e != e2 && (e2 && _.type && !e2.parentNode && (e2 = P(_)), e2 = t2.insertBefore(_.__e, e2 || null));
+  do
+    e2 = e2 && e2.nextSibling;
+  while (e2 != null && e2.nodeType == 8);
+  return e2;
+}
+function be(_, e2, t2, o2) {
+  var l, n, i2, u = _.key, a2 = _.type, s2 = e2[t2], p2 = s2 != null && (2 & s2.__u) == 0;
+  if (s2 === null && u == null || p2 && u == s2.key && a2 == s2.type) return t2;
+  if (o2 > (p2 ? 1 : 0)) {
+    for (l = t2 - 1, n = t2 + 1; l >= 0 || n < e2.length; ) if ((s2 = e2[i2 = l >= 0 ? l-- : n++]) != null && (2 & s2.__u) == 0 && u == s2.key && a2 == s2.type) return i2;
+  }
+  return -1;
+}
+function ue(_, e2, t2) {
+  e2[0] == "-" ? _.setProperty(e2, t2 ?? "") : _[e2] = t2 == null ? "" : typeof t2 != "number" || ye.test(e2) ? t2 : t2 + "px";
+}
+function $(_, e2, t2, o2, l) {
+  var n, i2;
+  e: if (e2 == "style") if (typeof t2 == "string") _.style.cssText = t2;
+  else {
+    if (typeof o2 == "string" && (_.style.cssText = o2 = ""), o2) for (e2 in o2) t2 && e2 in t2 || ue(_.style, e2, "");
+    if (t2) for (e2 in t2) o2 && t2[e2] == o2[e2] || ue(_.style, e2, t2[e2]);
+  }
+  else if (e2[0] == "o" && e2[1] == "n") n = e2 != (e2 = e2.replace(ne, "$1")), i2 = e2.toLowerCase(), e2 = i2 in _ || e2 == "onFocusOut" || e2 == "onFocusIn" ? i2.slice(2) : e2.slice(2), _.l || (_.l = {}), _.l[e2 + n] = t2, t2 ? o2 ? t2[E] = o2[E] : (t2[E] = O, _.addEventListener(e2, n ? z : V, n)) : _.removeEventListener(e2, n ? z : V, n);
+  else {
+    if (l == "http://www.w3.org/2000/svg") e2 = e2.replace(/xlink(H|:h)/, "h").replace(/sName$/, "s");
+    else if (e2 != "width" && e2 != "height" && e2 != "href" && e2 != "list" && e2 != "form" && e2 != "tabIndex" && e2 != "download" && e2 != "rowSpan" && e2 != "colSpan" && e2 != "role" && e2 != "popover" && e2 in _) try {
+      _[e2] = t2 ?? "";
+      break e;
+    } catch {
+    }
+    typeof t2 == "function" || (t2 == null || t2 === false && e2[4] != "-" ? _.removeAttribute(e2) : _.setAttribute(e2, e2 == "popover" && t2 == 1 ? "" : t2));
+  }
+}
+function ce(_) {
+  return function(e2) {
+    if (this.l) {
+      var t2 = this.l[e2.type + _];
+      if (e2[N] == null) e2[N] = O++;
+      else if (e2[N] < t2[E]) return;
+      return t2(h.event ? h.event(e2) : e2);
+    }
+  };
+}
+function K(_, e2, t2, o2, l, n, i2, u, a2, s2) {
+  var p2, y2, r, c, d, g, m, v2, f, k2, U2, C, T2, X2, L2, j2, b2 = e2.type;
+  if (e2.constructor !== void 0) return null;
+  128 & t2.__u && (a2 = !!(32 & t2.__u), n = [u = e2.__e = t2.__e]), (p2 = h.__b) && p2(e2);
+  e: if (typeof b2 == "function") {
+    y2 = i2.length;
+    try {
+      if (f = e2.props, k2 = b2.prototype && b2.prototype.render, U2 = (p2 = b2.contextType) && o2[p2.__c], C = p2 ? U2 ? U2.props.value : p2.__ : o2, t2.__c ? v2 = (r = e2.__c = t2.__c).__ = r.__E : (k2 ? e2.__c = r = new b2(f, C) : (e2.__c = r = new A(f, C), r.constructor = b2, r.render = xe), U2 && U2.sub(r), r.state || (r.state = {}), r.__n = o2, c = r.__d = true, r.__h = [], r._sb = []), k2 && r.__s == null && (r.__s = r.state), k2 && b2.getDerivedStateFromProps != null && (r.__s == r.state && (r.__s = w({}, r.__s)), w(r.__s, b2.getDerivedStateFromProps(f, r.__s))), d = r.props, g = r.state, r.__v = e2, c) k2 && b2.getDerivedStateFromProps == null && r.componentWillMount != null && r.componentWillMount(), k2 && r.componentDidMount != null && r.__h.push(r.componentDidMount);
+      else {
+        if (k2 && b2.getDerivedStateFromProps == null && f !== d && r.componentWillReceiveProps != null && r.componentWillReceiveProps(f, C), e2.__v == t2.__v || !r.__e && r.shouldComponentUpdate != null && r.shouldComponentUpdate(f, r.__s, C) === false) {
+          e2.__v != t2.__v && (r.props = f, r.state = r.__s, r.__d = false), e2.__e = t2.__e, e2.__k = t2.__k, e2.__k.some(function(S) {
+            S && (S.__ = e2);
+          }), I.push.apply(r.__h, r._sb), r._sb = [], r.__h.length && i2.push(r), u = P(t2);
+          break e;
+        }
+        r.componentWillUpdate != null && r.componentWillUpdate(f, r.__s, C), k2 && r.componentDidUpdate != null && r.__h.push(function() {
+          r.componentDidUpdate(d, g, m);
+        });
+      }
+      if (r.context = C, r.props = f, r.__P = _, r.__e = false, T2 = h.__r, X2 = 0, k2) r.state = r.__s, r.__d = false, T2 && T2(e2), p2 = r.render(r.props, r.state, r.context), I.push.apply(r.__h, r._sb), r._sb = [];
+      else do
+        r.__d = false, T2 && T2(e2), p2 = r.render(r.props, r.state, r.context), r.state = r.__s;
+      while (r.__d && ++X2 < 25);
+      r.state = r.__s, r.getChildContext != null && (o2 = w(w({}, o2), r.getChildContext())), k2 && !c && r.getSnapshotBeforeUpdate != null && (m = r.getSnapshotBeforeUpdate(d, g)), L2 = p2 != null && p2.type === F && p2.key == null ? ae(p2.props.children) : p2, u = le(_, D(L2) ? L2 : [L2], e2, t2, o2, l, n, i2, u, a2, s2), r.base = e2.__e, e2.__u &= -161, r.__h.length && i2.push(r), v2 && (r.__E = r.__ = null);
+    } catch (S) {
+      if (i2.length = y2, e2.__v = null, a2 || n != null) {
+        if (S.then) {
+          for (e2.__u |= a2 ? 160 : 128; u && u.nodeType == 8 && u.nextSibling; ) u = u.nextSibling;
+          n != null && (n[n.indexOf(u)] = null), e2.__e = u;
+        } else if (n != null) for (j2 = n.length; j2--; ) q(n[j2]);
+      } else e2.__e = t2.__e;
+      e2.__k == null && (e2.__k = t2.__k || []), S.then || pe(e2), h.__e(S, e2, t2);
+    }
+  } else n == null && e2.__v == t2.__v ? (e2.__k = t2.__k, e2.__e = t2.__e) : u = e2.__e = we(t2.__e, e2, t2, o2, l, n, i2, a2, s2);
+  return (p2 = h.diffed) && p2(e2), 128 & e2.__u ? void 0 : u;
+}
+function pe(_) {
+  _ && (_.__c && (_.__c.__e = true), _.__k && _.__k.some(pe));
+}
+function fe(_, e2, t2) {
+  for (var o2 = 0; o2 < t2.length; o2++) Q(t2[o2], t2[++o2], t2[++o2]);
+  h.__c && h.__c(e2, _), _.some(function(l) {
+    try {
+      _ = l.__h, l.__h = [], _.some(function(n) {
+        n.call(l);
+      });
+    } catch (n) {
+      h.__e(n, l.__v);
+    }
+  });
+}
+function ae(_) {
+  return typeof _ != "object" || _ == null || _.__b > 0 ? _ : D(_) ? _.map(ae) : _.constructor !== void 0 ? null : w({}, _);
+}
+function we(_, e2, t2, o2, l, n, i2, u, a2) {
+  var s2, p2, y2, r, c, d, g, m = t2.props || H, v2 = e2.props, f = e2.type;
+  if (f == "svg" ? l = "http://www.w3.org/2000/svg" : f == "math" ? l = "http://www.w3.org/1998/Math/MathML" : l || (l = "http://www.w3.org/1999/xhtml"), n != null) {
+    for (s2 = 0; s2 < n.length; s2++) if ((c = n[s2]) && "setAttribute" in c == !!f && (f ? c.localName == f : c.nodeType == 3)) {
+      _ = c, n[s2] = null;
+      break;
+    }
+  }
+  if (_ == null) {
+    if (f == null) return document.createTextNode(v2);
+    _ = document.createElementNS(l, f, v2.is && v2), u && (h.__m && h.__m(e2, n), u = false), n = null;
+  }
+  if (f == null) m === v2 || u && _.data == v2 || (_.data = v2);
+  else {
+    if (n = f == "textarea" && v2.defaultValue != null ? null : n && M.call(_.childNodes), !u && n != null) for (m = {}, s2 = 0; s2 < _.attributes.length; s2++) m[(c = _.attributes[s2]).name] = c.value;
+    for (s2 in m) c = m[s2], s2 == "dangerouslySetInnerHTML" ? y2 = c : s2 == "children" || s2 in v2 || s2 == "value" && "defaultValue" in v2 || s2 == "checked" && "defaultChecked" in v2 || $(_, s2, null, c, l);
+    for (s2 in v2) c = v2[s2], s2 == "children" ? r = c : s2 == "dangerouslySetInnerHTML" ? p2 = c : s2 == "value" ? d = c : s2 == "checked" ? g = c : u && typeof c != "function" || m[s2] === c || $(_, s2, c, m[s2], l);
+    if (p2) u || y2 && (p2.__html == y2.__html || p2.__html == _.innerHTML) || (_.innerHTML = p2.__html), e2.__k = [];
+    else if (y2 && (_.innerHTML = ""), le(e2.type == "template" ? _.content : _, D(r) ? r : [r], e2, t2, o2, f == "foreignObject" ? "http://www.w3.org/1999/xhtml" : l, n, i2, n ? n[0] : t2.__k && P(t2, 0), u, a2), n != null) for (s2 = n.length; s2--; ) q(n[s2]);
+    u && f != "textarea" || (s2 = "value", f == "progress" && d == null ? _.removeAttribute("value") : d != null && (d !== _[s2] || f == "progress" && !d || f == "option" && d != m[s2]) && $(_, s2, d, m[s2], l), s2 = "checked", g != null && g != _[s2] && $(_, s2, g, m[s2], l));
+  }
+  return _;
+}
+function Q(_, e2, t2) {
+  try {
+    if (typeof _ == "function") {
+      var o2 = typeof _.__u == "function";
+      o2 && _.__u(), o2 && e2 == null || (_.__u = _(e2));
+    } else _.current = e2;
+  } catch (l) {
+    h.__e(l, t2);
+  }
+}
+function he(_, e2, t2) {
+  var o2, l;
+  if (h.unmount && h.unmount(_), (o2 = _.ref) && (o2.current && o2.current != _.__e || Q(o2, null, e2)), (o2 = _.__c) != null) {
+    if (o2.componentWillUnmount) try {
+      o2.componentWillUnmount();
+    } catch (n) {
+      h.__e(n, e2);
+    }
+    o2.base = o2.__P = o2.__n = null;
+  }
+  if (o2 = _.__k) for (l = 0; l < o2.length; l++) o2[l] && he(o2[l], e2, t2 || typeof _.type != "function");
+  t2 || q(_.__e), _.__c = _.__ = _.__e = void 0;
+}
+function xe(_, e2, t2) {
+  return this.constructor(_, t2);
+}
+function de(_, e2, t2) {
+  var o2, l, n, i2;
+  e2 == document && (e2 = document.documentElement), h.__ && h.__(_, e2), l = (o2 = typeof t2 == "function") ? null : t2 && t2.__k || e2.__k, n = [], i2 = [], K(e2, _ = (!o2 && t2 || e2).__k = G(F, null, [_]), l || H, H, e2.namespaceURI, !o2 && t2 ? [t2] : l ? null : e2.firstChild ? M.call(e2.childNodes) : null, n, !o2 && t2 ? t2 : l ? l.__e : e2.firstChild, o2, i2), fe(n, _, i2), _.props.children = null;
+}
+M = I.slice, h = { __e: function(_, e2, t2, o2) {
+  for (var l, n, i2; e2 = e2.__; ) if ((l = e2.__c) && !l.__) try {
+    if ((n = l.constructor) && n.getDerivedStateFromError != null && (l.setState(n.getDerivedStateFromError(_)), i2 = l.__d), l.componentDidCatch != null && (l.componentDidCatch(_, o2 || {}), i2 = l.__d), i2) return l.__E = l;
+  } catch (u) {
+    _ = u;
+  }
+  throw _;
+} }, Y = 0, Z = function(_) {
+  return _ != null && _.constructor === void 0;
+}, A.prototype.setState = function(_, e2) {
+  var t2;
+  t2 = this.__s != null && this.__s != this.state ? this.__s : this.__s = w({}, this.state), typeof _ == "function" && (_ = _(w({}, t2), this.props)), _ && w(t2, _), _ != null && this.__v && (e2 && this._sb.push(e2), J(this));
+}, A.prototype.forceUpdate = function(_) {
+  this.__v && (this.__e = true, _ && this.__h.push(_), J(this));
+}, A.prototype.render = F, x = [], _e = typeof Promise == "function" ? Promise.prototype.then.bind(Promise.resolve()) : setTimeout, te = function(_, e2) {
+  return _.__v.__b - e2.__v.__b;
+}, R.__r = 0, B = Math.random().toString(8), N = "__d" + B, E = "__a" + B, ne = /(PointerCapture)$|Capture$/i, O = 0, V = ce(false), z = ce(true), re = 0;
+
+// vendor/htm.js
+var M2 = function(p2, f, c, n) {
+  var l;
+  f[0] = 0;
+  for (var u = 1; u < f.length; u++) {
+    var g = f[u++], o2 = f[u] ? (f[0] |= g ? 1 : 2, c[f[u++]]) : f[++u];
+    g === 3 ? n[0] = o2 : g === 4 ? n[1] = Object.assign(n[1] || {}, o2) : g === 5 ? (n[1] = n[1] || {})[f[++u]] = o2 : g === 6 ? n[1][f[++u]] += o2 + "" : g ? (l = p2.apply(o2, M2(p2, o2, c, ["", null])), n.push(l), o2[0] ? f[0] |= 2 : (f[u - 2] = 0, f[u] = l)) : n.push(o2);
+  }
+  return n;
+};
+var a = /* @__PURE__ */ new Map();
+function htm_default(p2) {
+  var f = a.get(this);
+  return f || (f = /* @__PURE__ */ new Map(), a.set(this, f)), (f = M2(this, f.get(p2) || (f.set(p2, f = (function(c) {
+    for (var n, l, u = 1, g = "", o2 = "", i2 = [0], s2 = function(v2) {
+      u === 1 && (v2 || (g = g.replace(/^\s*\n\s*|\s*\n\s*$/g, ""))) ? i2.push(0, v2, g) : u === 3 && (v2 || g) ? (i2.push(3, v2, g), u = 2) : u === 2 && g === "..." && v2 ? i2.push(4, v2, 0) : u === 2 && g && !v2 ? i2.push(5, 0, true, g) : u >= 5 && ((g || !v2 && u === 5) && (i2.push(u, 0, g, l), u = 6), v2 && (i2.push(u, v2, 0, l), u = 6)), g = "";
+    }, t2 = 0; t2 < c.length; t2++) {
+      t2 && (u === 1 && s2(), s2(t2));
+      for (var w2 = 0; w2 < c[t2].length; w2++) n = c[t2][w2], u === 1 ? n === "<" ? (s2(), i2 = [i2], u = 3) : g += n : u === 4 ? g === "--" && n === ">" ? (u = 1, g = "") : g = n + g[0] : o2 ? n === o2 ? o2 = "" : g += n : n === '"' || n === "'" ? o2 = n : n === ">" ? (s2(), u = 1) : u && (n === "=" ? (u = 5, l = g, g = "") : n === "/" && (u < 5 || c[t2][w2 + 1] === ">") ? (s2(), u === 3 && (i2 = i2[0]), u = i2, (i2 = i2[0]).push(2, 0, u), u = 0) : n === " " || n === "	" || n === `
+` || n === "\r" ? (s2(), u = 2) : g += n), u === 3 && g === "!--" && (u = 4, i2 = i2[0]);
+    }
+    return s2(), i2;
+  })(p2)), f), arguments, [])).length > 1 ? f : f[0];
+}
+
+// vendor/hooks.js
+var i;
+var e;
+var H2;
+var A2;
+var v = 0;
+var D2 = [];
+var o = h;
+var F2 = o.__b;
+var k = o.__r;
+var q2 = o.diffed;
+var x2 = o.__c;
+var T = o.unmount;
+var U = o.__;
+function s(t2, _) {
+  o.__h && o.__h(e, t2, v || _), v = 0;
+  var u = e.__H || (e.__H = { __: [], __h: [] });
+  return t2 >= u.__.length && u.__.push({}), u.__[t2];
+}
+function E2(t2) {
+  return v = 1, P2(I2, t2);
+}
+function P2(t2, _, u) {
+  var n = s(i++, 2);
+  if (n.t = t2, !n.__c && (n.__ = [u ? u(_) : I2(void 0, _), function(c) {
+    var a2 = n.__N ? n.__N[0] : n.__[0], f = n.t(a2, c);
+    a2 !== f && (n.__N = [f, n.__[1]], n.__c.setState({}));
+  }], n.__c = e, !e.__f)) {
+    var r = function(c, a2, f) {
+      if (!n.__c.__H) return true;
+      var l = false, d = n.__c.props !== c;
+      if (n.__c.__H.__.some(function(m) {
+        if (m.__N) {
+          l = true;
+          var R2 = m.__[0];
+          m.__ = m.__N, m.__N = void 0, R2 !== m.__[0] && (d = true);
+        }
+      }), h2) {
+        var C = h2.call(this, c, a2, f);
+        return l ? C || d : C;
+      }
+      return !l || d;
+    };
+    e.__f = true;
+    var h2 = e.shouldComponentUpdate, g = e.componentWillUpdate;
+    e.componentWillUpdate = function(c, a2, f) {
+      if (this.__e) {
+        var l = h2;
+        h2 = void 0, r(c, a2, f), h2 = l;
+      }
+      g && g.call(this, c, a2, f);
+    }, e.shouldComponentUpdate = r;
+  }
+  return n.__N || n.__;
+}
+function W2(t2, _) {
+  var u = s(i++, 3);
+  !o.__s && b(u.__H, _) && (u.__ = t2, u.u = _, e.__H.__h.push(u));
+}
+function V2(t2, _) {
+  var u = s(i++, 4);
+  !o.__s && b(u.__H, _) && (u.__ = t2, u.u = _, e.__h.push(u));
+}
+function j(t2) {
+  return v = 5, y(function() {
+    return { current: t2 };
+  }, []);
+}
+function y(t2, _) {
+  var u = s(i++, 7);
+  return b(u.__H, _) && (u.__ = t2(), u.__H = _, u.__h = t2), u.__;
+}
+function z2(t2, _) {
+  return v = 8, y(function() {
+    return t2;
+  }, _);
+}
+function G2(t2) {
+  var _ = s(i++, 10), u = E2();
+  return _.__ = t2, e.componentDidCatch || (e.componentDidCatch = function(n, r) {
+    _.__ && _.__(n, r), u[1](n);
+  }), [u[0], function() {
+    u[1](void 0);
+  }];
+}
+function J2() {
+  var t2 = s(i++, 11);
+  if (!t2.__) {
+    for (var _ = e.__v; _ !== null && !_.__m && _.__ !== null; ) _ = _.__;
+    var u = _.__m || (_.__m = [0, 0]);
+    t2.__ = "P" + u[0] + "-" + u[1]++;
+  }
+  return t2.__;
+}
+function K2() {
+  for (var t2; t2 = D2.shift(); ) {
+    var _ = t2.__H;
+    if (t2.__P && _) try {
+      _.__h.some(p), _.__h.some(N2), _.__h = [];
+    } catch (u) {
+      _.__h = [], o.__e(u, t2.__v);
+    }
+  }
+}
+o.__b = function(t2) {
+  e = null, F2 && F2(t2);
+}, o.__ = function(t2, _) {
+  t2 && _.__k && _.__k.__m && (t2.__m = _.__k.__m), U && U(t2, _);
+}, o.__r = function(t2) {
+  k && k(t2), i = 0;
+  var _ = (e = t2.__c).__H;
+  _ && (H2 === e ? (_.__h = [], e.__h = [], _.__.some(function(u) {
+    u.__N && (u.__ = u.__N), u.u = u.__N = void 0;
+  })) : (_.__h.some(p), _.__h.some(N2), _.__h = [], i = 0)), H2 = e;
+}, o.diffed = function(t2) {
+  q2 && q2(t2);
+  var _ = t2.__c;
+  _ && _.__H && (_.__H.__h.length && (D2.push(_) !== 1 && A2 === o.requestAnimationFrame || ((A2 = o.requestAnimationFrame) || O2)(K2)), _.__H.__.some(function(u) {
+    u.u && (u.__H = u.u, u.u = void 0);
+  })), H2 = e = null;
+}, o.__c = function(t2, _) {
+  _.some(function(u) {
+    try {
+      u.__h.some(p), u.__h = u.__h.filter(function(n) {
+        return !n.__ || N2(n);
+      });
+    } catch (n) {
+      _.some(function(r) {
+        r.__h && (r.__h = []);
+      }), _ = [], o.__e(n, u.__v);
+    }
+  }), x2 && x2(t2, _);
+}, o.unmount = function(t2) {
+  T && T(t2);
+  var _, u = t2.__c;
+  u && u.__H && (u.__H.__.some(function(n) {
+    try {
+      p(n);
+    } catch (r) {
+      _ = r;
+    }
+  }), u.__H = void 0, _ && o.__e(_, u.__v));
+};
+var B2 = typeof requestAnimationFrame == "function";
+function O2(t2) {
+  var _, u = function() {
+    clearTimeout(n), B2 && cancelAnimationFrame(_), setTimeout(t2);
+  }, n = setTimeout(u, 35);
+  B2 && (_ = requestAnimationFrame(u));
+}
+function p(t2) {
+  var _ = e, u = t2.__c;
+  typeof u == "function" && (t2.__c = void 0, u()), e = _;
+}
+function N2(t2) {
+  var _ = e;
+  t2.__c = t2.__(), e = _;
+}
+function b(t2, _) {
+  return !t2 || t2.length !== _.length || _.some(function(u, n) {
+    return u !== t2[n];
+  });
+}
+function I2(t2, _) {
+  return typeof _ == "function" ? _(t2) : _;
+}
+
+// lib.js
+var html = htm_default.bind(G);
+
+// api.js
+var Problem = class extends Error {
+  /**
+   * @param {number} status
+   * @param {{title?: string, detail?: string, code?: string, errors?: FieldProblem[]}} body
+   */
+  constructor(status2, body) {
+    super(body.detail || body.title || `HTTP ${status2}`);
+    this.status = status2;
+    this.title = body.title || `HTTP ${status2}`;
+    this.detail = body.detail || "";
+    this.code = body.code || "";
+    this.errors = Array.isArray(body.errors) ? body.errors : [];
+  }
+};
+var session = null;
+var onUnauthorized = () => {
+};
+function whenUnauthorized(listener) {
+  onUnauthorized = listener;
+}
+function urlOf(path, query = {}) {
+  const url = new URL(path, document.baseURI.replace(/[?#].*$/, ""));
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== null && value !== void 0 && value !== "") url.searchParams.set(key, String(value));
+  }
+  return url.href;
+}
+async function call(method, path, { query, body, text, headers, signal, heard: heard2 } = {}) {
+  const sent = text ?? (body === void 0 ? void 0 : toJson(body));
+  const fields = { Accept: "application/json", ...headers };
+  if (sent !== void 0) fields["Content-Type"] = "application/json";
+  if (method !== "GET" && session?.csrf_token) fields["X-CSRF-Token"] = session.csrf_token;
+  let response;
+  try {
+    response = await fetch(urlOf(path, query), {
+      method,
+      headers: fields,
+      body: sent ?? null,
+      signal: signal ?? null,
+      credentials: "same-origin",
+      cache: "no-store",
+      redirect: "error"
+    });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === "AbortError") throw error;
+    throw new Problem(0, { title: "No answer", code: "no_answer" });
+  }
+  const answer = await response.text();
+  let parsed2 = null;
+  if (answer) {
+    try {
+      parsed2 = parseExact(answer);
+    } catch {
+      throw new Problem(response.ok ? 0 : response.status, {
+        title: "The answer is not JSON",
+        code: "not_json"
+      });
+    }
+  }
+  if (!response.ok) {
+    const problem = new Problem(response.status, parsed2 ?? {});
+    if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
+    throw problem;
+  }
+  heard2?.(response);
+  return parsed2;
+}
+var get = (path, query, signal) => call("GET", path, { ...query && { query }, ...signal && { signal } });
+var post = (path, body) => call("POST", path, body === void 0 ? {} : { body });
+var patch = (path, body) => call("PATCH", path, { body });
+var del = (path) => call("DELETE", path);
+function begunCall() {
+  const begun2 = (
+    /** @type {any} */
+    globalThis.jqmasterSession
+  );
+  delete /** @type {any} */
+  globalThis.jqmasterSession;
+  return begun2?.then(
+    async (response) => {
+      if (!response.ok) throw new Problem(response.status, {});
+      return parseExact(await response.text());
+    },
+    () => Promise.reject(new Problem(0, { title: "No answer", code: "no_answer" }))
+  );
+}
+async function fetchSession() {
+  session = await (begunCall() ?? call("GET", "api/session"));
+  return (
+    /** @type {Session} */
+    session
+  );
+}
+async function logIn(credentials) {
+  session = await call("POST", "api/session", { body: credentials });
+  return (
+    /** @type {Session} */
+    session
+  );
+}
+async function logOut() {
+  await call("DELETE", "api/session");
+  session = null;
+}
+function may(of2, scope) {
+  const scopes = (
+    /** @type {string[]} */
+    of2?.scopes ?? []
+  );
+  return scopes.includes(scope) || scopes.includes("admin") || scope === "read" && scopes.includes("operate");
+}
+var NUMBERS = /"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+var LONG_INTEGER = /^-?\d{16,}$/;
+function parseExact(text) {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  const mark = `${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
+  let found = false;
+  const marked = text.replace(NUMBERS, (token) => {
+    if (!LONG_INTEGER.test(token) || Number.isSafeInteger(Number(token))) return token;
+    found = true;
+    return JSON.stringify(mark + token);
+  });
+  if (!found) return JSON.parse(text);
+  return JSON.parse(
+    marked,
+    (_, value) => typeof value === "string" && value.startsWith(mark) ? BigInt(value.slice(mark.length)) : value
+  );
+}
+function toJson(value, indent = 0) {
+  const mark = `${crypto.getRandomValues(new Uint32Array(4)).join("-")}:`;
+  let found = false;
+  const text = JSON.stringify(
+    value,
+    (_, member) => {
+      if (typeof member !== "bigint") return member;
+      found = true;
+      return mark + member;
+    },
+    indent
+  ) ?? "null";
+  if (!found) return text;
+  const quoted = JSON.stringify(mark).slice(0, -1);
+  return text.split(quoted).map((part, i2) => i2 ? part.replace('"', "") : part).join("");
+}
+
+// prefs.js
+var PREFIX = "jqmaster.";
+var listeners = /* @__PURE__ */ new Map();
+var values = /* @__PURE__ */ new Map();
+function pref(name, fallback) {
+  if (!values.has(name)) {
+    let value = null;
+    try {
+      const text = localStorage.getItem(PREFIX + name);
+      if (text !== null) value = text.startsWith("{") || text.startsWith("[") ? JSON.parse(text) : text;
+    } catch {
+    }
+    values.set(name, value);
+  }
+  return values.get(name) ?? fallback;
+}
+function setPref(name, value) {
+  values.set(name, value);
+  try {
+    if (value === null) localStorage.removeItem(PREFIX + name);
+    else localStorage.setItem(PREFIX + name, typeof value === "string" ? value : JSON.stringify(value));
+  } catch {
+  }
+  for (const listener of listeners.get(name) ?? []) listener(value);
+}
+function usePref(name, fallback) {
+  const [, redraw] = E2(0);
+  W2(() => {
+    const listener = () => redraw((n) => n + 1);
+    const all = listeners.get(name) ?? /* @__PURE__ */ new Set();
+    listeners.set(name, all.add(listener));
+    return () => void all.delete(listener);
+  }, [name]);
+  return [pref(name, fallback), (value) => setPref(name, value)];
+}
+
+// i18n.js
+var LANGUAGES = { en: "English", ja: "日本語" };
+var loaded = {};
+function language() {
+  const chosen = pref("language", null);
+  if (chosen in LANGUAGES) return chosen;
+  return (navigator.languages ?? [navigator.language]).some((tag) => tag.startsWith("ja")) ? "ja" : "en";
+}
+async function load(code) {
+  const address = document.documentElement.getAttribute(`data-language-${code}`) ?? "";
+  loaded[code] ??= (await import(new URL(address, document.baseURI).href)).default;
+}
+async function setLanguage(code) {
+  await load(code);
+  setPref("language", code);
+}
+await load(language());
+function t(key, values2 = {}) {
+  let text = loaded[language()]?.[key] ?? key;
+  if (text.includes("||")) {
+    const [one = "", many = ""] = text.split("||");
+    text = Number(values2["count"]) === 1 ? one : many;
+  }
+  return text.replace(/\{(\w+)\}/g, (whole, name) => {
+    const value = values2[name];
+    return value === void 0 ? whole : typeof value === "number" ? number(value) : value;
+  });
+}
+function tOr(key, fallback) {
+  return loaded[language()]?.[key] ?? fallback;
+}
+function number(value, options) {
+  return new Intl.NumberFormat(language(), options).format(value);
+}
+
+// live.js
+var EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "settings", "action"];
+var HIDDEN_GRACE_MS = 3e3;
+var FIRST_WORD_MS = 2500;
+var RETRY_MS = [500, 1e3, 2e3, 4e3];
+var PING_MS = 15e3;
+var SILENCE_MS = 2 * PING_MS + 5e3;
+var listeners2 = /* @__PURE__ */ new Map();
+var latest = /* @__PURE__ */ new Map();
+var source = null;
+var status = "off";
+var failures = 0;
+var timer;
+var silence;
+var isStarted = false;
+var wasStopped = false;
+function start() {
+  if (isStarted) return;
+  isStarted = true;
+  failures = 0;
+  connect();
+}
+function stop() {
+  isStarted = false;
+  wasStopped = true;
+  close();
+  latest.clear();
+  setStatus("off");
+}
+var liveStatus = () => status;
+function listen(event, listener) {
+  const all = listeners2.get(event) ?? /* @__PURE__ */ new Set();
+  listeners2.set(event, all.add(listener));
+  return () => void all.delete(listener);
+}
+function useLiveStatus() {
+  const [value, setValue] = E2(status);
+  W2(() => listen("status", setValue), []);
+  return value;
+}
+function useLatest(event) {
+  const [value, setValue] = E2(latest.get(event) ?? null);
+  W2(() => listen(event, setValue), [event]);
+  return value;
+}
+function pushedOr(event, load2) {
+  if (latest.has(event)) return Promise.resolve(latest.get(event));
+  return new Promise((resolve, reject) => {
+    const end = listen(event, (data) => {
+      clearTimeout(late);
+      end();
+      resolve(data);
+    });
+    const late = setTimeout(() => {
+      end();
+      load2().then(resolve, reject);
+    }, FIRST_WORD_MS);
+  });
+}
+function useResource(load2, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
+  const [state, setState] = E2(
+    /** @type {{data: any, problem: Problem | null, isLoading: boolean}} */
+    {
+      data: null,
+      problem: null,
+      isLoading: true
+    }
+  );
+  const [isStale, setStale] = E2(false);
+  const held = j(isHeld);
+  held.current = isHeld;
+  const now = j(
+    /** @type {() => Promise<void>} */
+    (async () => {
+    })
+  );
+  const loader = j(load2);
+  loader.current = load2;
+  W2(() => {
+    let aborter = new AbortController();
+    let isOver = false;
+    let lastMs = 0;
+    let waiting;
+    let isRunning = false;
+    let isWanted = false;
+    const run = async () => {
+      clearTimeout(waiting);
+      waiting = void 0;
+      aborter.abort();
+      aborter = new AbortController();
+      const { signal } = aborter;
+      lastMs = Date.now();
+      isRunning = true;
+      isWanted = false;
+      try {
+        const data = await loader.current(signal);
+        if (isOver || signal.aborted) return;
+        setStale(false);
+        setState({ data, problem: null, isLoading: false });
+      } catch (error) {
+        if (isOver || signal.aborted) return;
+        if (!(error instanceof Problem)) throw error;
+        setState((old) => ({ data: old.data, problem: error, isLoading: false }));
+      } finally {
+        if (!signal.aborted) {
+          isRunning = false;
+          if (isWanted) soon();
+        }
+      }
+    };
+    now.current = run;
+    const soon = () => {
+      if (document.hidden || isOver) return;
+      if (held.current) return setStale(true);
+      if (isRunning) {
+        isWanted = true;
+        return;
+      }
+      if (waiting !== void 0) return;
+      waiting = setTimeout(
+        () => {
+          waiting = void 0;
+          if (held.current) setStale(true);
+          else void run();
+        },
+        Math.max(0, lastMs + leastMs - Date.now())
+      );
+    };
+    setState((old) => ({ data: old.data, problem: null, isLoading: true }));
+    void run();
+    const ends = events.map((event) => listen(
+      /** @type {string} */
+      event,
+      soon
+    ));
+    ends.push(
+      listen("resumed", () => {
+        lastMs = 0;
+        clearTimeout(waiting);
+        waiting = void 0;
+        soon();
+      })
+    );
+    const poll = setInterval(() => {
+      if (status !== "paused" && (pollMs || status !== "live")) soon();
+    }, pollMs || everyMs);
+    return () => {
+      isOver = true;
+      aborter.abort();
+      clearTimeout(waiting);
+      clearInterval(poll);
+      for (const end of ends) end();
+    };
+  }, deps);
+  return { ...state, isStale, reload: () => now.current() };
+}
+function connect() {
+  close();
+  if (!isStarted || document.hidden) return;
+  if (status !== "lost") setStatus("connecting");
+  const opened = new EventSource(urlOf("api/stream"));
+  source = opened;
+  heard(opened);
+  opened.onopen = () => {
+    heard(opened);
+    const wasLost = status === "lost" || status === "paused" || wasStopped;
+    wasStopped = false;
+    failures = 0;
+    setStatus("live");
+    if (wasLost) tell("resumed", null);
+  };
+  opened.onerror = () => broke(opened);
+  opened.addEventListener("alive", () => heard(opened));
+  for (const event of EVENTS) {
+    opened.addEventListener(event, (message) => {
+      heard(opened);
+      let data = null;
+      try {
+        data = JSON.parse(
+          /** @type {MessageEvent} */
+          message.data
+        );
+      } catch {
+        return;
+      }
+      latest.set(event, data);
+      tell(event, data);
+    });
+  }
+}
+function heard(stream) {
+  if (source !== stream) return;
+  clearTimeout(silence);
+  silence = setTimeout(() => broke(stream), SILENCE_MS);
+}
+function broke(stream) {
+  if (source !== stream) return;
+  close();
+  failures += 1;
+  if (failures > 1 || status === "live") setStatus("lost");
+  if (failures === 2) call("GET", "api/stats").catch(() => {
+  });
+  timer = setTimeout(connect, RETRY_MS[Math.min(failures, RETRY_MS.length) - 1]);
+}
+function close() {
+  clearTimeout(timer);
+  clearTimeout(silence);
+  source?.close();
+  source = null;
+}
+function setStatus(value) {
+  if (status === value) return;
+  status = value;
+  tell("status", value);
+}
+function tell(event, data) {
+  for (const listener of [...listeners2.get(event) ?? []]) listener(data);
+}
+document.addEventListener("visibilitychange", () => {
+  if (!isStarted) return;
+  clearTimeout(timer);
+  if (document.hidden) {
+    timer = setTimeout(() => {
+      close();
+      setStatus("paused");
+    }, HIDDEN_GRACE_MS);
+  } else if (source === null) {
+    failures = 0;
+    connect();
+  }
+});
+
+// text.js
+var UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u00a0\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0e\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}\ud800-\udfff]/gu;
+function pieces(text, isBlock = false) {
+  const found = [];
+  let end = 0;
+  for (const match of text.matchAll(UNSAFE)) {
+    const char = match[0];
+    if (isBlock && char === "	") continue;
+    found.push(text.slice(end, match.index), escape(char));
+    end = match.index + char.length;
+  }
+  found.push(text.slice(end));
+  return isBlock ? found : found.map((piece, i2) => i2 % 2 ? piece : piece.replaceAll("\n", "⏎"));
+}
+function visible(text) {
+  return pieces(text).join("");
+}
+function escape(char) {
+  const code = char.codePointAt(0) ?? 0;
+  if (code === 27) return "\\e";
+  if (code < 256) return "\\x" + code.toString(16).padStart(2, "0");
+  return code > 65535 ? `\\u{${code.toString(16)}}` : "\\u" + code.toString(16).padStart(4, "0");
+}
+function shellWord(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
+}
+
+// ui/formats.js
+function Text({ value, max = 300, isBlock = false }) {
+  const [isWhole, setWhole] = E2(false);
+  const text = value === null || value === void 0 ? "" : String(value);
+  const isCut = !isWhole && text.length > max;
+  const shown = isCut ? text.slice(0, max) : text;
+  return html`<bdi class="text">${pieces(shown, isBlock).map(
+    (piece, i2) => i2 % 2 ? html`<span class="escape" title=${t("text.escape")}>${piece}</span>` : piece
+  )}</bdi>${isCut && html`<button type="button" class="link" onClick=${(event) => {
+    event.preventDefault();
+    event.stopPropagation();
+    setWhole(true);
+  }}>${t("text.more", { count: text.length - max })}</button>`}`;
+}
+function Num({ value, digits = 0 }) {
+  if (value === null || value === void 0)
+    return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  return html`<span class="num">${number(value, { maximumFractionDigits: digits })}</span>`;
+}
+var UNITS = (
+  /** @type {const} */
+  [
+    ["d", 864e5],
+    ["h", 36e5],
+    ["min", 6e4],
+    ["s", 1e3],
+    ["ms", 1]
+  ]
+);
+function durationText(ms3) {
+  const sign = ms3 < 0 ? "−" : "";
+  const all = Math.abs(ms3);
+  if (all < 1) return `${sign}${number(all, { maximumFractionDigits: 1 })} ${t("unit.ms")}`;
+  if (all < 1e3) return `${sign}${Math.round(all)} ${t("unit.ms")}`;
+  if (all < 1e4) return `${sign}${number(all / 1e3, { maximumFractionDigits: 1 })} ${t("unit.s")}`;
+  const at2 = UNITS.findIndex(([, size2]) => all >= size2);
+  const [unit, size] = UNITS[at2] ?? ["ms", 1];
+  const whole = Math.floor(all / size);
+  const next = UNITS[at2 + 1];
+  const rest = next && unit !== "s" ? Math.floor((all - whole * size) / next[1]) : 0;
+  return `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "");
+}
+function Duration({ ms: ms3 }) {
+  if (ms3 === null || ms3 === void 0) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  return html`<span class="num">${durationText(ms3)}</span>`;
+}
+var perSText = (rate) => t("rate.per_s", { rate: number(rate, { maximumFractionDigits: rate < 0.1 ? 3 : rate < 10 ? 2 : 1 }) });
+function bytesText(bytes) {
+  const names = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = bytes;
+  let at2 = 0;
+  while (value >= 1024 && at2 < names.length - 1) {
+    value /= 1024;
+    at2 += 1;
+  }
+  return `${number(value, { maximumFractionDigits: value < 10 && at2 ? 1 : 0 })} ${names[at2]}`;
+}
+function Bytes({ value }) {
+  if (value === null || value === void 0)
+    return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  return html`<span class="num" title=${`${number(value)} B`}>${bytesText(value)}</span>`;
+}
+var skewMs = 0;
+function tellTime(at2) {
+  const ms3 = Date.parse(at2) - Date.now();
+  if (Number.isFinite(ms3)) skewMs = ms3;
+}
+var nowMs = () => Date.now() + skewMs;
+var tickers = /* @__PURE__ */ new Set();
+setInterval(() => {
+  if (!document.hidden) for (const tick of [...tickers]) tick();
+}, 1e3);
+function useTick() {
+  const [, redraw] = E2(0);
+  W2(() => {
+    const tick = () => redraw((n) => n + 1);
+    tickers.add(tick);
+    return () => void tickers.delete(tick);
+  }, []);
+}
+function utcText(ms3) {
+  const date = new Date(ms3);
+  return Number.isNaN(date.getTime()) ? "?" : date.toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
+}
+function localText(ms3) {
+  const date = new Date(ms3);
+  if (Number.isNaN(date.getTime())) return "?";
+  const two = (part) => String(part).padStart(2, "0");
+  const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(date).find((part) => part.type === "timeZoneName");
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone?.value ?? ""}`;
+}
+var instantText = (ms3, mode) => mode === "utc" ? utcText(ms3) : localText(ms3);
+function relativeText(ms3) {
+  const ago = nowMs() - ms3;
+  if (Math.abs(ago) < 1e3) return t("time.now");
+  const rounded = Math.abs(ago) < 1e4 ? Math.round(ago / 1e3) * 1e3 : ago;
+  return rounded > 0 ? t("time.ago", { duration: durationText(rounded) }) : t("time.in", { duration: durationText(-rounded) });
+}
+function Time({ at: at2 }) {
+  useTick();
+  const [mode] = usePref("times", "relative");
+  if (!at2) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
+  const ms3 = Date.parse(at2);
+  if (Number.isNaN(ms3)) return html`<${Text} value=${at2} />`;
+  const relative = relativeText(ms3);
+  const shown = mode === "relative" ? relative : instantText(ms3, mode);
+  return html`<time class="num" datetime=${at2} title=${[relative, localText(ms3), utcText(ms3)].join(" · ")}>${shown}</time>`;
+}
+function Id({ id, href: href2 }) {
+  const short = id.length > 13 ? `…${id.slice(-10)}` : id;
+  return href2 ? html`<a class="id" href=${href2} title=${visible(id)}>${visible(short)}</a>` : html`<span class="id" title=${visible(id)}>${visible(short)}</span>`;
+}
+function State({ state }) {
+  return html`<span class=${`state state-${state}`}><i aria-hidden="true"></i>${tOr(`state.${state}`, visible(state))}</span>`;
+}
+function Badge({ kind = "info", children }) {
+  return html`<span class=${`badge badge-${kind}`}>${children}</span>`;
+}
+
+// ui/controls.js
+function Button({ kind = "", class: more = "", opensDialog = false, children, ...rest }) {
+  return html`<button type="button" class=${`button ${kind} ${more}`} aria-haspopup=${opensDialog ? "dialog" : void 0} ...${rest}>${children}${opensDialog && "…"}</button>`;
+}
+function Copy({ text, label, kind = "" }) {
+  const [state, setState] = E2("");
+  const copy = async () => {
+    const value = typeof text === "function" ? text() : text;
+    try {
+      await navigator.clipboard.writeText(value);
+      setState("done");
+    } catch {
+      setState(copyByHand(value) ? "done" : "failed");
+    }
+    setTimeout(() => setState(""), 1500);
+  };
+  const said = state === "done" ? t("copy.done") : state === "failed" ? t("copy.failed") : "";
+  return html`<button type="button" class=${`button small ${kind}`} onClick=${copy}>${said || label || t("copy")}<span class="sr" aria-live="polite">${said}</span></button>`;
+}
+function CopyMenu({ children }) {
+  return html`<details class="menu"><summary class="button small">${t("copy")}</summary><div class="menu-items">${children}</div></details>`;
+}
+function copyByHand(text) {
+  const area = document.createElement("textarea");
+  area.value = text;
+  area.className = "sr";
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
+  area.select();
+  try {
+    return document.execCommand("copy");
+  } catch {
+    return false;
+  } finally {
+    area.remove();
+  }
+}
+function untold(problem) {
+  return problem.errors.filter((error) => !problem.detail.includes(error.msg));
+}
+function ErrorBox({ problem, onRetry }) {
+  if (!problem) return null;
+  const isSilent = problem.status === 0;
+  const others = untold(problem);
+  return html`<div class="error-box" role="alert">
+    <p><strong>${isSilent ? t("error.no_answer") : visible(problem.title)}</strong>${problem.detail && html` <${Text} value=${problem.detail} max=${600} />`}</p>
+    ${others.length > 0 && html`<ul>${others.slice(0, 50).map((error) => html`<li><code>${visible(error.loc.join("."))}</code> <${Text} value=${error.msg} /></li>`)}</ul>`}
+    ${problem.code && html`<p class="muted small">${problem.status || ""} <code>${visible(problem.code)}</code></p>`}
+    ${onRetry && html`<${Button} onClick=${onRetry}>${t("error.retry")}<//>`}
+  </div>`;
+}
+function Empty({ title: title2, children, curl: curl2 }) {
+  return html`<div class="empty"><p class="empty-title">${title2}</p>${children && html`<div>${children}</div>`}
+    ${curl2 && html`<${Code} text=${curl2} />`}</div>`;
+}
+function Code({ text, label }) {
+  return html`<div class="code"><pre tabindex="0" role="region" aria-label=${label || t("code")}><code>${pieces(
+    text,
+    true
+  ).map(
+    (piece, i2) => i2 % 2 ? html`<span class="escape">${piece}</span>` : piece
+  )}</code></pre><${Copy} text=${text} /></div>`;
+}
+function Loading({ isLoading = true }) {
+  return isLoading ? html`<p class="loading" role="status">${t("loading")}</p>` : null;
+}
+function Tabs({ label, tabs, current }) {
+  return html`<nav class="tabs" aria-label=${label}><ul>${tabs.map(
+    (tab) => html`<li key=${tab.key}>
+    <a href=${tab.href} class=${tab.kind ?? ""} aria-current=${tab.key === current ? "page" : void 0}>${tab.label}${tab.count !== void 0 && html` <span class="count"><${Num} value=${tab.count} />${tab.isAtLeast && "+"}</span>`}</a></li>`
+  )}</ul></nav>`;
+}
+function Pager({ hasNext, hasBefore = false, onNext, onFirst, isLoading = false }) {
+  if (!hasNext && !hasBefore) return null;
+  return html`<nav class="pager" aria-label=${t("pager")}>
+    ${hasBefore && html`<${Button} onClick=${onFirst}>${t("pager.first")}<//>`}
+    <${Button} disabled=${!hasNext || isLoading} onClick=${onNext}>${t("pager.next")}<//></nav>`;
+}
+function Bar({ value, of: of2, label, kind = "info" }) {
+  const share = of2 > 0 ? Math.min(1, value / of2) : 0;
+  return html`<span class=${`bar bar-${kind}`} role="img" aria-label=${`${label}: ${number(value)} / ${number(of2)}`} title=${`${number(value)} / ${number(of2)}`}>
+    <span style=${{ width: `${(share * 100).toFixed(1)}%` }}></span></span>`;
+}
+
+// ui/icons.js
+var PATHS = {
+  overview: "M2 9.5 8 3l6 6.5M4 8v5.5h3V10h2v3.5h3V8",
+  jobs: "M2.5 4h11M2.5 8h11M2.5 12h11",
+  failures: "M8 2.5 14 13.5H2ZM8 6.5v3.2M8 11.4v.4",
+  names: "M2.5 8.5v-6h6l5 5-6 6ZM5.5 5.5h.1",
+  constraints: "M2.5 3h11L9.5 8.5v4l-3 1.5V8.5Z",
+  workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
+  masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
+  enqueue: "M8 3v10M3 8h10",
+  audit: "M8 3.5V8l3 2M2.500 8a5.5 5.5 0 1 0 11 0a5.500 5.500 0 1 0-11 0",
+  settings: "M2.5 5h6M11.500 5h2M2.500 11h2M7.500 11h6M8.500 5a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0M4.500 11a1.500 1.500 0 1 0 3 0a1.500 1.500 0 1 0-3 0",
+  access: "M10.500 2.500a3 3 0 1 1-2.200 5L3 12.800V14h2.500v-1.500H7V11l1.800-1.800M11 5h.1",
+  pause: "M5.500 3.500v9M10.500 3.500v9",
+  resume: "M5 3.500 12 8l-7 4.500Z",
+  keys: "M5.800 6a2.200 2.200 0 1 1 3.200 2c-.7.400-1 .8-1 1.600M8 12.200v.1",
+  menu: "M2.500 4h11M2.500 8h11M2.500 12h11",
+  close: "M3.500 3.500l9 9M12.500 3.500l-9 9",
+  auto: "M8 2.500a5.500 5.500 0 1 0 0 11V2.500a5.500 5.500 0 0 1 0 11",
+  light: "M8 5.500a2.500 2.500 0 1 0 0 5a2.500 2.500 0 1 0 0-5M8 1.500v1.500M8 13v1.500M1.500 8H3M13 8h1.500M3.400 3.400l1 1M11.600 11.600l1 1M3.400 12.600l1-1M11.600 4.400l1-1",
+  dark: "M13 9.500A5.500 5.500 0 0 1 6.500 3 5.500 5.500 0 1 0 13 9.500Z",
+  times: "M8 3.500V8l3 2M2.500 8a5.500 5.500 0 1 0 11 0a5.500 5.500 0 1 0-11 0"
+};
+function Icon({ name }) {
+  const path = PATHS[name];
+  if (!path) return null;
+  return html`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true" focusable="false"><path d=${path} /></svg>`;
+}
+var Logo = () => html`<svg viewBox="0 0 32 32" width="24" height="24" aria-hidden="true" focusable="false"><rect width="32" height="32" rx="7" fill="#1d5fd0" /><path d="M8 10h16M8 16h11M8 22h6" stroke="#fff" stroke-width="3" stroke-linecap="round" /><circle cx="23" cy="20" r="4" fill="#7ee0a6" /></svg>`;
+
+// ui/dialogs.js
+function Dialog({ title: title2, onClose, children, isWide = false }) {
+  const ref = j(
+    /** @type {HTMLDialogElement | null} */
+    null
+  );
+  const id = J2();
+  V2(() => {
+    const opener = document.activeElement;
+    ref.current?.showModal();
+    return () => {
+      if (opener instanceof HTMLElement && opener.isConnected) opener.focus();
+    };
+  }, []);
+  return html`<dialog ref=${ref} class=${isWide ? "wide" : ""} aria-labelledby=${id}
+      onCancel=${(e2) => {
+    e2.preventDefault();
+    onClose();
+  }}
+      onMouseDown=${(e2) => {
+    if (e2.target === ref.current) onClose();
+  }}>
+    <div class="dialog"><header><h2 id=${id}>${title2}</h2><button type="button" class="icon-button" aria-label=${t("close")} onClick=${onClose}><${Icon} name="close" /></button></header>
+    ${children}</div></dialog>`;
+}
+var TOAST_MS = 6e3;
+var UNDO_MS = 15e3;
+var TYPED_FROM = 1e3;
+function ConfirmCount({
+  title: title2,
+  count,
+  counted = t("confirm.count", { count }),
+  isAtLeast = false,
+  isAlways = false,
+  isReady = true,
+  verb,
+  kind = "danger",
+  onConfirm,
+  onClose,
+  children
+}) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [isBusy, setBusy] = E2(false);
+  const [typed, setTyped] = E2("");
+  const isTyped = count <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count);
+  const isPossible = isReady && isTyped && !isBusy && (count > 0 || isAlways);
+  const confirm = async () => {
+    setBusy(true);
+    setProblem(null);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  const isSafe = kind !== "danger";
+  return html`<${Dialog} title=${title2} onClose=${onClose}>
+    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
+    ${children}
+    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e2) => setTyped(e2.target.value)} /></label>`}
+    <${ErrorBox} problem=${problem} />
+    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}<//></footer>
+  <//>`;
+}
+var toasters = /* @__PURE__ */ new Set();
+var toastId = 0;
+function toast(text, kind = "ok", undo) {
+  toastId += 1;
+  for (const show of toasters) show({ id: toastId, text, kind, undo });
+}
+function Toasts() {
+  const [all, setAll] = E2(
+    /** @type {Toast[]} */
+    []
+  );
+  W2(() => {
+    const show = (one) => {
+      setAll((old) => [...old.slice(-3), one]);
+      setTimeout(
+        () => setAll((old) => old.filter((other) => other.id !== one.id)),
+        one.undo ? UNDO_MS : TOAST_MS
+      );
+    };
+    toasters.add(show);
+    return () => void toasters.delete(show);
+  }, []);
+  return html`<div class="toasts" role="status" aria-live="polite">${all.map(
+    (one) => html`<p key=${one.id} class=${`toast ${one.kind}`}>${one.text}${one.undo && html` <${Button} class="small" onClick=${() => {
+      setAll((old) => old.filter((other) => other.id !== one.id));
+      void one.undo?.();
+    }}>${t("undo")}<//>`}</p>`
+  )}</div>`;
+}
+async function attempt(act, done) {
+  try {
+    await act();
+    if (done) toast(done);
+    return true;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    const fields = untold(error).map((field) => `${field.loc.join(".")}: ${field.msg}`).join("; ");
+    toast(
+      visible(
+        [error.status ? error.title : t("error.no_answer"), error.detail, fields].filter(Boolean).join(" · ")
+      ),
+      "bad"
+    );
+    return false;
+  }
+}
+
+// ui/forms.js
+function useForm(document2, valuesOf4) {
+  const [state, setState] = E2(() => {
+    const opened = valuesOf4(document2);
+    return { base: document2, opened, values: opened, differences: (
+      /** @type {Difference[]} */
+      []
+    ) };
+  });
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [isBusy, setBusy] = E2(false);
+  const newest = j(state);
+  const put = (part) => {
+    newest.current = { ...newest.current, ...part };
+    setState(newest.current);
+  };
+  const set = (changes) => put({ values: { ...newest.current.values, ...changes } });
+  const names = Object.keys(state.values);
+  return {
+    values: state.values,
+    changed: names.filter((name) => state.values[name] !== state.opened[name]),
+    base: state.base,
+    problem,
+    setProblem,
+    isBusy,
+    differences: state.differences,
+    set,
+    input: (name) => ({
+      name,
+      value: state.values[name] ?? "",
+      onInput: (event) => set({ [name]: event.target.value })
+    }),
+    check: (name) => ({
+      name,
+      type: "checkbox",
+      checked: state.values[name] === "yes",
+      onChange: (event) => set({ [name]: event.target.checked ? "yes" : "" })
+    }),
+    run: async (act) => {
+      setBusy(true);
+      setProblem(null);
+      try {
+        return await act(newest.current.values);
+      } catch (error) {
+        if (!(error instanceof Problem)) throw error;
+        setProblem(error);
+        return void 0;
+      } finally {
+        setBusy(false);
+      }
+    },
+    compare: (theirDocument) => {
+      const theirs = valuesOf4(theirDocument);
+      const { opened, values: values2 } = newest.current;
+      const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
+        const mine = values2[name] ?? "";
+        const choice = (
+          /** @type {"mine" | "theirs"} */
+          mine === opened[name] ? "theirs" : "mine"
+        );
+        return { name, opened: opened[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
+      });
+      const taken = differences2.filter((one) => one.choice === "theirs").map((one) => [one.name, one.theirs]);
+      put({
+        base: theirDocument,
+        opened: theirs,
+        values: { ...values2, ...Object.fromEntries(taken) },
+        differences: differences2
+      });
+      return differences2;
+    },
+    choose: (name, choice) => {
+      const differences2 = newest.current.differences.map(
+        (one2) => one2.name === name ? { ...one2, choice } : one2
+      );
+      const one = differences2.find((other) => other.name === name);
+      if (one) put({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
+    },
+    reopen: (next) => {
+      const opened = valuesOf4(next);
+      put({ base: next, opened, values: opened, differences: [] });
+      setProblem(null);
+    }
+  };
+}
+function Field({ label, hint, problem, path, children }) {
+  const id = J2();
+  const errors = path ? fieldErrors(problem, path) : [];
+  const described = [hint && `${id}-hint`, errors.length > 0 && `${id}-error`].filter(Boolean).join(" ");
+  return html`<div class=${`field ${errors.length ? "invalid" : ""}`}><label for=${id}>${label}</label>
+    ${children({ id, "aria-describedby": described || void 0, "aria-invalid": errors.length > 0 ? "true" : void 0 })}
+    ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}
+    ${errors.length > 0 && html`<p class="field-error" id=${`${id}-error`}>${visible(errors.join("; "))}</p>`}</div>`;
+}
+function fieldErrors(problem, path) {
+  return (problem?.errors ?? []).filter((error) => {
+    const loc = error.loc.join(".").replace(/^(body|query)\./, "");
+    return loc === path || loc.startsWith(path + ".");
+  }).map((error) => error.msg);
+}
+function FormField({
+  form,
+  name,
+  label,
+  hint,
+  path,
+  problem,
+  as: tag = "input",
+  children,
+  ...attributes
+}) {
+  return html`<${Field} label=${label} hint=${hint} problem=${problem ?? form.problem} path=${path ?? name}>${(a2) => html`<${tag} autocomplete="off" ...${a2} ...${attributes} ...${form.input(name)}>${children}<//>`}<//>`;
+}
+function FormCheck({ form, name, children, ...attributes }) {
+  return html`<label class="check"><input ...${attributes} ...${form.check(name)} /> ${children}</label>`;
+}
+
+// actions.js
+var ACTIONS = ["cancel", "retry", "run", "set_priority", "delete"];
+var DANGEROUS = ["cancel", "delete"];
+var TYPING_MS = 300;
+var WATCHED_MS = 6e4;
+var POLL_MS = 2e3;
+function ActionDialog({ action, target, isRecounted = false, onClose, onBegun }) {
+  const [dry, setDry] = E2(
+    /** @type {any} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const form = useForm(null, () => ({ priority: "0", rate: "", share: "" }));
+  const { priority = "", rate, share } = form.values;
+  const title2 = t(`action.${action}.title`);
+  const hasPriority = action === "set_priority";
+  const isPriority = /^-?\d+$/.test(priority.trim());
+  const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
+  const body = () => ({
+    action,
+    ...target,
+    ...hasPriority && { priority: Number(priority) },
+    ...rate && { rate_per_s: Number(rate) },
+    ...action === "retry" && share && { stop_at_failure_share: Number(share) / 100 }
+  });
+  const ask2 = () => post("api/jobs/actions", {
+    action,
+    ...target,
+    ...hasPriority && { priority: Number(priority) },
+    dry_run: true
+  });
+  W2(() => {
+    if (hasPriority && !isPriority) return void 0;
+    let isOver = false;
+    const count = () => ask2().then(
+      (answer) => {
+        if (isOver) return;
+        setDry({ ...answer, of: counted });
+        setProblem(null);
+      },
+      (error) => {
+        if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
+      }
+    );
+    const timer2 = setTimeout(count, dry ? TYPING_MS : 0);
+    return () => {
+      isOver = true;
+      clearTimeout(timer2);
+    };
+  }, [counted]);
+  if (!dry) {
+    return html`<${Dialog} title=${title2} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
+  }
+  return html`<${ConfirmCount} title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted} onClose=${onClose}
+      onConfirm=${async () => {
+    const again = isRecounted ? await ask2() : dry;
+    if (again.count !== dry.count) {
+      setDry({ ...again, of: counted });
+      const detail = t("action.recounted", { before: dry.count, count: again.count });
+      throw new Problem(409, { title: t("action.recounted.title"), detail });
+    }
+    await post("api/jobs/actions", body());
+    for (const tell2 of begun) tell2();
+    toast(t("action.begun", { action: t(`action.${action}`), count: dry.count }));
+    onBegun();
+  }}>
+    <p>${t(`action.${action}.text`)}</p>
+    ${"filter" in target && html`<p class="muted">${t("action.all_that_match")} ${Object.entries(target.filter).map(([key, value]) => html`<span class="chip">${t(`filter.${key}`)}: <${Text} value=${typeof value === "object" ? toJson(value) : value} max=${80} /></span> `)}</p>`}
+    ${dry.examples?.length > 0 && html`<ul class="plain examples">${dry.examples.slice(0, 5).map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}${dry.count > dry.examples.length && html`<li class="muted">…</li>`}</ul>`}
+    <div class="form-grid">
+      ${hasPriority && html`<${FormField} form=${form} name="priority" problem=${problem} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />`}
+      ${dry.count > 100 && html`<${FormField} form=${form} name="rate" path="rate_per_s" label=${t("action.rate")} hint=${t("action.rate.hint")} type="number" min="0.1" step="any" />`}
+      ${action === "retry" && dry.count > 1 && html`<${FormField} form=${form} name="share" path="stop_at_failure_share" label=${t("action.stop_share")} hint=${t("action.stop_share.hint")} type="number" min="1" max="100" step="1" />`}
+    </div><//>`;
+}
+var begun = /* @__PURE__ */ new Set();
+function useActionEnds(onEnd) {
+  const latest2 = j(onEnd);
+  latest2.current = onEnd;
+  W2(
+    () => listen("action", (action) => {
+      if (action.state !== "running") latest2.current();
+    }),
+    []
+  );
+}
+function ActionsUnderWay({ mayOperate }) {
+  const [all, setAll] = E2(
+    /** @type {Record<string, any>} */
+    {}
+  );
+  const [hidden, setHidden] = E2(
+    /** @type {Set<string>} */
+    /* @__PURE__ */ new Set()
+  );
+  const take = (actions) => setAll((old) => {
+    const isOlder = (action) => action.state === "running" && (old[action.id] ?? action).state !== "running";
+    const newer2 = actions.filter((action) => !isOlder(action));
+    return { ...old, ...Object.fromEntries(newer2.map((action) => [action.id, action])) };
+  });
+  W2(() => {
+    const fetchAll = () => get("api/jobs/actions").then(
+      (answer) => take(answer.actions ?? []),
+      () => {
+      }
+    );
+    begun.add(fetchAll);
+    const ends = [
+      listen("action", (action) => take([action])),
+      listen("resumed", fetchAll),
+      () => begun.delete(fetchAll)
+    ];
+    const poll = setInterval(() => {
+      if (!document.hidden && liveStatus() !== "live") void fetchAll();
+    }, POLL_MS);
+    return () => {
+      clearInterval(poll);
+      for (const end of ends) end();
+    };
+  }, []);
+  const shown = Object.values(all).filter(
+    (action) => !hidden.has(action.id) && (action.state === "running" || Date.now() - Date.parse(action.finished_at ?? "") < WATCHED_MS)
+  ).sort((a2, b2) => b2.created_at.localeCompare(a2.created_at));
+  return html`<div class="under-way" role="status" aria-live="polite">${shown.map((action) => {
+    const isRunning = action.state === "running";
+    const most = action.matched ?? action.ids_count ?? action.looked_at;
+    return html`<div key=${action.id} class="card action">
+      <${Badge} kind=${isRunning ? "info" : action.state === "done" ? "ok" : "warn"}>${tOr(`action.state.${action.state}`, visible(action.state))}<//>
+      <strong>${tOr(`action.${action.action}`, visible(action.action))}</strong>
+      <span>${t("action.progress", { done: action.done })}${most > 0 && ` / ${number(most)}`}${action.refused > 0 && html` · ${t("action.refused", { count: action.refused })}`}${action.failed_again > 0 && html` · ${t("action.failed_again", { count: action.failed_again })}`}</span>
+      ${isRunning && most > 0 && html`<${Bar} value=${action.done + action.refused} of=${most} label=${t("action.bar")} />`}
+      ${action.message && html`<span class="muted"><${Text} value=${action.message} /></span>`}
+      ${isRunning && mayOperate ? html`<${Button} class="small" onClick=${() => attempt(() => post(`api/jobs/actions/${action.id}/cancel`), t("action.stopped"))}>${t("action.stop")}<//>` : !isRunning && html`<button type="button" class="icon-button" aria-label=${t("close")} onClick=${() => setHidden(/* @__PURE__ */ new Set([...hidden, action.id]))}>✕</button>`}</div>`;
+  })}</div>`;
+}
+
+// ui/form_dialog.js
+function FormDialog({
+  title: title2,
+  form,
+  onSave,
+  onClose,
+  reread,
+  labelOf: labelOf2 = (name) => name,
+  isNew = false,
+  staysOpen = false,
+  saveLabel,
+  isWide = false,
+  more,
+  children
+}) {
+  const [isAsking, setAsking] = E2(false);
+  const box = j(
+    /** @type {HTMLFormElement | null} */
+    null
+  );
+  const isDirty = form.changed.length > 0;
+  const unsaved = j(false);
+  unsaved.current = isDirty;
+  const isSaving = j(false);
+  V2(() => {
+    const first = box.current?.querySelector("input:not([type=checkbox]), select, textarea");
+    if (first instanceof HTMLElement) first.focus();
+    return () => {
+      if (unsaved.current && !isSaving.current) toast(t("form.discarded", { title: title2 }), "bad");
+    };
+  }, []);
+  W2(() => {
+    if (!isDirty) return void 0;
+    const warn = (event) => event.preventDefault();
+    addEventListener("beforeunload", warn);
+    return () => removeEventListener("beforeunload", warn);
+  }, [isDirty]);
+  const end = () => {
+    unsaved.current = false;
+    onClose();
+  };
+  const close2 = () => isDirty && !form.isBusy ? setAsking(true) : end();
+  const save = async (event) => {
+    event.preventDefault();
+    if (form.isBusy) return;
+    if (!isNew && !isDirty) {
+      toast(t("form.unchanged"));
+      return end();
+    }
+    isSaving.current = true;
+    const done = await form.run(async (values2) => {
+      try {
+        return await onSave(values2, form.base);
+      } catch (error) {
+        if (!(error instanceof Problem) || error.status !== 412 || !reread) throw error;
+        const newest = await reread();
+        return form.compare(newest).length === 0 ? await onSave(values2, newest) : void 0;
+      }
+    });
+    if (!done) {
+      isSaving.current = false;
+      return;
+    }
+    if (typeof done === "string") toast(done);
+    else toast(done.text, "ok", done.undo);
+    unsaved.current = false;
+    if (!staysOpen) onClose();
+  };
+  return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
+    ${children}
+    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf2} />`}
+    <${ErrorBox} problem=${form.problem} />
+    ${isAsking ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>` : html`<footer>${more}<${Button} onClick=${close2}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`}</form><//>`;
+}
+function Differences({ form, labelOf: labelOf2 }) {
+  const id = J2();
+  const cell = (one, choice) => html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
+  return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
+    <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
+    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf2(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+}
+function FormValue({ value }) {
+  return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
+}
+
+// pause_dialog.js
+var DURATIONS_S = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
+var endPause = (name, onDone) => attempt(() => del(`api/constraints/${encodeURIComponent(name)}`), t("pause.ended")).then(onDone);
+function PauseButton({ target, what, label, class: more = "small", isIcon = false, onDone }) {
+  const name = `${t("constraints.pause")}: ${what}`;
+  const open = () => ask({ target, what, ...onDone && { onDone } });
+  return isIcon ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${name} title=${name} onClick=${open}><${Icon} name="pause" /></button>` : html`<${Button} opensDialog class=${more} aria-label=${name} onClick=${open}>${label ?? t("constraints.pause")}<//>`;
+}
+var ask = () => {
+};
+function PauseHost() {
+  const [asked, setAsked] = E2(
+    /** @type {Asked | null} */
+    null
+  );
+  ask = setAsked;
+  return asked && html`<${PauseDialog} ...${asked} onClose=${() => setAsked(null)} />`;
+}
+var pauseColumn = (render) => ({
+  key: "pause",
+  label: html`<span class="sr">${t("pause.row")}</span>`,
+  width: 2.9,
+  priority: 2,
+  render
+});
+var PauseName = ({ name }) => html`<${PauseButton} isIcon target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`;
+function PauseDialog({ target, what, onClose, onDone }) {
+  const form = useForm(null, () => ({ reason: "", duration_s: "3600" }));
+  const save = async ({ reason, duration_s }) => {
+    const made = await post("api/pauses", {
+      ...target,
+      reason,
+      ...duration_s && { duration_s: Number(duration_s) }
+    });
+    await onDone?.();
+    return { text: t("pause.begun", { what }), undo: () => endPause(made.name, onDone) };
+  };
+  return html`<${FormDialog} title=${t("pause.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("constraints.pause")}>
+    <p><strong><${Text} value=${what} max=${200} /></strong></p><p class="muted">${t("pause.text")}</p>
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("pause.reason.hint")} maxlength="500" />
+    <${FormField} form=${form} name="duration_s" as="select" label=${t("pause.duration")}>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<option value="">${t("pause.forever")}</option><//><//>`;
+}
+
+// router.js
+var PAGES = (
+  /** @type {const} */
+  [
+    "overview",
+    "jobs",
+    "job",
+    "names",
+    "failures",
+    "constraints",
+    "workers",
+    "masters",
+    "audit",
+    "settings",
+    "access",
+    "account",
+    "enqueue",
+    "login"
+  ]
+);
+function parseRoute(hash) {
+  const [path = "", search2 = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const name = path === "" ? "overview" : path;
+  const page = PAGES.find((known) => known === name) ?? null;
+  const query = /* @__PURE__ */ Object.create(null);
+  for (const [key, value] of new URLSearchParams(search2)) query[key] = value;
+  return { page, query };
+}
+function href(page, query = {}) {
+  const params = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== null && value !== void 0 && value !== "") params.set(key, String(value));
+  }
+  const search2 = params.toString();
+  return `#/${page}${search2 ? "?" + search2 : ""}`;
+}
+function go(page, query = {}, { replace = false } = {}) {
+  const target = href(page, query);
+  if (!replace) location.hash = target;
+  else if (location.hash !== target) {
+    history.replaceState(null, "", target);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  }
+}
+function useRoute() {
+  const [hash, setHash] = E2(location.hash);
+  W2(() => {
+    const change2 = () => setHash(location.hash);
+    addEventListener("hashchange", change2);
+    change2();
+    return () => removeEventListener("hashchange", change2);
+  }, []);
+  return parseRoute(hash);
+}
+
+// palette.js
+var TYPING_MS2 = 200;
+var MOST = 6;
+var JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+function Palette({ entries, session: session2, onHelp, onClose }) {
+  const id = J2();
+  const [text, setText] = E2("");
+  const [at2, setAt] = E2(0);
+  const [found, setFound] = E2(
+    /** @type {Command[]} */
+    []
+  );
+  const [pausing, setPausing] = E2(
+    /** @type {string | null} */
+    null
+  );
+  const list = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const wanted = text.trim();
+  W2(() => {
+    setAt(0);
+    if (!wanted) return setFound([]);
+    const aborter = new AbortController();
+    const timer2 = setTimeout(() => {
+      search(wanted, session2, setPausing, aborter.signal).then(
+        (commands2) => {
+          if (!aborter.signal.aborted) setFound(commands2);
+        },
+        () => {
+        }
+      );
+    }, TYPING_MS2);
+    return () => {
+      clearTimeout(timer2);
+      aborter.abort();
+    };
+  }, [wanted]);
+  const fixed = [
+    ...entries.map(({ page }) => ({
+      key: `page ${page}`,
+      kind: t("palette.page"),
+      label: t(`nav.${page}`),
+      act: () => go(page)
+    })),
+    ...settings(onHelp)
+  ].filter((command) => command.label.toLowerCase().includes(wanted.toLowerCase()));
+  const commands = wanted ? [...fixed, ...found, searchJobs(wanted)] : fixed;
+  const chosen = Math.min(at2, commands.length - 1);
+  const run = (command) => {
+    if (!command) return;
+    if (!command.keepsOpen) onClose();
+    void command.act();
+  };
+  W2(() => {
+    list.current?.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest" });
+  }, [chosen]);
+  if (pausing !== null)
+    return html`<${PauseDialog} target=${{ job_name: pausing }} what=${t("pause.what.name", { name: visible(pausing) })} onClose=${onClose} />`;
+  const press = (event) => {
+    if (event.isComposing) return;
+    const step = (
+      /** @type {Record<string, number>} */
+      { ArrowDown: 1, ArrowUp: -1 }[event.key]
+    );
+    if (step) setAt((chosen + step + commands.length) % commands.length);
+    else if (event.key === "Enter") run(commands[chosen]);
+    else return;
+    event.preventDefault();
+  };
+  return html`<${Dialog} title=${t("palette")} onClose=${onClose}><div class="palette">
+    <input type="search" name="command" autofocus role="combobox" aria-expanded="true" aria-controls=${`${id}-list`} aria-activedescendant=${`${id}-${chosen}`} aria-label=${t("palette.hint")} placeholder=${t("palette.hint")}
+      maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} value=${text} onInput=${(e2) => setText(e2.target.value)} onKeyDown=${press} />
+    <ul ref=${list} id=${`${id}-list`} role="listbox" aria-label=${t("palette")}>${commands.map(
+    (command, place) => html`<li key=${command.key} id=${`${id}-${place}`} role="option" aria-selected=${String(place === chosen)} onClick=${() => run(command)} onPointerMove=${() => setAt(place)}>
+        <span class="palette-kind">${command.kind}</span><span>${command.label}</span>${command.hint && html`<span class="muted small">${command.hint}</span>`}</li>`
+  )}</ul></div><//>`;
+}
+var searchJobs = (text) => ({
+  key: "search",
+  kind: t("nav.jobs"),
+  label: t("palette.search", { text: visible(text) }),
+  act: () => JOB_ID.test(text) ? go("job", { id: text.toLowerCase() }) : go("jobs", { q: text })
+});
+function settings(onHelp) {
+  const command = (key, act) => ({
+    key,
+    kind: t("palette.action"),
+    label: t(`palette.${key}`),
+    act
+  });
+  return [
+    command("light", () => setPref("theme", "light")),
+    command("dark", () => setPref("theme", "dark")),
+    command("utc", () => setPref("times", "utc")),
+    command("relative", () => setPref("times", "relative")),
+    command("keys", onHelp)
+  ];
+}
+async function search(text, session2, onPause, signal) {
+  const mayOperate = may(session2, "operate");
+  const fits = (...parts) => parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
+  const [names, workers, constraints, jobs] = await Promise.all([
+    get("api/names", { q: text, limit: MOST }, signal),
+    get("api/workers", {}, signal),
+    get("api/constraints", {}, signal),
+    get("api/jobs", { q: text, limit: MOST }, signal)
+  ]);
+  return [
+    ...names.names.slice(0, MOST).flatMap(({ name }) => [
+      {
+        key: `name ${name}`,
+        kind: t("nav.names"),
+        label: visible(name),
+        act: () => go("names", { name })
+      },
+      ...mayOperate ? [
+        {
+          key: `pause ${name}`,
+          kind: t("palette.action"),
+          label: `${t("constraints.pause")} ${visible(name)}…`,
+          act: () => onPause(name),
+          keepsOpen: true
+        }
+      ] : []
+    ]),
+    ...constraints.constraints.filter((one) => fits(one.name, one.reason)).slice(0, MOST).map((one) => ({
+      key: `constraint ${one.name}`,
+      kind: t("nav.constraints"),
+      label: visible(one.name),
+      act: () => go("constraints", { name: one.name })
+    })),
+    ...workers.workers.filter((one) => fits(one.id, one.node_id, one.version)).slice(0, MOST).flatMap((one) => [
+      {
+        key: `worker ${one.id}`,
+        kind: t("nav.workers"),
+        label: visible(one.node_id || one.id),
+        hint: visible(one.id),
+        act: () => go("workers", { id: one.id })
+      },
+      ...mayOperate && one.state === "fresh" ? [
+        {
+          key: `drain ${one.id}`,
+          kind: t("palette.action"),
+          label: `${t("workers.drain")} ${visible(one.node_id || one.id)}`,
+          hint: visible(one.id),
+          act: () => drain(one.id)
+        }
+      ] : []
+    ]),
+    ...jobs.jobs.slice(0, MOST).map((job) => ({
+      key: `job ${job.id}`,
+      kind: t("nav.job"),
+      label: visible(job.name),
+      hint: `${t(`state.${job.state}`)} · ${visible(job.id)}`,
+      act: () => go("job", { id: job.id })
+    }))
+  ];
+}
+async function drain(id) {
+  const path = `api/workers/${encodeURIComponent(id)}`;
+  if (await attempt(() => post(`${path}/drain`), ""))
+    toast(t("workers.drained"), "ok", () => attempt(() => post(`${path}/resume`), t("workers.resumed")));
+}
+
+// ui/keys.js
+var keyLayers = [];
+var keysInForce = () => keyLayers;
+function useKeys(keys) {
+  const layer = j({ keys });
+  layer.current.keys = keys;
+  W2(() => {
+    const own = layer.current;
+    keyLayers.push(own);
+    return () => void keyLayers.splice(keyLayers.indexOf(own), 1);
+  }, []);
+}
+
+// curl.js
+function curl(session2, method, path, { body, query } = {}) {
+  const parts = ["curl"];
+  if (method !== "GET") parts.push("-X", method);
+  parts.push(shellWord(urlOf(path, query)));
+  if (session2.method !== "local") parts.push("-H", '"Authorization: Bearer $TOKEN"');
+  parts.push("-H", "'Accept: application/json'");
+  if (body !== void 0) parts.push("-H", "'Content-Type: application/json'", "-d", shellWord(toJson(body)));
+  return parts.join(" ");
+}
+
+// states.js
+var STATES = {
+  ready: {
+    label: "Ready",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"]
+  },
+  running: {
+    label: "Running",
+    phase: "running",
+    actions: ["cancel"]
+  },
+  retrying: {
+    label: "Retrying",
+    phase: "waiting",
+    actions: ["cancel", "run", "set_priority", "delete"]
+  },
+  scheduled: {
+    label: "Scheduled",
+    phase: "waiting",
+    actions: ["cancel", "run", "set_priority", "delete"]
+  },
+  failed: {
+    label: "Failed",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  succeeded: {
+    label: "Succeeded",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  discarded: {
+    label: "Discarded",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  canceled: {
+    label: "Canceled",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  skipped: {
+    label: "Skipped",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  }
+};
+var OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
+var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
+var admits = (state, action) => STATES[state]?.actions.includes(action) ?? false;
+
+// vendor/uplot.js
+var Js = "uplot";
+var Zs = "u-hz";
+var Qs = "u-vt";
+var Xs = "u-title";
+var er = "u-wrap";
+var tr = "u-under";
+var lr = "u-over";
+var nr = "u-axis";
+var $t = "u-off";
+var ir = "u-select";
+var or = "u-cursor-x";
+var sr = "u-cursor-y";
+var rr = "u-cursor-pt";
+var fr = "u-legend";
+var ur = "u-live";
+var cr = "u-inline";
+var ar = "u-series";
+var pr = "u-marker";
+var ji = "u-label";
+var hr = "u-value";
+var Hl = "width";
+var Nl = "height";
+var qi = "bottom";
+var yl = "left";
+var Wn = "right";
+var Gn = "#000";
+var $i = Gn + "0";
+var In = "mousemove";
+var Ji = "mousedown";
+var Yn = "mouseup";
+var Zi = "mouseenter";
+var Qi = "mouseleave";
+var Xi = "dblclick";
+var mr = "resize";
+var gr = "scroll";
+var eo = "change";
+var tn = "dppxchange";
+var Bn = "--";
+var vl = typeof window < "u";
+var Un = vl ? document : null;
+var kl = vl ? window : null;
+var dr = vl ? navigator : null;
+var oe2;
+var ln;
+function Kn() {
+  let e2 = devicePixelRatio;
+  oe2 != e2 && (oe2 = e2, ln && $n(eo, ln, Kn), ln = matchMedia(`(min-resolution: ${oe2 - 1e-3}dppx) and (max-resolution: ${oe2 + 1e-3}dppx)`), Jt(eo, ln, Kn), kl.dispatchEvent(new CustomEvent(tn)));
+}
+function Xe(e2, i2) {
+  if (i2 != null) {
+    let o2 = e2.classList;
+    !o2.contains(i2) && o2.add(i2);
+  }
+}
+function jn(e2, i2) {
+  let o2 = e2.classList;
+  o2.contains(i2) && o2.remove(i2);
+}
+function de2(e2, i2, o2) {
+  e2.style[i2] = o2 + "px";
+}
+function gt(e2, i2, o2, n) {
+  let s2 = Un.createElement(e2);
+  return i2 != null && Xe(s2, i2), o2?.insertBefore(s2, n), s2;
+}
+function ft(e2, i2) {
+  return gt("div", e2, i2);
+}
+var to = /* @__PURE__ */ new WeakMap();
+function bt(e2, i2, o2, n, s2) {
+  let a2 = "translate(" + i2 + "px," + o2 + "px)", u = to.get(e2);
+  a2 != u && (e2.style.transform = a2, to.set(e2, a2), i2 < 0 || o2 < 0 || i2 > n || o2 > s2 ? Xe(e2, $t) : jn(e2, $t));
+}
+var lo = /* @__PURE__ */ new WeakMap();
+function no(e2, i2, o2) {
+  let n = i2 + o2, s2 = lo.get(e2);
+  n != s2 && (lo.set(e2, n), e2.style.background = i2, e2.style.borderColor = o2);
+}
+var io = /* @__PURE__ */ new WeakMap();
+function oo(e2, i2, o2, n) {
+  let s2 = i2 + "" + o2, a2 = io.get(e2);
+  s2 != a2 && (io.set(e2, s2), e2.style.height = o2 + "px", e2.style.width = i2 + "px", e2.style.marginLeft = n ? -i2 / 2 + "px" : 0, e2.style.marginTop = n ? -o2 / 2 + "px" : 0);
+}
+var qn = { passive: true };
+var wr = { ...qn, capture: true };
+function Jt(e2, i2, o2, n) {
+  i2.addEventListener(e2, o2, n ? wr : qn);
+}
+function $n(e2, i2, o2, n) {
+  i2.removeEventListener(e2, o2, qn);
+}
+vl && Kn();
+function dt(e2, i2, o2, n) {
+  let s2;
+  o2 = o2 || 0, n = n || i2.length - 1;
+  let a2 = n <= 2147483647;
+  for (; n - o2 > 1; ) s2 = a2 ? o2 + n >> 1 : tt((o2 + n) / 2), i2[s2] < e2 ? o2 = s2 : n = s2;
+  return e2 - i2[o2] <= i2[n] - e2 ? o2 : n;
+}
+function so(e2) {
+  return (o2, n, s2) => {
+    let a2 = -1, u = -1;
+    for (let h2 = n; h2 <= s2; h2++) if (e2(o2[h2])) {
+      a2 = h2;
+      break;
+    }
+    for (let h2 = s2; h2 >= n; h2--) if (e2(o2[h2])) {
+      u = h2;
+      break;
+    }
+    return [a2, u];
+  };
+}
+var ro = (e2) => e2 != null;
+var fo = (e2) => e2 != null && e2 > 0;
+var nn = so(ro);
+var Sr = so(fo);
+function _r(e2, i2, o2, n = 0, s2 = false) {
+  let a2 = s2 ? Sr : nn, u = s2 ? fo : ro;
+  [i2, o2] = a2(e2, i2, o2);
+  let h2 = e2[i2], m = e2[i2];
+  if (i2 > -1) if (n == 1) h2 = e2[i2], m = e2[o2];
+  else if (n == -1) h2 = e2[o2], m = e2[i2];
+  else for (let g = i2; g <= o2; g++) {
+    let y2 = e2[g];
+    u(y2) && (y2 < h2 ? h2 = y2 : y2 > m && (m = y2));
+  }
+  return [h2 ?? ce2, m ?? -ce2];
+}
+function on(e2, i2, o2, n) {
+  let s2 = ao(e2), a2 = ao(i2);
+  e2 == i2 && (s2 == -1 ? (e2 *= o2, i2 /= o2) : (e2 /= o2, i2 *= o2));
+  let u = o2 == 10 ? Pt : po, h2 = s2 == 1 ? tt : ut, m = a2 == 1 ? ut : tt, g = h2(u(Ae(e2))), y2 = m(u(Ae(i2))), d = xl(o2, g), w2 = xl(o2, y2);
+  return o2 == 10 && (g < 0 && (d = ae2(d, -g)), y2 < 0 && (w2 = ae2(w2, -y2))), n || o2 == 2 ? (e2 = d * s2, i2 = w2 * a2) : (e2 = yo(e2, d), i2 = fn(i2, w2)), [e2, i2];
+}
+function Jn(e2, i2, o2, n) {
+  let s2 = on(e2, i2, o2, n);
+  return e2 == 0 && (s2[0] = 0), i2 == 0 && (s2[1] = 0), s2;
+}
+var Zn = 0.1;
+var uo = { mode: 3, pad: Zn };
+var Wl = { pad: 0, soft: null, mode: 0 };
+var yr = { min: Wl, max: Wl };
+function sn(e2, i2, o2, n) {
+  return un(o2) ? co(e2, i2, o2) : (Wl.pad = o2, Wl.soft = n ? 0 : null, Wl.mode = n ? 3 : 0, co(e2, i2, yr));
+}
+function ne2(e2, i2) {
+  return e2 ?? i2;
+}
+function vr(e2, i2, o2) {
+  for (i2 = ne2(i2, 0), o2 = ne2(o2, e2.length - 1); i2 <= o2; ) {
+    if (e2[i2] != null) return true;
+    i2++;
+  }
+  return false;
+}
+function co(e2, i2, o2) {
+  let n = o2.min, s2 = o2.max, a2 = ne2(n.pad, 0), u = ne2(s2.pad, 0), h2 = ne2(n.hard, -ce2), m = ne2(s2.hard, ce2), g = ne2(n.soft, ce2), y2 = ne2(s2.soft, -ce2), d = ne2(n.mode, 0), w2 = ne2(s2.mode, 0), L2 = i2 - e2, D3 = Pt(L2), O3 = Be(Ae(e2), Ae(i2)), N3 = Pt(O3), G3 = Ae(N3 - D3);
+  (L2 < 1e-24 || G3 > 10) && (L2 = 0, (e2 == 0 || i2 == 0) && (L2 = 1e-24, d == 2 && g != ce2 && (a2 = 0), w2 == 2 && y2 != -ce2 && (u = 0)));
+  let k2 = L2 || O3 || 1e3, H3 = Pt(k2), x3 = xl(10, tt(H3)), q3 = k2 * (L2 == 0 ? e2 == 0 ? 0.1 : 1 : a2), P3 = ae2(yo(e2 - q3, x3 / 10), 24), $2 = e2 >= g && (d == 1 || d == 3 && P3 <= g || d == 2 && P3 >= g) ? g : ce2, U2 = Be(h2, P3 < $2 && e2 >= $2 ? $2 : wt($2, P3)), Q2 = k2 * (L2 == 0 ? i2 == 0 ? 0.1 : 1 : u), B3 = ae2(fn(i2 + Q2, x3 / 10), 24), T2 = i2 <= y2 && (w2 == 1 || w2 == 3 && B3 >= y2 || w2 == 2 && B3 <= y2) ? y2 : -ce2, j2 = wt(m, B3 > T2 && i2 <= T2 ? T2 : Be(T2, B3));
+  return U2 == j2 && U2 == 0 && (j2 = 100), [U2, j2];
+}
+var kr = new Intl.NumberFormat(vl ? dr.language : "en-US");
+var Qn = (e2) => kr.format(e2);
+var et = Math;
+var rn = et.PI;
+var Ae = et.abs;
+var tt = et.floor;
+var Ee = et.round;
+var ut = et.ceil;
+var wt = et.min;
+var Be = et.max;
+var xl = et.pow;
+var ao = et.sign;
+var Pt = et.log10;
+var po = et.log2;
+var xr = (e2, i2 = 1) => et.sinh(e2) * i2;
+var Xn = (e2, i2 = 1) => et.asinh(e2 / i2);
+var ce2 = 1 / 0;
+function ho(e2) {
+  return (Pt((e2 ^ e2 >> 31) - (e2 >> 31)) | 0) + 1;
+}
+function ei(e2, i2, o2) {
+  return wt(Be(e2, i2), o2);
+}
+function mo(e2) {
+  return typeof e2 == "function";
+}
+function X(e2) {
+  return mo(e2) ? e2 : () => e2;
+}
+var Tr = () => {
+};
+var go2 = (e2) => e2;
+var wo = (e2, i2) => i2;
+var br = (e2) => null;
+var So = (e2) => true;
+var _o = (e2, i2) => e2 == i2;
+var Mr = /\.\d*?(?=9{6,}|0{6,})/gm;
+var Zt = (e2) => {
+  if (ko(e2) || Ot.has(e2)) return e2;
+  const i2 = `${e2}`, o2 = i2.match(Mr);
+  if (o2 == null) return e2;
+  let n = o2[0].length - 1;
+  if (i2.indexOf("e-") != -1) {
+    let [s2, a2] = i2.split("e");
+    return +`${Zt(s2)}e${a2}`;
+  }
+  return ae2(e2, n);
+};
+function Qt(e2, i2) {
+  return Zt(ae2(Zt(e2 / i2)) * i2);
+}
+function fn(e2, i2) {
+  return Zt(ut(Zt(e2 / i2)) * i2);
+}
+function yo(e2, i2) {
+  return Zt(tt(Zt(e2 / i2)) * i2);
+}
+function ae2(e2, i2 = 0) {
+  if (ko(e2)) return e2;
+  let o2 = 10 ** i2, n = e2 * o2 * (1 + Number.EPSILON);
+  return Ee(n) / o2;
+}
+var Ot = /* @__PURE__ */ new Map();
+function vo(e2) {
+  return (("" + e2).split(".")[1] || "").length;
+}
+function Gl(e2, i2, o2, n) {
+  let s2 = [], a2 = n.map(vo);
+  for (let u = i2; u < o2; u++) {
+    let h2 = Ae(u), m = ae2(xl(e2, u), h2);
+    for (let g = 0; g < n.length; g++) {
+      let y2 = e2 == 10 ? +`${n[g]}e${u}` : n[g] * m, d = (u >= 0 ? 0 : h2) + (u >= a2[g] ? 0 : a2[g]), w2 = e2 == 10 ? y2 : ae2(y2, d);
+      s2.push(w2), Ot.set(w2, d);
+    }
+  }
+  return s2;
+}
+var Il = {};
+var ti = [];
+var Tl = [null, null];
+var Ht = Array.isArray;
+var ko = Number.isInteger;
+var Ar = (e2) => e2 === void 0;
+function xo(e2) {
+  return typeof e2 == "string";
+}
+function un(e2) {
+  let i2 = false;
+  if (e2 != null) {
+    let o2 = e2.constructor;
+    i2 = o2 == null || o2 == Object;
+  }
+  return i2;
+}
+function Er(e2) {
+  return e2 != null && typeof e2 == "object";
+}
+var Pr = Object.getPrototypeOf(Uint8Array);
+var To = "__proto__";
+function bl(e2, i2 = un) {
+  let o2;
+  if (Ht(e2)) {
+    let n = e2.find((s2) => s2 != null);
+    if (Ht(n) || i2(n)) {
+      o2 = Array(e2.length);
+      for (let s2 = 0; s2 < e2.length; s2++) o2[s2] = bl(e2[s2], i2);
+    } else o2 = e2.slice();
+  } else if (e2 instanceof Pr) o2 = e2.slice();
+  else if (i2(e2)) {
+    o2 = {};
+    for (let n in e2) n != To && (o2[n] = bl(e2[n], i2));
+  } else o2 = e2;
+  return o2;
+}
+function Te(e2) {
+  let i2 = arguments;
+  for (let o2 = 1; o2 < i2.length; o2++) {
+    let n = i2[o2];
+    for (let s2 in n) s2 != To && (un(e2[s2]) ? Te(e2[s2], bl(n[s2])) : e2[s2] = bl(n[s2]));
+  }
+  return e2;
+}
+var Dr = 0;
+var Lr = 1;
+var Cr = 2;
+function Vr(e2, i2, o2) {
+  for (let n = 0, s2, a2 = -1; n < i2.length; n++) {
+    let u = i2[n];
+    if (u > a2) {
+      for (s2 = u - 1; s2 >= 0 && e2[s2] == null; ) e2[s2--] = null;
+      for (s2 = u + 1; s2 < o2 && e2[s2] == null; ) e2[a2 = s2++] = null;
+    }
+  }
+}
+function Rr(e2, i2) {
+  if (Or(e2)) {
+    let u = e2[0].slice();
+    for (let h2 = 1; h2 < e2.length; h2++) u.push(...e2[h2].slice(1));
+    return Hr(u[0]) || (u = Fr(u)), u;
+  }
+  let o2 = /* @__PURE__ */ new Set();
+  for (let u = 0; u < e2.length; u++) {
+    let m = e2[u][0], g = m.length;
+    for (let y2 = 0; y2 < g; y2++) o2.add(m[y2]);
+  }
+  let n = [Array.from(o2).sort((u, h2) => u - h2)], s2 = n[0].length, a2 = /* @__PURE__ */ new Map();
+  for (let u = 0; u < s2; u++) a2.set(n[0][u], u);
+  for (let u = 0; u < e2.length; u++) {
+    let h2 = e2[u], m = h2[0];
+    for (let g = 1; g < h2.length; g++) {
+      let y2 = h2[g], d = Array(s2).fill(void 0), w2 = i2 ? i2[u][g] : Lr, L2 = [];
+      for (let D3 = 0; D3 < y2.length; D3++) {
+        let O3 = y2[D3], N3 = a2.get(m[D3]);
+        O3 === null ? w2 != Dr && (d[N3] = O3, w2 == Cr && L2.push(N3)) : d[N3] = O3;
+      }
+      Vr(d, L2, s2), n.push(d);
+    }
+  }
+  return n;
+}
+var zr = typeof queueMicrotask > "u" ? (e2) => Promise.resolve().then(e2) : queueMicrotask;
+function Fr(e2) {
+  let i2 = e2[0], o2 = i2.length, n = Array(o2);
+  for (let a2 = 0; a2 < n.length; a2++) n[a2] = a2;
+  n.sort((a2, u) => i2[a2] - i2[u]);
+  let s2 = [];
+  for (let a2 = 0; a2 < e2.length; a2++) {
+    let u = e2[a2], h2 = Array(o2);
+    for (let m = 0; m < o2; m++) h2[m] = u[n[m]];
+    s2.push(h2);
+  }
+  return s2;
+}
+function Or(e2) {
+  let i2 = e2[0][0], o2 = i2.length;
+  for (let n = 1; n < e2.length; n++) {
+    let s2 = e2[n][0];
+    if (s2.length != o2) return false;
+    if (s2 != i2) {
+      for (let a2 = 0; a2 < o2; a2++) if (s2[a2] != i2[a2]) return false;
+    }
+  }
+  return true;
+}
+function Hr(e2, i2 = 100) {
+  const o2 = e2.length;
+  if (o2 <= 1) return true;
+  let n = 0, s2 = o2 - 1;
+  for (; n <= s2 && e2[n] == null; ) n++;
+  for (; s2 >= n && e2[s2] == null; ) s2--;
+  if (s2 <= n) return true;
+  const a2 = Be(1, tt((s2 - n + 1) / i2));
+  for (let u = e2[n], h2 = n + a2; h2 <= s2; h2 += a2) {
+    const m = e2[h2];
+    if (m != null) {
+      if (m <= u) return false;
+      u = m;
+    }
+  }
+  return true;
+}
+var bo = ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+var Mo = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+function Ao(e2) {
+  return e2.slice(0, 3);
+}
+var Nr = Mo.map(Ao);
+var Wr = bo.map(Ao);
+var Gr = { MMMM: bo, MMM: Wr, WWWW: Mo, WWW: Nr };
+function Yl(e2) {
+  return (e2 < 10 ? "0" : "") + e2;
+}
+function Ir(e2) {
+  return (e2 < 10 ? "00" : e2 < 100 ? "0" : "") + e2;
+}
+var Yr = { YYYY: (e2) => e2.getFullYear(), YY: (e2) => (e2.getFullYear() + "").slice(2), MMMM: (e2, i2) => i2.MMMM[e2.getMonth()], MMM: (e2, i2) => i2.MMM[e2.getMonth()], MM: (e2) => Yl(e2.getMonth() + 1), M: (e2) => e2.getMonth() + 1, DD: (e2) => Yl(e2.getDate()), D: (e2) => e2.getDate(), WWWW: (e2, i2) => i2.WWWW[e2.getDay()], WWW: (e2, i2) => i2.WWW[e2.getDay()], HH: (e2) => Yl(e2.getHours()), H: (e2) => e2.getHours(), h: (e2) => {
+  let i2 = e2.getHours();
+  return i2 == 0 ? 12 : i2 > 12 ? i2 - 12 : i2;
+}, AA: (e2) => e2.getHours() >= 12 ? "PM" : "AM", aa: (e2) => e2.getHours() >= 12 ? "pm" : "am", a: (e2) => e2.getHours() >= 12 ? "p" : "a", mm: (e2) => Yl(e2.getMinutes()), m: (e2) => e2.getMinutes(), ss: (e2) => Yl(e2.getSeconds()), s: (e2) => e2.getSeconds(), fff: (e2) => Ir(e2.getMilliseconds()) };
+function li(e2, i2) {
+  i2 = i2 || Gr;
+  let o2 = [], n = /\{([a-z]+)\}|[^{]+/gi, s2;
+  for (; s2 = n.exec(e2); ) o2.push(s2[0][0] == "{" ? Yr[s2[1]] : s2[0]);
+  return (a2) => {
+    let u = "";
+    for (let h2 = 0; h2 < o2.length; h2++) u += typeof o2[h2] == "string" ? o2[h2] : o2[h2](a2, i2);
+    return u;
+  };
+}
+var Br = new Intl.DateTimeFormat().resolvedOptions().timeZone;
+function Ur(e2, i2) {
+  let o2;
+  return i2 == "UTC" || i2 == "Etc/UTC" ? o2 = new Date(+e2 + e2.getTimezoneOffset() * 6e4) : i2 == Br ? o2 = e2 : (o2 = new Date(e2.toLocaleString("en-US", { timeZone: i2 })), o2.setMilliseconds(e2.getMilliseconds())), o2;
+}
+var Eo = (e2) => e2 % 1 == 0;
+var cn = [1, 2, 2.5, 5];
+var Kr = Gl(10, -32, 0, cn);
+var Po = Gl(10, 0, 32, cn);
+var jr = Po.filter(Eo);
+var Xt = Kr.concat(Po);
+var ni = `
+`;
+var Do = "{YYYY}";
+var Lo = ni + Do;
+var Co = "{M}/{D}";
+var Bl = ni + Co;
+var an = Bl + "/{YY}";
+var Vo = "{aa}";
+var qr = "{h}:{mm}";
+var Ml = qr + Vo;
+var Ro = ni + Ml;
+var zo = ":{ss}";
+var re2 = null;
+function Fo(e2) {
+  let i2 = e2 * 1e3, o2 = i2 * 60, n = o2 * 60, s2 = n * 24, a2 = s2 * 30, u = s2 * 365, m = (e2 == 1 ? Gl(10, 0, 3, cn).filter(Eo) : Gl(10, -3, 0, cn)).concat([i2, i2 * 5, i2 * 10, i2 * 15, i2 * 30, o2, o2 * 5, o2 * 10, o2 * 15, o2 * 30, n, n * 2, n * 3, n * 4, n * 6, n * 8, n * 12, s2, s2 * 2, s2 * 3, s2 * 4, s2 * 5, s2 * 6, s2 * 7, s2 * 8, s2 * 9, s2 * 10, s2 * 15, a2, a2 * 2, a2 * 3, a2 * 4, a2 * 6, u, u * 2, u * 5, u * 10, u * 25, u * 50, u * 100]);
+  const g = [[u, Do, re2, re2, re2, re2, re2, re2, 1], [s2 * 28, "{MMM}", Lo, re2, re2, re2, re2, re2, 1], [s2, Co, Lo, re2, re2, re2, re2, re2, 1], [n, "{h}" + Vo, an, re2, Bl, re2, re2, re2, 1], [o2, Ml, an, re2, Bl, re2, re2, re2, 1], [i2, zo, an + " " + Ml, re2, Bl + " " + Ml, re2, Ro, re2, 1], [e2, zo + ".{fff}", an + " " + Ml, re2, Bl + " " + Ml, re2, Ro, re2, 1]];
+  function y2(d) {
+    return (w2, L2, D3, O3, N3, G3) => {
+      let k2 = [], H3 = N3 >= u, x3 = N3 >= a2 && N3 < u, q3 = d(D3), P3 = ae2(q3 * e2, 3), $2 = ii(q3.getFullYear(), H3 ? 0 : q3.getMonth(), x3 || H3 ? 1 : q3.getDate()), U2 = ae2($2 * e2, 3);
+      if (x3 || H3) {
+        let Q2 = x3 ? N3 / a2 : 0, B3 = H3 ? N3 / u : 0, T2 = P3 == U2 ? P3 : ae2(ii($2.getFullYear() + B3, $2.getMonth() + Q2, 1) * e2, 3), j2 = new Date(Ee(T2 / e2)), C = j2.getFullYear(), I3 = j2.getMonth();
+        for (let F3 = 0; T2 <= O3; F3++) {
+          let ee2 = ii(C + B3 * F3, I3 + Q2 * F3, 1), z3 = ee2 - d(ae2(ee2 * e2, 3));
+          T2 = ae2((+ee2 + z3) * e2, 3), T2 <= O3 && k2.push(T2);
+        }
+      } else {
+        let Q2 = N3 >= s2 ? s2 : N3, B3 = tt(D3) - tt(P3), T2 = U2 + B3 + fn(P3 - U2, Q2);
+        k2.push(T2);
+        let j2 = d(T2), C = j2.getHours() + j2.getMinutes() / o2 + j2.getSeconds() / n, I3 = N3 / n, F3 = w2.axes[L2]._space, ee2 = G3 / F3;
+        for (; T2 = ae2(T2 + N3, e2 == 1 ? 0 : 3), !(T2 > O3); ) if (I3 > 1) {
+          let z3 = tt(ae2(C + I3, 6)) % 24, te2 = d(T2).getHours() - z3;
+          te2 > 1 && (te2 = -1), T2 -= te2 * n, C = (C + I3) % 24;
+          let fe2 = k2[k2.length - 1];
+          ae2((T2 - fe2) / N3, 3) * ee2 >= 0.7 && k2.push(T2);
+        } else k2.push(T2);
+      }
+      return k2;
+    };
+  }
+  return [m, g, y2];
+}
+var [$r, Jr, Zr] = Fo(1);
+var [Qr, Xr, ef] = Fo(1e-3);
+Gl(2, -53, 53, [1]);
+function Oo(e2, i2) {
+  return e2.map((o2) => o2.map((n, s2) => s2 == 0 || s2 == 8 || n == null ? n : i2(s2 == 1 || o2[8] == 0 ? n : o2[1] + n)));
+}
+function Ho(e2, i2) {
+  return (o2, n, s2, a2, u) => {
+    let h2 = i2.find((D3) => u >= D3[0]) || i2[i2.length - 1], m, g, y2, d, w2, L2;
+    return n.map((D3) => {
+      let O3 = e2(D3), N3 = O3.getFullYear(), G3 = O3.getMonth(), k2 = O3.getDate(), H3 = O3.getHours(), x3 = O3.getMinutes(), q3 = O3.getSeconds(), P3 = N3 != m && h2[2] || G3 != g && h2[3] || k2 != y2 && h2[4] || H3 != d && h2[5] || x3 != w2 && h2[6] || q3 != L2 && h2[7] || h2[1];
+      return m = N3, g = G3, y2 = k2, d = H3, w2 = x3, L2 = q3, P3(O3);
+    });
+  };
+}
+function tf(e2, i2) {
+  let o2 = li(i2);
+  return (n, s2, a2, u, h2) => s2.map((m) => o2(e2(m)));
+}
+function ii(e2, i2, o2) {
+  return new Date(e2, i2, o2);
+}
+function No(e2, i2) {
+  return i2(e2);
+}
+var lf = "{YYYY}-{MM}-{DD} {h}:{mm}{aa}";
+function Wo(e2, i2) {
+  return (o2, n, s2, a2) => a2 == null ? Bn : i2(e2(n));
+}
+function nf(e2, i2) {
+  let o2 = e2.series[i2];
+  return o2.width ? o2.stroke(e2, i2) : o2.points.width ? o2.points.stroke(e2, i2) : null;
+}
+function of(e2, i2) {
+  return e2.series[i2].fill(e2, i2);
+}
+var sf = { show: true, live: true, isolate: false, mount: Tr, markers: { show: true, width: 2, stroke: nf, fill: of, dash: "solid" }, idx: null, idxs: null, values: [] };
+function rf(e2, i2) {
+  let o2 = e2.cursor.points, n = ft(), s2 = o2.size(e2, i2);
+  de2(n, Hl, s2), de2(n, Nl, s2);
+  let a2 = s2 / -2;
+  de2(n, "marginLeft", a2), de2(n, "marginTop", a2);
+  let u = o2.width(e2, i2, s2);
+  return u && de2(n, "borderWidth", u), n;
+}
+function ff(e2, i2) {
+  let o2 = e2.series[i2].points;
+  return o2._fill || o2._stroke;
+}
+function uf(e2, i2) {
+  let o2 = e2.series[i2].points;
+  return o2._stroke || o2._fill;
+}
+function cf(e2, i2) {
+  return e2.series[i2].points.size;
+}
+var oi = [0, 0];
+function af(e2, i2, o2) {
+  return oi[0] = i2, oi[1] = o2, oi;
+}
+function pn(e2, i2, o2, n = true) {
+  return (s2) => {
+    s2.button == 0 && (!n || s2.target == i2) && o2(s2);
+  };
+}
+function si(e2, i2, o2, n = true) {
+  return (s2) => {
+    (!n || s2.target == i2) && o2(s2);
+  };
+}
+var pf = { show: true, x: true, y: true, lock: false, move: af, points: { one: false, show: rf, size: cf, width: 0, stroke: uf, fill: ff }, bind: { mousedown: pn, mouseup: pn, click: pn, dblclick: pn, mousemove: si, mouseleave: si, mouseenter: si }, drag: { setScale: true, x: true, y: false, dist: 0, uni: null, click: (e2, i2) => {
+  i2.stopPropagation(), i2.stopImmediatePropagation();
+}, _x: false, _y: false }, focus: { dist: (e2, i2, o2, n, s2) => n - s2, prox: -1, bias: 0 }, hover: { skip: [void 0], prox: null, bias: 0 }, left: -10, top: -10, idx: null, dataIdx: null, idxs: null, event: null };
+var Go = { show: true, stroke: "rgba(0,0,0,0.07)", width: 2 };
+var ri = Te({}, Go, { filter: wo });
+var Io = Te({}, ri, { size: 10 });
+var Yo = Te({}, Go, { show: false });
+var fi = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, "Noto Sans", sans-serif, "Apple Color Emoji", "Segoe UI Emoji", "Segoe UI Symbol", "Noto Color Emoji"';
+var Bo = "bold " + fi;
+var Uo = 1.5;
+var Ko = { show: true, scale: "x", stroke: Gn, space: 50, gap: 5, alignTo: 1, size: 50, labelGap: 0, labelSize: 30, labelFont: Bo, side: 2, grid: ri, ticks: Io, border: Yo, font: fi, lineGap: Uo, rotate: 0 };
+var hf = "Value";
+var mf = "Time";
+var jo = { show: true, scale: "x", auto: false, sorted: 1, min: ce2, max: -ce2, idxs: [] };
+function gf(e2, i2, o2, n, s2) {
+  return i2.map((a2) => a2 == null ? "" : Qn(a2));
+}
+function df(e2, i2, o2, n, s2, a2, u) {
+  let h2 = [], m = Ot.get(s2) || 0;
+  o2 = u ? o2 : ae2(fn(o2, s2), m);
+  for (let g = o2; g <= n; g = ae2(g + s2, m)) h2.push(Object.is(g, -0) ? 0 : g);
+  return h2;
+}
+function ui(e2, i2, o2, n, s2, a2, u) {
+  const h2 = [], m = e2.scales[e2.axes[i2].scale].log, g = m == 10 ? Pt : po, y2 = tt(g(o2));
+  s2 = xl(m, y2), m == 10 && (s2 = Xt[dt(s2, Xt)]);
+  let d = o2, w2 = s2 * m;
+  m == 10 && (w2 = Xt[dt(w2, Xt)]);
+  do
+    h2.push(d), d = d + s2, m == 10 && !Ot.has(d) && (d = ae2(d, Ot.get(s2))), d >= w2 && (s2 = d, w2 = s2 * m, m == 10 && (w2 = Xt[dt(w2, Xt)]));
+  while (d <= n);
+  return h2;
+}
+function wf(e2, i2, o2, n, s2, a2, u) {
+  let m = e2.scales[e2.axes[i2].scale].asinh, g = n > m ? ui(e2, i2, Be(m, o2), n, s2) : [m], y2 = n >= 0 && o2 <= 0 ? [0] : [];
+  return (o2 < -m ? ui(e2, i2, Be(m, -n), -o2, s2) : [m]).reverse().map((w2) => -w2).concat(y2, g);
+}
+var qo = /./;
+var Sf = /[12357]/;
+var _f = /[125]/;
+var $o = /1/;
+var ci = (e2, i2, o2, n) => e2.map((s2, a2) => i2 == 4 && s2 == 0 || a2 % n == 0 && o2.test(s2.toExponential()[s2 < 0 ? 1 : 0]) ? s2 : null);
+function yf(e2, i2, o2, n, s2) {
+  let a2 = e2.axes[o2], u = a2.scale, h2 = e2.scales[u], m = e2.valToPos, g = a2._space, y2 = m(10, u), d = m(9, u) - y2 >= g ? qo : m(7, u) - y2 >= g ? Sf : m(5, u) - y2 >= g ? _f : $o;
+  if (d == $o) {
+    let w2 = Ae(m(1, u) - y2);
+    if (w2 < g) return ci(i2.slice().reverse(), h2.distr, d, ut(g / w2)).reverse();
+  }
+  return ci(i2, h2.distr, d, 1);
+}
+function vf(e2, i2, o2, n, s2) {
+  let a2 = e2.axes[o2], u = a2.scale, h2 = a2._space, m = e2.valToPos, g = Ae(m(1, u) - m(2, u));
+  return g < h2 ? ci(i2.slice().reverse(), 3, qo, ut(h2 / g)).reverse() : i2;
+}
+function kf(e2, i2, o2, n) {
+  return n == null ? Bn : i2 == null ? "" : Qn(i2);
+}
+var Jo = { show: true, scale: "y", stroke: Gn, space: 30, gap: 5, alignTo: 1, size: 50, labelGap: 0, labelSize: 30, labelFont: Bo, side: 3, grid: ri, ticks: Io, border: Yo, font: fi, lineGap: Uo, rotate: 0 };
+function xf(e2, i2) {
+  let o2 = 3 + (e2 || 1) * 2;
+  return ae2(o2 * i2, 3);
+}
+function Tf(e2, i2) {
+  let { scale: o2, idxs: n } = e2.series[0], s2 = e2._data[0], a2 = e2.valToPos(s2[n[0]], o2, true), u = e2.valToPos(s2[n[1]], o2, true), h2 = Ae(u - a2), m = e2.series[i2], g = h2 / (m.points.space * oe2);
+  return n[1] - n[0] <= g;
+}
+var Zo = { scale: null, auto: true, sorted: 0, min: ce2, max: -ce2 };
+var Qo = (e2, i2, o2, n, s2) => s2;
+var Xo = { show: true, auto: true, sorted: 0, gaps: Qo, alpha: 1, facets: [Te({}, Zo, { scale: "x" }), Te({}, Zo, { scale: "y" })] };
+var es = { scale: "y", auto: true, sorted: 0, show: true, spanGaps: false, gaps: Qo, alpha: 1, points: { show: Tf, filter: null }, values: null, min: ce2, max: -ce2, idxs: [], path: null, clip: null };
+function bf(e2, i2, o2, n, s2) {
+  return o2 / 10;
+}
+var ts = { time: true, auto: true, distr: 1, log: 10, asinh: 1, min: null, max: null, dir: 1, ori: 0 };
+var Mf = Te({}, ts, { time: false, ori: 1 });
+var ls = {};
+function ns(e2, i2) {
+  let o2 = ls[e2];
+  return o2 || (o2 = { key: e2, plots: [], sub(n) {
+    o2.plots.push(n);
+  }, unsub(n) {
+    o2.plots = o2.plots.filter((s2) => s2 != n);
+  }, pub(n, s2, a2, u, h2, m, g) {
+    for (let y2 = 0; y2 < o2.plots.length; y2++) o2.plots[y2] != s2 && o2.plots[y2].pub(n, s2, a2, u, h2, m, g);
+  } }, e2 != null && (ls[e2] = o2)), o2;
+}
+var Al = 1;
+var ai = 2;
+function el(e2, i2, o2) {
+  const n = e2.mode, s2 = e2.series[i2], a2 = n == 2 ? e2._data[i2] : e2._data, u = e2.scales, h2 = e2.bbox;
+  let m = a2[0], g = n == 2 ? a2[1] : a2[i2], y2 = n == 2 ? u[s2.facets[0].scale] : u[e2.series[0].scale], d = n == 2 ? u[s2.facets[1].scale] : u[s2.scale], w2 = h2.left, L2 = h2.top, D3 = h2.width, O3 = h2.height, N3 = e2.valToPosH, G3 = e2.valToPosV;
+  return y2.ori == 0 ? o2(s2, m, g, y2, d, N3, G3, w2, L2, D3, O3, mn, El, dn, ss, fs) : o2(s2, m, g, y2, d, G3, N3, L2, w2, O3, D3, gn, Pl, mi, rs, us);
+}
+function pi(e2, i2) {
+  let o2 = 0, n = 0, s2 = ne2(e2.bands, ti);
+  for (let a2 = 0; a2 < s2.length; a2++) {
+    let u = s2[a2];
+    u.series[0] == i2 ? o2 = u.dir : u.series[1] == i2 && (u.dir == 1 ? n |= 1 : n |= 2);
+  }
+  return [o2, n == 1 ? -1 : n == 2 ? 1 : n == 3 ? 2 : 0];
+}
+function Af(e2, i2, o2, n, s2) {
+  let a2 = e2.mode, u = e2.series[i2], h2 = a2 == 2 ? u.facets[1].scale : u.scale, m = e2.scales[h2];
+  return s2 == -1 ? m.min : s2 == 1 ? m.max : m.distr == 3 ? m.dir == 1 ? m.min : m.max : 0;
+}
+function Dt(e2, i2, o2, n, s2, a2) {
+  return el(e2, i2, (u, h2, m, g, y2, d, w2, L2, D3, O3, N3) => {
+    let G3 = u.pxRound;
+    const k2 = g.dir * (g.ori == 0 ? 1 : -1), H3 = g.ori == 0 ? El : Pl;
+    let x3, q3;
+    k2 == 1 ? (x3 = o2, q3 = n) : (x3 = n, q3 = o2);
+    let P3 = G3(d(h2[x3], g, O3, L2)), $2 = G3(w2(m[x3], y2, N3, D3)), U2 = G3(d(h2[q3], g, O3, L2)), Q2 = G3(w2(a2 == 1 ? y2.max : y2.min, y2, N3, D3)), B3 = new Path2D(s2);
+    return H3(B3, U2, Q2), H3(B3, P3, Q2), H3(B3, P3, $2), B3;
+  });
+}
+function hn(e2, i2, o2, n, s2, a2) {
+  let u = null;
+  if (e2.length > 0) {
+    u = new Path2D();
+    const h2 = i2 == 0 ? dn : mi;
+    let m = o2;
+    for (let d = 0; d < e2.length; d++) {
+      let w2 = e2[d];
+      if (w2[1] > w2[0]) {
+        let L2 = w2[0] - m;
+        L2 > 0 && h2(u, m, n, L2, n + a2), m = w2[1];
+      }
+    }
+    let g = o2 + s2 - m, y2 = 10;
+    g > 0 && h2(u, m, n - y2 / 2, g, n + a2 + y2);
+  }
+  return u;
+}
+function Ef(e2, i2, o2) {
+  let n = e2[e2.length - 1];
+  n && n[0] == i2 ? n[1] = o2 : e2.push([i2, o2]);
+}
+function hi(e2, i2, o2, n, s2, a2, u) {
+  let h2 = [], m = e2.length;
+  for (let g = s2 == 1 ? o2 : n; g >= o2 && g <= n; g += s2) if (i2[g] === null) {
+    let d = g, w2 = g;
+    if (s2 == 1) for (; ++g <= n && i2[g] === null; ) w2 = g;
+    else for (; --g >= o2 && i2[g] === null; ) w2 = g;
+    let L2 = a2(e2[d]), D3 = w2 == d ? L2 : a2(e2[w2]), O3 = d - s2;
+    L2 = u <= 0 && O3 >= 0 && O3 < m ? a2(e2[O3]) : L2;
+    let G3 = w2 + s2;
+    D3 = u >= 0 && G3 >= 0 && G3 < m ? a2(e2[G3]) : D3, D3 >= L2 && h2.push([L2, D3]);
+  }
+  return h2;
+}
+function is(e2) {
+  return e2 == 0 ? go2 : e2 == 1 ? Ee : (i2) => Qt(i2, e2);
+}
+function os(e2) {
+  let i2 = e2 == 0 ? mn : gn, o2 = e2 == 0 ? (s2, a2, u, h2, m, g) => {
+    s2.arcTo(a2, u, h2, m, g);
+  } : (s2, a2, u, h2, m, g) => {
+    s2.arcTo(u, a2, m, h2, g);
+  }, n = e2 == 0 ? (s2, a2, u, h2, m) => {
+    s2.rect(a2, u, h2, m);
+  } : (s2, a2, u, h2, m) => {
+    s2.rect(u, a2, m, h2);
+  };
+  return (s2, a2, u, h2, m, g = 0, y2 = 0) => {
+    g == 0 && y2 == 0 ? n(s2, a2, u, h2, m) : (g = wt(g, h2 / 2, m / 2), y2 = wt(y2, h2 / 2, m / 2), i2(s2, a2 + g, u), o2(s2, a2 + h2, u, a2 + h2, u + m, g), o2(s2, a2 + h2, u + m, a2, u + m, y2), o2(s2, a2, u + m, a2, u, y2), o2(s2, a2, u, a2 + h2, u, g), s2.closePath());
+  };
+}
+var mn = (e2, i2, o2) => {
+  e2.moveTo(i2, o2);
+};
+var gn = (e2, i2, o2) => {
+  e2.moveTo(o2, i2);
+};
+var El = (e2, i2, o2) => {
+  e2.lineTo(i2, o2);
+};
+var Pl = (e2, i2, o2) => {
+  e2.lineTo(o2, i2);
+};
+var dn = os(0);
+var mi = os(1);
+var ss = (e2, i2, o2, n, s2, a2) => {
+  e2.arc(i2, o2, n, s2, a2);
+};
+var rs = (e2, i2, o2, n, s2, a2) => {
+  e2.arc(o2, i2, n, s2, a2);
+};
+var fs = (e2, i2, o2, n, s2, a2, u) => {
+  e2.bezierCurveTo(i2, o2, n, s2, a2, u);
+};
+var us = (e2, i2, o2, n, s2, a2, u) => {
+  e2.bezierCurveTo(o2, i2, s2, n, u, a2);
+};
+function cs(e2) {
+  return (i2, o2, n, s2, a2) => el(i2, o2, (u, h2, m, g, y2, d, w2, L2, D3, O3, N3) => {
+    let { pxRound: G3, points: k2 } = u, H3, x3;
+    g.ori == 0 ? (H3 = mn, x3 = ss) : (H3 = gn, x3 = rs);
+    const q3 = ae2(k2.width * oe2, 3);
+    let P3 = (k2.size - k2.width) / 2 * oe2, $2 = ae2(P3 * 2, 3), U2 = new Path2D(), Q2 = new Path2D(), { left: B3, top: T2, width: j2, height: C } = i2.bbox;
+    dn(Q2, B3 - $2, T2 - $2, j2 + $2 * 2, C + $2 * 2);
+    const I3 = (F3) => {
+      if (m[F3] != null) {
+        let ee2 = G3(d(h2[F3], g, O3, L2)), z3 = G3(w2(m[F3], y2, N3, D3));
+        H3(U2, ee2 + P3, z3), x3(U2, ee2, z3, P3, 0, rn * 2);
+      }
+    };
+    if (a2) a2.forEach(I3);
+    else for (let F3 = n; F3 <= s2; F3++) I3(F3);
+    return { stroke: q3 > 0 ? U2 : null, fill: U2, clip: Q2, flags: Al | ai };
+  });
+}
+function as(e2) {
+  return (i2, o2, n, s2, a2, u) => {
+    n != s2 && (a2 != n && u != n && e2(i2, o2, n), a2 != s2 && u != s2 && e2(i2, o2, s2), e2(i2, o2, u));
+  };
+}
+var Pf = as(El);
+var Df = as(Pl);
+function ps(e2) {
+  const i2 = ne2(e2?.alignGaps, 0);
+  return (o2, n, s2, a2) => el(o2, n, (u, h2, m, g, y2, d, w2, L2, D3, O3, N3) => {
+    [s2, a2] = nn(m, s2, a2);
+    let G3 = u.pxRound, k2 = (C) => G3(d(C, g, O3, L2)), H3 = (C) => G3(w2(C, y2, N3, D3)), x3, q3;
+    g.ori == 0 ? (x3 = El, q3 = Pf) : (x3 = Pl, q3 = Df);
+    const P3 = g.dir * (g.ori == 0 ? 1 : -1), $2 = { stroke: new Path2D(), fill: null, clip: null, band: null, gaps: null, flags: Al }, U2 = $2.stroke;
+    let Q2 = false;
+    if (a2 - s2 >= O3 * 4) {
+      let C = (V3) => o2.posToVal(V3, g.key, true), I3 = null, F3 = null, ee2, z3, Ue, we2 = k2(h2[P3 == 1 ? s2 : a2]), te2 = k2(h2[s2]), fe2 = k2(h2[a2]), J3 = C(P3 == 1 ? te2 + 1 : fe2 - 1);
+      for (let V3 = P3 == 1 ? s2 : a2; V3 >= s2 && V3 <= a2; V3 += P3) {
+        let be2 = h2[V3], Se = (P3 == 1 ? be2 < J3 : be2 > J3) ? we2 : k2(be2), se = m[V3];
+        Se == we2 ? se != null ? (z3 = se, I3 == null ? (x3(U2, Se, H3(z3)), ee2 = I3 = F3 = z3) : z3 < I3 ? I3 = z3 : z3 > F3 && (F3 = z3)) : se === null && (Q2 = true) : (I3 != null && q3(U2, we2, H3(I3), H3(F3), H3(ee2), H3(z3)), se != null ? (z3 = se, x3(U2, Se, H3(z3)), I3 = F3 = ee2 = z3) : (I3 = F3 = null, se === null && (Q2 = true)), we2 = Se, J3 = C(we2 + P3));
+      }
+      I3 != null && I3 != F3 && Ue != we2 && q3(U2, we2, H3(I3), H3(F3), H3(ee2), H3(z3));
+    } else for (let C = P3 == 1 ? s2 : a2; C >= s2 && C <= a2; C += P3) {
+      let I3 = m[C];
+      I3 === null ? Q2 = true : I3 != null && x3(U2, k2(h2[C]), H3(I3));
+    }
+    let [T2, j2] = pi(o2, n);
+    if (u.fill != null || T2 != 0) {
+      let C = $2.fill = new Path2D(U2), I3 = u.fillTo(o2, n, u.min, u.max, T2), F3 = H3(I3), ee2 = k2(h2[s2]), z3 = k2(h2[a2]);
+      P3 == -1 && ([z3, ee2] = [ee2, z3]), x3(C, z3, F3), x3(C, ee2, F3);
+    }
+    if (!u.spanGaps) {
+      let C = [];
+      Q2 && C.push(...hi(h2, m, s2, a2, P3, k2, i2)), $2.gaps = C = u.gaps(o2, n, s2, a2, C), $2.clip = hn(C, g.ori, L2, D3, O3, N3);
+    }
+    return j2 != 0 && ($2.band = j2 == 2 ? [Dt(o2, n, s2, a2, U2, -1), Dt(o2, n, s2, a2, U2, 1)] : Dt(o2, n, s2, a2, U2, j2)), $2;
+  });
+}
+function Lf(e2) {
+  const i2 = ne2(e2.align, 1), o2 = ne2(e2.ascDesc, false), n = ne2(e2.alignGaps, 0), s2 = ne2(e2.extend, false);
+  return (a2, u, h2, m) => el(a2, u, (g, y2, d, w2, L2, D3, O3, N3, G3, k2, H3) => {
+    [h2, m] = nn(d, h2, m);
+    let x3 = g.pxRound, { left: q3, width: P3 } = a2.bbox, $2 = (te2) => x3(D3(te2, w2, k2, N3)), U2 = (te2) => x3(O3(te2, L2, H3, G3)), Q2 = w2.ori == 0 ? El : Pl;
+    const B3 = { stroke: new Path2D(), fill: null, clip: null, band: null, gaps: null, flags: Al }, T2 = B3.stroke, j2 = w2.dir * (w2.ori == 0 ? 1 : -1);
+    let C = U2(d[j2 == 1 ? h2 : m]), I3 = $2(y2[j2 == 1 ? h2 : m]), F3 = I3, ee2 = I3;
+    s2 && i2 == -1 && (ee2 = q3, Q2(T2, ee2, C)), Q2(T2, I3, C);
+    for (let te2 = j2 == 1 ? h2 : m; te2 >= h2 && te2 <= m; te2 += j2) {
+      let fe2 = d[te2];
+      if (fe2 == null) continue;
+      let J3 = $2(y2[te2]), V3 = U2(fe2);
+      i2 == 1 ? Q2(T2, J3, C) : Q2(T2, F3, V3), Q2(T2, J3, V3), C = V3, F3 = J3;
+    }
+    let z3 = F3;
+    s2 && i2 == 1 && (z3 = q3 + P3, Q2(T2, z3, C));
+    let [Ue, we2] = pi(a2, u);
+    if (g.fill != null || Ue != 0) {
+      let te2 = B3.fill = new Path2D(T2), fe2 = g.fillTo(a2, u, g.min, g.max, Ue), J3 = U2(fe2);
+      Q2(te2, z3, J3), Q2(te2, ee2, J3);
+    }
+    if (!g.spanGaps) {
+      let te2 = [];
+      te2.push(...hi(y2, d, h2, m, j2, $2, n));
+      let fe2 = g.width * oe2 / 2, J3 = o2 || i2 == 1 ? fe2 : -fe2, V3 = o2 || i2 == -1 ? -fe2 : fe2;
+      te2.forEach((be2) => {
+        be2[0] += J3, be2[1] += V3;
+      }), B3.gaps = te2 = g.gaps(a2, u, h2, m, te2), B3.clip = hn(te2, w2.ori, N3, G3, k2, H3);
+    }
+    return we2 != 0 && (B3.band = we2 == 2 ? [Dt(a2, u, h2, m, T2, -1), Dt(a2, u, h2, m, T2, 1)] : Dt(a2, u, h2, m, T2, we2)), B3;
+  });
+}
+function hs(e2, i2, o2, n, s2, a2, u = ce2) {
+  if (e2.length > 1) {
+    let h2 = null;
+    for (let m = 0, g = 1 / 0; m < e2.length; m++) if (i2[m] !== void 0) {
+      if (h2 != null) {
+        let y2 = Ae(e2[m] - e2[h2]);
+        y2 < g && (g = y2, u = Ae(o2(e2[m], n, s2, a2) - o2(e2[h2], n, s2, a2)));
+      }
+      h2 = m;
+    }
+  }
+  return u;
+}
+function Cf(e2) {
+  e2 = e2 || Il;
+  const i2 = ne2(e2.size, [0.6, ce2, 1]), o2 = e2.align || 0, n = e2.gap || 0;
+  let s2 = e2.radius;
+  s2 = s2 == null ? [0, 0] : typeof s2 == "number" ? [s2, 0] : s2;
+  const a2 = X(s2), u = 1 - i2[0], h2 = ne2(i2[1], ce2), m = ne2(i2[2], 1), g = ne2(e2.disp, Il), y2 = ne2(e2.each, (L2) => {
+  }), { fill: d, stroke: w2 } = g;
+  return (L2, D3, O3, N3) => el(L2, D3, (G3, k2, H3, x3, q3, P3, $2, U2, Q2, B3, T2) => {
+    let j2 = G3.pxRound, C = o2, I3 = n * oe2, F3 = h2 * oe2, ee2 = m * oe2, z3, Ue;
+    x3.ori == 0 ? [z3, Ue] = a2(L2, D3) : [Ue, z3] = a2(L2, D3);
+    const we2 = x3.dir * (x3.ori == 0 ? 1 : -1);
+    let te2 = x3.ori == 0 ? dn : mi, fe2 = x3.ori == 0 ? y2 : (A3, pe2, Me, il, Gt, _t, It) => {
+      y2(A3, pe2, Me, Gt, il, It, _t);
+    }, J3 = ne2(L2.bands, ti).find((A3) => A3.series[0] == D3), V3 = J3 != null ? J3.dir : 0, be2 = G3.fillTo(L2, D3, G3.min, G3.max, V3), Ne = j2($2(be2, q3, T2, Q2)), Se, se, ct, qe = B3, ye2 = j2(G3.width * oe2), St = false, Mt = null, lt = null, Lt = null, tl = null;
+    d != null && (ye2 == 0 || w2 != null) && (St = true, Mt = d.values(L2, D3, O3, N3), lt = /* @__PURE__ */ new Map(), new Set(Mt).forEach((A3) => {
+      A3 != null && lt.set(A3, new Path2D());
+    }), ye2 > 0 && (Lt = w2.values(L2, D3, O3, N3), tl = /* @__PURE__ */ new Map(), new Set(Lt).forEach((A3) => {
+      A3 != null && tl.set(A3, new Path2D());
+    })));
+    let { x0: ll, size: Dl } = g;
+    if (ll != null && Dl != null) {
+      C = 1, k2 = ll.values(L2, D3, O3, N3), ll.unit == 2 && (k2 = k2.map((Me) => L2.posToVal(U2 + Me * B3, x3.key, true)));
+      let A3 = Dl.values(L2, D3, O3, N3);
+      Dl.unit == 2 ? se = A3[0] * B3 : se = P3(A3[0], x3, B3, U2) - P3(0, x3, B3, U2), qe = hs(k2, H3, P3, x3, B3, U2, qe), ct = qe - se + I3;
+    } else qe = hs(k2, H3, P3, x3, B3, U2, qe), ct = qe * u + I3, se = qe - ct;
+    ct < 1 && (ct = 0), ye2 >= se / 2 && (ye2 = 0), ct < 5 && (j2 = go2);
+    let Ul = ct > 0, Nt = qe - ct - (Ul ? ye2 : 0);
+    se = j2(ei(Nt, ee2, F3)), Se = (C == 0 ? se / 2 : C == we2 ? 0 : se) - C * we2 * ((C == 0 ? I3 / 2 : 0) + (Ul ? ye2 / 2 : 0));
+    const We = { stroke: null, fill: null, clip: null, band: null, gaps: null, flags: 0 }, nl = St ? null : new Path2D();
+    let At = null;
+    if (J3 != null) At = L2.data[J3.series[1]];
+    else {
+      let { y0: A3, y1: pe2 } = g;
+      A3 != null && pe2 != null && (H3 = pe2.values(L2, D3, O3, N3), At = A3.values(L2, D3, O3, N3));
+    }
+    let Wt = z3 * se, K3 = Ue * se;
+    for (let A3 = we2 == 1 ? O3 : N3; A3 >= O3 && A3 <= N3; A3 += we2) {
+      let pe2 = H3[A3];
+      if (pe2 == null) continue;
+      if (At != null) {
+        let Ke = At[A3] ?? 0;
+        if (pe2 - Ke == 0) continue;
+        Ne = $2(Ke, q3, T2, Q2);
+      }
+      let Me = x3.distr != 2 || g != null ? k2[A3] : A3, il = P3(Me, x3, B3, U2), Gt = $2(ne2(pe2, be2), q3, T2, Q2), _t = j2(il - Se), It = j2(Be(Gt, Ne)), $e = j2(wt(Gt, Ne)), nt = It - $e;
+      if (pe2 != null) {
+        let Ke = pe2 < 0 ? K3 : Wt, at2 = pe2 < 0 ? Wt : K3;
+        St ? (ye2 > 0 && Lt[A3] != null && te2(tl.get(Lt[A3]), _t, $e + tt(ye2 / 2), se, Be(0, nt - ye2), Ke, at2), Mt[A3] != null && te2(lt.get(Mt[A3]), _t, $e + tt(ye2 / 2), se, Be(0, nt - ye2), Ke, at2)) : te2(nl, _t, $e + tt(ye2 / 2), se, Be(0, nt - ye2), Ke, at2), fe2(L2, D3, A3, _t - ye2 / 2, $e, se + ye2, nt);
+      }
+    }
+    return ye2 > 0 ? We.stroke = St ? tl : nl : St || (We._fill = G3.width == 0 ? G3._fill : G3._stroke ?? G3._fill, We.width = 0), We.fill = St ? lt : nl, We;
+  });
+}
+function Vf(e2, i2) {
+  const o2 = ne2(i2?.alignGaps, 0);
+  return (n, s2, a2, u) => el(n, s2, (h2, m, g, y2, d, w2, L2, D3, O3, N3, G3) => {
+    [a2, u] = nn(g, a2, u);
+    let k2 = h2.pxRound, H3 = (z3) => k2(w2(z3, y2, N3, D3)), x3 = (z3) => k2(L2(z3, d, G3, O3)), q3, P3, $2;
+    y2.ori == 0 ? (q3 = mn, $2 = El, P3 = fs) : (q3 = gn, $2 = Pl, P3 = us);
+    const U2 = y2.dir * (y2.ori == 0 ? 1 : -1);
+    let Q2 = H3(m[U2 == 1 ? a2 : u]), B3 = Q2, T2 = [], j2 = [];
+    for (let z3 = U2 == 1 ? a2 : u; z3 >= a2 && z3 <= u; z3 += U2) if (g[z3] != null) {
+      let we2 = m[z3], te2 = H3(we2);
+      T2.push(B3 = te2), j2.push(x3(g[z3]));
+    }
+    const C = { stroke: e2(T2, j2, q3, $2, P3, k2), fill: null, clip: null, band: null, gaps: null, flags: Al }, I3 = C.stroke;
+    let [F3, ee2] = pi(n, s2);
+    if (h2.fill != null || F3 != 0) {
+      let z3 = C.fill = new Path2D(I3), Ue = h2.fillTo(n, s2, h2.min, h2.max, F3), we2 = x3(Ue);
+      $2(z3, B3, we2), $2(z3, Q2, we2);
+    }
+    if (!h2.spanGaps) {
+      let z3 = [];
+      z3.push(...hi(m, g, a2, u, U2, H3, o2)), C.gaps = z3 = h2.gaps(n, s2, a2, u, z3), C.clip = hn(z3, y2.ori, D3, O3, N3, G3);
+    }
+    return ee2 != 0 && (C.band = ee2 == 2 ? [Dt(n, s2, a2, u, I3, -1), Dt(n, s2, a2, u, I3, 1)] : Dt(n, s2, a2, u, I3, ee2)), C;
+  });
+}
+function Rf(e2) {
+  return Vf(zf, e2);
+}
+function zf(e2, i2, o2, n, s2, a2) {
+  const u = e2.length;
+  if (u < 2) return null;
+  const h2 = new Path2D();
+  if (o2(h2, e2[0], i2[0]), u == 2) n(h2, e2[1], i2[1]);
+  else {
+    let m = Array(u), g = Array(u - 1), y2 = Array(u - 1), d = Array(u - 1);
+    for (let w2 = 0; w2 < u - 1; w2++) y2[w2] = i2[w2 + 1] - i2[w2], d[w2] = e2[w2 + 1] - e2[w2], g[w2] = y2[w2] / d[w2];
+    m[0] = g[0];
+    for (let w2 = 1; w2 < u - 1; w2++) g[w2] === 0 || g[w2 - 1] === 0 || g[w2 - 1] > 0 != g[w2] > 0 ? m[w2] = 0 : (m[w2] = 3 * (d[w2 - 1] + d[w2]) / ((2 * d[w2] + d[w2 - 1]) / g[w2 - 1] + (d[w2] + 2 * d[w2 - 1]) / g[w2]), isFinite(m[w2]) || (m[w2] = 0));
+    m[u - 1] = g[u - 2];
+    for (let w2 = 0; w2 < u - 1; w2++) s2(h2, e2[w2] + d[w2] / 3, i2[w2] + m[w2] * d[w2] / 3, e2[w2 + 1] - d[w2] / 3, i2[w2 + 1] - m[w2 + 1] * d[w2] / 3, e2[w2 + 1], i2[w2 + 1]);
+  }
+  return h2;
+}
+var gi = /* @__PURE__ */ new Set();
+function ms() {
+  for (let e2 of gi) e2.syncRect(true);
+}
+vl && (Jt(mr, kl, ms), Jt(gr, kl, ms, true), Jt(tn, kl, () => {
+  He.pxRatio = oe2;
+}));
+var Ff = ps();
+var Of = cs();
+function gs(e2, i2, o2, n) {
+  return (n ? [e2[0], e2[1]].concat(e2.slice(2)) : [e2[0]].concat(e2.slice(1))).map((a2, u) => di(a2, u, i2, o2));
+}
+function Hf(e2, i2) {
+  return e2.map((o2, n) => n == 0 ? {} : Te({}, i2, o2));
+}
+function di(e2, i2, o2, n) {
+  return Te({}, i2 == 0 ? o2 : n, e2);
+}
+function ds(e2, i2, o2) {
+  return i2 == null ? Tl : [i2, o2];
+}
+var Nf = ds;
+function Wf(e2, i2, o2) {
+  return i2 == null ? Tl : sn(i2, o2, Zn, true);
+}
+function ws(e2, i2, o2, n) {
+  return i2 == null ? Tl : on(i2, o2, e2.scales[n].log, false);
+}
+var Gf = ws;
+function Ss(e2, i2, o2, n) {
+  return i2 == null ? Tl : Jn(i2, o2, e2.scales[n].log, false);
+}
+var If = Ss;
+function Yf(e2, i2, o2, n, s2) {
+  let a2 = Be(ho(e2), ho(i2)), u = i2 - e2, h2 = dt(s2 / n * u, o2);
+  do {
+    let m = o2[h2], g = n * m / u;
+    if (g >= s2 && a2 + (m < 5 ? Ot.get(m) : 0) <= 17) return [m, g];
+  } while (++h2 < o2.length);
+  return [0, 0];
+}
+function _s(e2) {
+  let i2, o2;
+  return e2 = e2.replace(/(\d+)px/, (n, s2) => (i2 = Ee((o2 = +s2) * oe2)) + "px"), [e2, i2, o2];
+}
+function Bf(e2) {
+  e2.show && [e2.font, e2.labelFont].forEach((i2) => {
+    let o2 = ae2(i2[2] * oe2, 1);
+    i2[0] = i2[0].replace(/[0-9.]+px/, o2 + "px"), i2[1] = o2;
+  });
+}
+function He(e2, i2, o2) {
+  const n = { mode: ne2(e2.mode, 1) }, s2 = n.mode;
+  function a2(t2, l, r, f) {
+    let c = l.valToPct(t2);
+    return f + r * (l.dir == -1 ? 1 - c : c);
+  }
+  function u(t2, l, r, f) {
+    let c = l.valToPct(t2);
+    return f + r * (l.dir == -1 ? c : 1 - c);
+  }
+  function h2(t2, l, r, f) {
+    return l.ori == 0 ? a2(t2, l, r, f) : u(t2, l, r, f);
+  }
+  n.valToPosH = a2, n.valToPosV = u;
+  let m = false;
+  n.status = 0;
+  const g = n.root = ft(Js);
+  if (e2.id != null && (g.id = e2.id), Xe(g, e2.class), e2.title) {
+    let t2 = ft(Xs, g);
+    t2.textContent = e2.title;
+  }
+  const y2 = gt("canvas"), d = n.ctx = y2.getContext("2d"), w2 = ft(er, g);
+  Jt("click", w2, (t2) => {
+    t2.target === D3 && (he2 != gl || _e2 != dl) && Fe.click(n, t2);
+  }, true);
+  const L2 = n.under = ft(tr, w2);
+  w2.appendChild(y2);
+  const D3 = n.over = ft(lr, w2);
+  e2 = bl(e2);
+  const O3 = +ne2(e2.pxAlign, 1), N3 = is(O3);
+  (e2.plugins || []).forEach((t2) => {
+    t2.opts && (e2 = t2.opts(n, e2) || e2);
+  });
+  const G3 = e2.ms || 1e-3, k2 = n.series = s2 == 1 ? gs(e2.series || [], jo, es, false) : Hf(e2.series || [null], Xo), H3 = n.axes = gs(e2.axes || [], Ko, Jo, true), x3 = n.scales = {}, q3 = n.bands = e2.bands || [];
+  q3.forEach((t2) => {
+    t2.fill = X(t2.fill || null), t2.dir = ne2(t2.dir, -1);
+  });
+  const P3 = s2 == 2 ? k2[1].facets[0].scale : k2[0].scale, $2 = { axes: zs, series: Ds }, U2 = (e2.drawOrder || ["axes", "series"]).map((t2) => $2[t2]);
+  function Q2(t2) {
+    const l = t2.distr == 3 ? (r) => Pt(r > 0 ? r : t2.clamp(n, r, t2.min, t2.max, t2.key)) : t2.distr == 4 ? (r) => Xn(r, t2.asinh) : t2.distr == 100 ? (r) => t2.fwd(r) : (r) => r;
+    return (r) => {
+      let f = l(r), { _min: c, _max: p2 } = t2, S = p2 - c;
+      return (f - c) / S;
+    };
+  }
+  function B3(t2) {
+    let l = x3[t2];
+    if (l == null) {
+      let r = (e2.scales || Il)[t2] || Il;
+      if (r.from != null) {
+        B3(r.from);
+        let f = Te({}, x3[r.from], r, { key: t2 });
+        f.valToPct = Q2(f), x3[t2] = f;
+      } else {
+        l = x3[t2] = Te({}, t2 == P3 ? ts : Mf, r), l.key = t2;
+        let f = l.time, c = l.range, p2 = Ht(c);
+        if ((t2 != P3 || s2 == 2 && !f) && (p2 && (c[0] == null || c[1] == null) && (c = { min: c[0] == null ? uo : { mode: 1, hard: c[0], soft: c[0] }, max: c[1] == null ? uo : { mode: 1, hard: c[1], soft: c[1] } }, p2 = false), !p2 && un(c))) {
+          let S = c;
+          c = (_, v2, b2) => v2 == null ? Tl : sn(v2, b2, S);
+        }
+        l.range = X(c || (f ? Nf : t2 == P3 ? l.distr == 3 ? Gf : l.distr == 4 ? If : ds : l.distr == 3 ? ws : l.distr == 4 ? Ss : Wf)), l.auto = X(p2 ? false : l.auto), l.clamp = X(l.clamp || bf), l._min = l._max = null, l.valToPct = Q2(l);
+      }
+    }
+  }
+  B3("x"), B3("y"), s2 == 1 && k2.forEach((t2) => {
+    B3(t2.scale);
+  }), H3.forEach((t2) => {
+    B3(t2.scale);
+  });
+  for (let t2 in e2.scales) B3(t2);
+  const T2 = x3[P3], j2 = T2.distr;
+  let C, I3;
+  T2.ori == 0 ? (Xe(g, Zs), C = a2, I3 = u) : (Xe(g, Qs), C = u, I3 = a2);
+  const F3 = {};
+  for (let t2 in x3) {
+    let l = x3[t2];
+    (l.min != null || l.max != null) && (F3[t2] = { min: l.min, max: l.max }, l.min = l.max = null);
+  }
+  const ee2 = e2.tzDate || ((t2) => new Date(Ee(t2 / G3))), z3 = e2.fmtDate || li, Ue = G3 == 1 ? Zr(ee2) : ef(ee2), we2 = Ho(ee2, Oo(G3 == 1 ? Jr : Xr, z3)), te2 = Wo(ee2, No(lf, z3)), fe2 = [], J3 = n.legend = Te({}, sf, e2.legend), V3 = n.cursor = Te({}, pf, { drag: { y: s2 == 2 } }, e2.cursor), be2 = J3.show, Ne = V3.show, Se = J3.markers;
+  J3.idxs = fe2, Se.width = X(Se.width), Se.dash = X(Se.dash), Se.stroke = X(Se.stroke), Se.fill = X(Se.fill);
+  let se, ct, qe, ye2 = [], St = [], Mt, lt = false, Lt = {};
+  if (J3.live) {
+    const t2 = k2[1] ? k2[1].values : null;
+    lt = t2 != null, Mt = lt ? t2(n, 1, 0) : { _: 0 };
+    for (let l in Mt) Lt[l] = Bn;
+  }
+  if (be2) if (se = gt("table", fr, g), qe = gt("tbody", null, se), J3.mount(n, se), lt) {
+    ct = gt("thead", null, se, qe);
+    let t2 = gt("tr", null, ct);
+    gt("th", null, t2);
+    for (var tl in Mt) gt("th", ji, t2).textContent = tl;
+  } else Xe(se, cr), J3.live && Xe(se, ur);
+  const ll = { show: true }, Dl = { show: false };
+  function Ul(t2, l) {
+    if (l == 0 && (lt || !J3.live || s2 == 2)) return Tl;
+    let r = [], f = gt("tr", ar, qe, qe.childNodes[l]);
+    Xe(f, t2.class), t2.show || Xe(f, $t);
+    let c = gt("th", null, f);
+    if (Se.show) {
+      let _ = ft(pr, c);
+      if (l > 0) {
+        let v2 = Se.width(n, l);
+        v2 && (_.style.border = v2 + "px " + Se.dash(n, l) + " " + Se.stroke(n, l)), _.style.background = Se.fill(n, l);
+      }
+    }
+    let p2 = ft(ji, c);
+    t2.label instanceof HTMLElement ? p2.appendChild(t2.label) : p2.textContent = t2.label, l > 0 && (Se.show || (p2.style.color = t2.width > 0 ? Se.stroke(n, l) : Se.fill(n, l)), We("click", c, (_) => {
+      if (V3._lock) return;
+      Bt(_);
+      let v2 = k2.indexOf(t2);
+      if ((_.ctrlKey || _.metaKey) != J3.isolate) {
+        let b2 = k2.some((M3, E3) => E3 > 0 && E3 != v2 && M3.show);
+        k2.forEach((M3, E3) => {
+          E3 > 0 && vt(E3, b2 ? E3 == v2 ? ll : Dl : ll, true, xe2.setSeries);
+        });
+      } else vt(v2, { show: !t2.show }, true, xe2.setSeries);
+    }, false), sl && We(Zi, c, (_) => {
+      V3._lock || (Bt(_), vt(k2.indexOf(t2), Sl, true, xe2.setSeries));
+    }, false));
+    for (var S in Mt) {
+      let _ = gt("td", hr, f);
+      _.textContent = "--", r.push(_);
+    }
+    return [f, r];
+  }
+  const Nt = /* @__PURE__ */ new Map();
+  function We(t2, l, r, f = true) {
+    const c = Nt.get(l) || {}, p2 = V3.bind[t2](n, l, r, f);
+    p2 && (Jt(t2, l, c[t2] = p2), Nt.set(l, c));
+  }
+  function nl(t2, l, r) {
+    const f = Nt.get(l) || {};
+    for (let c in f) (t2 == null || c == t2) && ($n(c, l, f[c]), delete f[c]);
+    t2 == null && Nt.delete(l);
+  }
+  let At = 0, Wt = 0, K3 = 0, A3 = 0, pe2 = 0, Me = 0, il = pe2, Gt = Me, _t = K3, It = A3, $e = 0, nt = 0, Ke = 0, at2 = 0;
+  n.bbox = {};
+  let wn = false, Kl = false, ol = false, Yt = false, jl = false, it = false;
+  function Sn(t2, l, r) {
+    (r || t2 != n.width || l != n.height) && wi(t2, l), al(false), ol = true, Kl = true, pl();
+  }
+  function wi(t2, l) {
+    n.width = At = K3 = t2, n.height = Wt = A3 = l, pe2 = Me = 0, xs(), Ts();
+    let r = n.bbox;
+    $e = r.left = Qt(pe2 * oe2, 0.5), nt = r.top = Qt(Me * oe2, 0.5), Ke = r.width = Qt(K3 * oe2, 0.5), at2 = r.height = Qt(A3 * oe2, 0.5);
+  }
+  const ys = 3;
+  function vs() {
+    let t2 = false, l = 0;
+    for (; !t2; ) {
+      l++;
+      let r = Vs(l), f = Rs(l);
+      t2 = l == ys || r && f, t2 || (wi(n.width, n.height), Kl = true);
+    }
+  }
+  function ks({ width: t2, height: l }) {
+    Sn(t2, l);
+  }
+  n.setSize = ks;
+  function xs() {
+    let t2 = false, l = false, r = false, f = false;
+    H3.forEach((c, p2) => {
+      if (c.show && c._show) {
+        let { side: S, _size: _ } = c, v2 = S % 2, b2 = c.label != null ? c.labelSize : 0, M3 = _ + b2;
+        M3 > 0 && (v2 ? (K3 -= M3, S == 3 ? (pe2 += M3, f = true) : r = true) : (A3 -= M3, S == 0 ? (Me += M3, t2 = true) : l = true));
+      }
+    }), Ut[0] = t2, Ut[1] = r, Ut[2] = l, Ut[3] = f, K3 -= Ct[1] + Ct[3], pe2 += Ct[3], A3 -= Ct[2] + Ct[0], Me += Ct[0];
+  }
+  function Ts() {
+    let t2 = pe2 + K3, l = Me + A3, r = pe2, f = Me;
+    function c(p2, S) {
+      switch (p2) {
+        case 1:
+          return t2 += S, t2 - S;
+        case 2:
+          return l += S, l - S;
+        case 3:
+          return r -= S, r + S;
+        case 0:
+          return f -= S, f + S;
+      }
+    }
+    H3.forEach((p2, S) => {
+      if (p2.show && p2._show) {
+        let _ = p2.side;
+        p2._pos = c(_, p2._size), p2.label != null && (p2._lpos = c(_, p2.labelSize));
+      }
+    });
+  }
+  if (V3.dataIdx == null) {
+    let t2 = V3.hover, l = t2.skip = new Set(t2.skip ?? []);
+    l.add(void 0);
+    let r = t2.prox = X(t2.prox), f = t2.bias ??= 0;
+    V3.dataIdx = (c, p2, S, _) => {
+      if (p2 == 0) return S;
+      let v2 = S, b2 = r(c, p2, S, _) ?? ce2, M3 = b2 >= 0 && b2 < ce2, E3 = T2.ori == 0 ? K3 : A3, Y2 = V3.left, ie2 = i2[0], le2 = i2[p2];
+      if (l.has(le2[S])) {
+        v2 = null;
+        let Z2 = null, W3 = null, R2;
+        if (f == 0 || f == -1) for (R2 = S; Z2 == null && R2-- > 0; ) l.has(le2[R2]) || (Z2 = R2);
+        if (f == 0 || f == 1) for (R2 = S; W3 == null && R2++ < le2.length; ) l.has(le2[R2]) || (W3 = R2);
+        if (Z2 != null || W3 != null) if (M3) {
+          let ge2 = Z2 == null ? -1 / 0 : C(ie2[Z2], T2, E3, 0), ve = W3 == null ? 1 / 0 : C(ie2[W3], T2, E3, 0), Re = Y2 - ge2, ue2 = ve - Y2;
+          Re <= ue2 ? Re <= b2 && (v2 = Z2) : ue2 <= b2 && (v2 = W3);
+        } else v2 = W3 == null ? Z2 : Z2 == null ? W3 : S - Z2 <= W3 - S ? Z2 : W3;
+      } else M3 && Ae(Y2 - C(ie2[S], T2, E3, 0)) > b2 && (v2 = null);
+      return v2;
+    };
+  }
+  const Bt = (t2) => {
+    V3.event = t2;
+  };
+  V3.idxs = fe2, V3._lock = false;
+  let Oe = V3.points;
+  Oe.show = X(Oe.show), Oe.size = X(Oe.size), Oe.stroke = X(Oe.stroke), Oe.width = X(Oe.width), Oe.fill = X(Oe.fill);
+  const yt = n.focus = Te({}, e2.focus || { alpha: 0.3 }, V3.focus), sl = yt.prox >= 0, rl = sl && Oe.one;
+  let ot = [], fl = [], ul = [];
+  function Si(t2, l) {
+    let r = Oe.show(n, l);
+    if (r instanceof HTMLElement) return Xe(r, rr), Xe(r, t2.class), bt(r, -10, -10, K3, A3), D3.insertBefore(r, ot[l]), r;
+  }
+  function _i(t2, l) {
+    if (s2 == 1 || l > 0) {
+      let r = s2 == 1 && x3[t2.scale].time, f = t2.value;
+      t2.value = r ? xo(f) ? Wo(ee2, No(f, z3)) : f || te2 : f || kf, t2.label = t2.label || (r ? mf : hf);
+    }
+    if (rl || l > 0) {
+      t2.width = t2.width == null ? 1 : t2.width, t2.paths = t2.paths || Ff || br, t2.fillTo = X(t2.fillTo || Af), t2.pxAlign = +ne2(t2.pxAlign, O3), t2.pxRound = is(t2.pxAlign), t2.stroke = X(t2.stroke || null), t2.fill = X(t2.fill || null), t2._stroke = t2._fill = t2._paths = t2._focus = null;
+      let r = xf(Be(1, t2.width), 1), f = t2.points = Te({}, { size: r, width: Be(1, r * 0.2), stroke: t2.stroke, space: r * 2, paths: Of, _stroke: null, _fill: null }, t2.points);
+      f.show = X(f.show), f.filter = X(f.filter), f.fill = X(f.fill), f.stroke = X(f.stroke), f.paths = X(f.paths), f.pxAlign = t2.pxAlign;
+    }
+    if (be2) {
+      let r = Ul(t2, l);
+      ye2.splice(l, 0, r[0]), St.splice(l, 0, r[1]), J3.values.push(null);
+    }
+    if (Ne) {
+      fe2.splice(l, 0, null);
+      let r = null;
+      rl ? l == 0 && (r = Si(t2, l)) : l > 0 && (r = Si(t2, l)), ot.splice(l, 0, r), fl.splice(l, 0, 0), ul.splice(l, 0, 0);
+    }
+    Ve("addSeries", l);
+  }
+  function bs(t2, l) {
+    l = l ?? k2.length, t2 = s2 == 1 ? di(t2, l, jo, es) : di(t2, l, {}, Xo), k2.splice(l, 0, t2), _i(k2[l], l);
+  }
+  n.addSeries = bs;
+  function Ms(t2) {
+    if (k2.splice(t2, 1), be2) {
+      J3.values.splice(t2, 1), St.splice(t2, 1);
+      let l = ye2.splice(t2, 1)[0];
+      nl(null, l.firstChild), l.remove();
+    }
+    Ne && (fe2.splice(t2, 1), ot.splice(t2, 1)[0].remove(), fl.splice(t2, 1), ul.splice(t2, 1)), Ve("delSeries", t2);
+  }
+  n.delSeries = Ms;
+  const Ut = [false, false, false, false];
+  function As(t2, l) {
+    if (t2._show = t2.show, t2.show) {
+      let r = t2.side % 2, f = x3[t2.scale];
+      f == null && (t2.scale = r ? k2[1].scale : P3, f = x3[t2.scale]);
+      let c = f.time;
+      t2.size = X(t2.size), t2.space = X(t2.space), t2.rotate = X(t2.rotate), Ht(t2.incrs) && t2.incrs.forEach((S) => {
+        !Ot.has(S) && Ot.set(S, vo(S));
+      }), t2.incrs = X(t2.incrs || (f.distr == 2 ? jr : c ? G3 == 1 ? $r : Qr : Xt)), t2.splits = X(t2.splits || (c && f.distr == 1 ? Ue : f.distr == 3 ? ui : f.distr == 4 ? wf : df)), t2.stroke = X(t2.stroke), t2.grid.stroke = X(t2.grid.stroke), t2.ticks.stroke = X(t2.ticks.stroke), t2.border.stroke = X(t2.border.stroke);
+      let p2 = t2.values;
+      t2.values = Ht(p2) && !Ht(p2[0]) ? X(p2) : c ? Ht(p2) ? Ho(ee2, Oo(p2, z3)) : xo(p2) ? tf(ee2, p2) : p2 || we2 : p2 || gf, t2.filter = X(t2.filter || (f.distr >= 3 && f.log == 10 ? yf : f.distr == 3 && f.log == 2 ? vf : wo)), t2.font = _s(t2.font), t2.labelFont = _s(t2.labelFont), t2._size = t2.size(n, null, l, 0), t2._space = t2._rotate = t2._incrs = t2._found = t2._splits = t2._values = null, t2._size > 0 && (Ut[l] = true, t2._el = ft(nr, w2));
+    }
+  }
+  function Ll(t2, l, r, f) {
+    let [c, p2, S, _] = r, v2 = l % 2, b2 = 0;
+    return v2 == 0 && (_ || p2) && (b2 = l == 0 && !c || l == 2 && !S ? Ee(Ko.size / 3) : 0), v2 == 1 && (c || S) && (b2 = l == 1 && !p2 || l == 3 && !_ ? Ee(Jo.size / 2) : 0), b2;
+  }
+  const yi = n.padding = (e2.padding || [Ll, Ll, Ll, Ll]).map((t2) => X(ne2(t2, Ll))), Ct = n._padding = yi.map((t2, l) => t2(n, l, Ut, 0));
+  let ze, Pe2 = null, De = null;
+  const ql = s2 == 1 ? k2[0].idxs : null;
+  let pt = null, Cl = false;
+  function vi(t2, l) {
+    if (i2 = t2 ?? [], n.data = n._data = i2, s2 == 2) {
+      ze = 0;
+      for (let r = 1; r < k2.length; r++) ze += i2[r][0].length;
+    } else {
+      i2.length == 0 && (n.data = n._data = i2 = [[]]), pt = i2[0], ze = pt.length;
+      let r = i2;
+      if (j2 == 2) {
+        r = i2.slice();
+        let f = r[0] = Array(ze);
+        for (let c = 0; c < ze; c++) f[c] = c;
+      }
+      n._data = i2 = r;
+    }
+    if (al(true), Ve("setData"), j2 == 2 && (ol = true), l !== false) {
+      let r = T2;
+      r.auto(n, Cl) ? _n() : Rt(P3, r.min, r.max), Yt = Yt || V3.left >= 0, it = true, pl();
+    }
+  }
+  n.setData = vi;
+  function _n() {
+    Cl = true;
+    let t2, l;
+    s2 == 1 && (ze > 0 ? (Pe2 = ql[0] = 0, De = ql[1] = ze - 1, t2 = i2[0][Pe2], l = i2[0][De], j2 == 2 ? (t2 = Pe2, l = De) : t2 == l && (j2 == 3 ? [t2, l] = on(t2, t2, T2.log, false) : j2 == 4 ? [t2, l] = Jn(t2, t2, T2.log, false) : T2.time ? l = t2 + Ee(86400 / G3) : [t2, l] = sn(t2, l, Zn, true))) : (Pe2 = ql[0] = t2 = null, De = ql[1] = l = null)), Rt(P3, t2, l);
+  }
+  let $l, cl, yn, vn, kn, xn, Tn, bn, Mn, je;
+  function ki(t2, l, r, f, c, p2) {
+    t2 ??= $i, r ??= ti, f ??= "butt", c ??= $i, p2 ??= "round", t2 != $l && (d.strokeStyle = $l = t2), c != cl && (d.fillStyle = cl = c), l != yn && (d.lineWidth = yn = l), p2 != kn && (d.lineJoin = kn = p2), f != xn && (d.lineCap = xn = f), r != vn && d.setLineDash(vn = r);
+  }
+  function xi(t2, l, r, f) {
+    l != cl && (d.fillStyle = cl = l), t2 != Tn && (d.font = Tn = t2), r != bn && (d.textAlign = bn = r), f != Mn && (d.textBaseline = Mn = f);
+  }
+  function An(t2, l, r, f, c = 0) {
+    if (f.length > 0 && t2.auto(n, Cl) && (l == null || l.min == null)) {
+      let p2 = ne2(Pe2, 0), S = ne2(De, f.length - 1), _ = r.min == null ? _r(f, p2, S, c, t2.distr == 3) : [r.min, r.max];
+      t2.min = wt(t2.min, r.min = _[0]), t2.max = Be(t2.max, r.max = _[1]);
+    }
+  }
+  const Ti = { min: null, max: null };
+  function Es() {
+    for (let f in x3) {
+      let c = x3[f];
+      F3[f] == null && (c.min == null || F3[P3] != null && c.auto(n, Cl)) && (F3[f] = Ti);
+    }
+    for (let f in x3) {
+      let c = x3[f];
+      F3[f] == null && c.from != null && F3[c.from] != null && (F3[f] = Ti);
+    }
+    F3[P3] != null && al(true);
+    let t2 = {};
+    for (let f in F3) {
+      let c = F3[f];
+      if (c != null) {
+        let p2 = t2[f] = bl(x3[f], Er);
+        if (c.min != null) Te(p2, c);
+        else if (f != P3 || s2 == 2) if (ze == 0 && p2.from == null) {
+          let S = p2.range(n, null, null, f);
+          p2.min = S[0], p2.max = S[1];
+        } else p2.min = ce2, p2.max = -ce2;
+      }
+    }
+    if (ze > 0) {
+      k2.forEach((f, c) => {
+        if (s2 == 1) {
+          let p2 = f.scale, S = F3[p2];
+          if (S == null) return;
+          let _ = t2[p2];
+          if (c == 0) {
+            let v2 = _.range(n, _.min, _.max, p2);
+            _.min = v2[0], _.max = v2[1], Pe2 = dt(_.min, i2[0]), De = dt(_.max, i2[0]), De - Pe2 > 1 && (i2[0][Pe2] < _.min && Pe2++, i2[0][De] > _.max && De--), f.min = pt[Pe2], f.max = pt[De];
+          } else f.show && f.auto && An(_, S, f, i2[c], f.sorted);
+          f.idxs[0] = Pe2, f.idxs[1] = De;
+        } else if (c > 0 && f.show && f.auto) {
+          let [p2, S] = f.facets, _ = p2.scale, v2 = S.scale, [b2, M3] = i2[c], E3 = t2[_], Y2 = t2[v2];
+          E3 != null && An(E3, F3[_], p2, b2, p2.sorted), Y2 != null && An(Y2, F3[v2], S, M3, S.sorted), f.min = S.min, f.max = S.max;
+        }
+      });
+      for (let f in t2) {
+        let c = t2[f], p2 = F3[f];
+        if (c.from == null && (p2 == null || p2.min == null)) {
+          let S = c.range(n, c.min == ce2 ? null : c.min, c.max == -ce2 ? null : c.max, f);
+          c.min = S[0], c.max = S[1];
+        }
+      }
+    }
+    for (let f in t2) {
+      let c = t2[f];
+      if (c.from != null) {
+        let p2 = t2[c.from];
+        if (p2.min == null) c.min = c.max = null;
+        else {
+          let S = c.range(n, p2.min, p2.max, f);
+          c.min = S[0], c.max = S[1];
+        }
+      }
+    }
+    let l = {}, r = false;
+    for (let f in t2) {
+      let c = t2[f], p2 = x3[f];
+      if (p2.min != c.min || p2.max != c.max) {
+        p2.min = c.min, p2.max = c.max;
+        let S = p2.distr;
+        p2._min = S == 3 ? Pt(p2.min) : S == 4 ? Xn(p2.min, p2.asinh) : S == 100 ? p2.fwd(p2.min) : p2.min, p2._max = S == 3 ? Pt(p2.max) : S == 4 ? Xn(p2.max, p2.asinh) : S == 100 ? p2.fwd(p2.max) : p2.max, l[f] = r = true;
+      }
+    }
+    if (r) {
+      k2.forEach((f, c) => {
+        s2 == 2 ? c > 0 && l.y && (f._paths = null) : l[f.scale] && (f._paths = null);
+      });
+      for (let f in l) ol = true, Ve("setScale", f);
+      Ne && V3.left >= 0 && (Yt = it = true);
+    }
+    for (let f in F3) F3[f] = null;
+  }
+  function Ps(t2) {
+    let l = ei(Pe2 - 1, 0, ze - 1), r = ei(De + 1, 0, ze - 1);
+    for (; t2[l] == null && l > 0; ) l--;
+    for (; t2[r] == null && r < ze - 1; ) r++;
+    return [l, r];
+  }
+  function Ds() {
+    if (ze > 0) {
+      let t2 = k2.some((l) => l._focus) && je != yt.alpha;
+      t2 && (d.globalAlpha = je = yt.alpha), k2.forEach((l, r) => {
+        if (r > 0 && l.show && (bi(r, false), bi(r, true), l._paths == null)) {
+          let f = je;
+          je != l.alpha && (d.globalAlpha = je = l.alpha);
+          let c = s2 == 2 ? [0, i2[r][0].length - 1] : Ps(i2[r]);
+          l._paths = l.paths(n, r, c[0], c[1]), je != f && (d.globalAlpha = je = f);
+        }
+      }), k2.forEach((l, r) => {
+        if (r > 0 && l.show) {
+          let f = je;
+          je != l.alpha && (d.globalAlpha = je = l.alpha), l._paths != null && Mi(r, false);
+          {
+            let c = l._paths != null ? l._paths.gaps : null, p2 = l.points.show(n, r, Pe2, De, c), S = l.points.filter(n, r, p2, c);
+            (p2 || S) && (l.points._paths = l.points.paths(n, r, Pe2, De, S), Mi(r, true));
+          }
+          je != f && (d.globalAlpha = je = f), Ve("drawSeries", r);
+        }
+      }), t2 && (d.globalAlpha = je = 1);
+    }
+  }
+  function bi(t2, l) {
+    let r = l ? k2[t2].points : k2[t2];
+    r._stroke = r.stroke(n, t2), r._fill = r.fill(n, t2);
+  }
+  function Mi(t2, l) {
+    let r = l ? k2[t2].points : k2[t2], { stroke: f, fill: c, clip: p2, flags: S, _stroke: _ = r._stroke, _fill: v2 = r._fill, _width: b2 = r.width } = r._paths;
+    b2 = ae2(b2 * oe2, 3);
+    let M3 = null, E3 = b2 % 2 / 2;
+    l && v2 == null && (v2 = b2 > 0 ? "#fff" : _);
+    let Y2 = r.pxAlign == 1 && E3 > 0;
+    if (Y2 && d.translate(E3, E3), !l) {
+      let ie2 = $e - b2 / 2, le2 = nt - b2 / 2, Z2 = Ke + b2, W3 = at2 + b2;
+      M3 = new Path2D(), M3.rect(ie2, le2, Z2, W3);
+    }
+    l ? En(_, b2, r.dash, r.cap, v2, f, c, S, p2) : Ls(t2, _, b2, r.dash, r.cap, v2, f, c, S, M3, p2), Y2 && d.translate(-E3, -E3);
+  }
+  function Ls(t2, l, r, f, c, p2, S, _, v2, b2, M3) {
+    let E3 = false;
+    v2 != 0 && q3.forEach((Y2, ie2) => {
+      if (Y2.series[0] == t2) {
+        let le2 = k2[Y2.series[1]], Z2 = i2[Y2.series[1]], W3 = (le2._paths || Il).band;
+        Ht(W3) && (W3 = Y2.dir == 1 ? W3[0] : W3[1]);
+        let R2, ge2 = null;
+        le2.show && W3 && vr(Z2, Pe2, De) ? (ge2 = Y2.fill(n, ie2) || p2, R2 = le2._paths.clip) : W3 = null, En(l, r, f, c, ge2, S, _, v2, b2, M3, R2, W3), E3 = true;
+      }
+    }), E3 || En(l, r, f, c, p2, S, _, v2, b2, M3);
+  }
+  const Ai = Al | ai;
+  function En(t2, l, r, f, c, p2, S, _, v2, b2, M3, E3) {
+    ki(t2, l, r, f, c), (v2 || b2 || E3) && (d.save(), v2 && d.clip(v2), b2 && d.clip(b2)), E3 ? (_ & Ai) == Ai ? (d.clip(E3), M3 && d.clip(M3), Zl(c, S), Jl(t2, p2, l)) : _ & ai ? (Zl(c, S), d.clip(E3), Jl(t2, p2, l)) : _ & Al && (d.save(), d.clip(E3), M3 && d.clip(M3), Zl(c, S), d.restore(), Jl(t2, p2, l)) : (Zl(c, S), Jl(t2, p2, l)), (v2 || b2 || E3) && d.restore();
+  }
+  function Jl(t2, l, r) {
+    r > 0 && (l instanceof Map ? l.forEach((f, c) => {
+      d.strokeStyle = $l = c, d.stroke(f);
+    }) : l != null && t2 && d.stroke(l));
+  }
+  function Zl(t2, l) {
+    l instanceof Map ? l.forEach((r, f) => {
+      d.fillStyle = cl = f, d.fill(r);
+    }) : l != null && t2 && d.fill(l);
+  }
+  function Cs(t2, l, r, f) {
+    let c = H3[t2], p2;
+    if (f <= 0) p2 = [0, 0];
+    else {
+      let S = c._space = c.space(n, t2, l, r, f), _ = c._incrs = c.incrs(n, t2, l, r, f, S);
+      p2 = Yf(l, r, _, f, S);
+    }
+    return c._found = p2;
+  }
+  function Pn(t2, l, r, f, c, p2, S, _, v2, b2) {
+    let M3 = S % 2 / 2;
+    O3 == 1 && d.translate(M3, M3), ki(_, S, v2, b2, _), d.beginPath();
+    let E3, Y2, ie2, le2, Z2 = c + (f == 0 || f == 3 ? -p2 : p2);
+    r == 0 ? (Y2 = c, le2 = Z2) : (E3 = c, ie2 = Z2);
+    for (let W3 = 0; W3 < t2.length; W3++) l[W3] != null && (r == 0 ? E3 = ie2 = t2[W3] : Y2 = le2 = t2[W3], d.moveTo(E3, Y2), d.lineTo(ie2, le2));
+    d.stroke(), O3 == 1 && d.translate(-M3, -M3);
+  }
+  function Vs(t2) {
+    let l = true;
+    return H3.forEach((r, f) => {
+      if (!r.show) return;
+      let c = x3[r.scale];
+      if (c.min == null) {
+        r._show && (l = false, r._show = false, al(false));
+        return;
+      } else r._show || (l = false, r._show = true, al(false));
+      let p2 = r.side, S = p2 % 2, { min: _, max: v2 } = c, [b2, M3] = Cs(f, _, v2, S == 0 ? K3 : A3);
+      if (M3 == 0) return;
+      let E3 = c.distr == 2, Y2 = r._splits = r.splits(n, f, _, v2, b2, M3, E3), ie2 = c.distr == 2 ? Y2.map((R2) => pt[R2]) : Y2, le2 = c.distr == 2 ? pt[Y2[1]] - pt[Y2[0]] : b2, Z2 = r._values = r.values(n, r.filter(n, ie2, f, M3, le2), f, M3, le2);
+      r._rotate = p2 == 2 ? r.rotate(n, Z2, f, M3) : 0;
+      let W3 = r._size;
+      r._size = ut(r.size(n, Z2, f, t2)), W3 != null && r._size != W3 && (l = false);
+    }), l;
+  }
+  function Rs(t2) {
+    let l = true;
+    return yi.forEach((r, f) => {
+      let c = r(n, f, Ut, t2);
+      c != Ct[f] && (l = false), Ct[f] = c;
+    }), l;
+  }
+  function zs() {
+    for (let t2 = 0; t2 < H3.length; t2++) {
+      let l = H3[t2];
+      if (!l.show || !l._show) continue;
+      let r = l.side, f = r % 2, c, p2, S = l.stroke(n, t2), _ = r == 0 || r == 3 ? -1 : 1, [v2, b2] = l._found;
+      if (l.label != null) {
+        let Ie = l.labelGap * _, Qe = Ee((l._lpos + Ie) * oe2);
+        xi(l.labelFont[0], S, "center", r == 2 ? "top" : qi), d.save(), f == 1 ? (c = p2 = 0, d.translate(Qe, Ee(nt + at2 / 2)), d.rotate((r == 3 ? -rn : rn) / 2)) : (c = Ee($e + Ke / 2), p2 = Qe);
+        let qt = mo(l.label) ? l.label(n, t2, v2, b2) : l.label;
+        d.fillText(qt, c, p2), d.restore();
+      }
+      if (b2 == 0) continue;
+      let M3 = x3[l.scale], E3 = f == 0 ? Ke : at2, Y2 = f == 0 ? $e : nt, ie2 = l._splits, le2 = M3.distr == 2 ? ie2.map((Ie) => pt[Ie]) : ie2, Z2 = M3.distr == 2 ? pt[ie2[1]] - pt[ie2[0]] : v2, W3 = l.ticks, R2 = l.border, ge2 = W3.show ? W3.size : 0, ve = Ee(ge2 * oe2), Re = Ee((l.alignTo == 2 ? l._size - ge2 - l.gap : l.gap) * oe2), ue2 = l._rotate * -rn / 180, ke2 = N3(l._pos * oe2), Je = (ve + Re) * _, Ge = ke2 + Je;
+      p2 = f == 0 ? Ge : 0, c = f == 1 ? Ge : 0;
+      let st = l.font[0], ht = l.align == 1 ? yl : l.align == 2 ? Wn : ue2 > 0 ? yl : ue2 < 0 ? Wn : f == 0 ? "center" : r == 3 ? Wn : yl, xt = ue2 || f == 1 ? "middle" : r == 2 ? "top" : qi;
+      xi(st, S, ht, xt);
+      let Ze = l.font[1] * l.lineGap, rt = ie2.map((Ie) => N3(h2(Ie, M3, E3, Y2))), mt = l._values;
+      for (let Ie = 0; Ie < mt.length; Ie++) {
+        let Qe = mt[Ie];
+        if (Qe != null) {
+          f == 0 ? c = rt[Ie] : p2 = rt[Ie], Qe = "" + Qe;
+          let qt = Qe.indexOf(`
+`) == -1 ? [Qe] : Qe.split(/\n/gm);
+          for (let Ye = 0; Ye < qt.length; Ye++) {
+            let Ki = qt[Ye];
+            ue2 ? (d.save(), d.translate(c, p2 + Ye * Ze), d.rotate(ue2), d.fillText(Ki, 0, 0), d.restore()) : d.fillText(Ki, c, p2 + Ye * Ze);
+          }
+        }
+      }
+      W3.show && Pn(rt, W3.filter(n, le2, t2, b2, Z2), f, r, ke2, ve, ae2(W3.width * oe2, 3), W3.stroke(n, t2), W3.dash, W3.cap);
+      let Tt = l.grid;
+      Tt.show && Pn(rt, Tt.filter(n, le2, t2, b2, Z2), f, f == 0 ? 2 : 1, f == 0 ? nt : $e, f == 0 ? at2 : Ke, ae2(Tt.width * oe2, 3), Tt.stroke(n, t2), Tt.dash, Tt.cap), R2.show && Pn([ke2], [1], f == 0 ? 1 : 0, f == 0 ? 1 : 2, f == 1 ? nt : $e, f == 1 ? at2 : Ke, ae2(R2.width * oe2, 3), R2.stroke(n, t2), R2.dash, R2.cap);
+    }
+    Ve("drawAxes");
+  }
+  function al(t2) {
+    k2.forEach((l, r) => {
+      r > 0 && (l._paths = null, t2 && (s2 == 1 ? (l.min = null, l.max = null) : l.facets.forEach((f) => {
+        f.min = null, f.max = null;
+      })));
+    });
+  }
+  let Ql = false, Dn = false, Vl = [];
+  function Fs() {
+    Dn = false;
+    for (let t2 = 0; t2 < Vl.length; t2++) Ve(...Vl[t2]);
+    Vl.length = 0;
+  }
+  function pl() {
+    Ql || (zr(Ei), Ql = true);
+  }
+  function Os(t2, l = false) {
+    Ql = true, Dn = l, t2(n), Ei(), l && Vl.length > 0 && queueMicrotask(Fs);
+  }
+  n.batch = Os;
+  function Ei() {
+    if (wn && (Es(), wn = false), ol && (vs(), ol = false), Kl) {
+      if (de2(L2, yl, pe2), de2(L2, "top", Me), de2(L2, Hl, K3), de2(L2, Nl, A3), de2(D3, yl, pe2), de2(D3, "top", Me), de2(D3, Hl, K3), de2(D3, Nl, A3), de2(w2, Hl, At), de2(w2, Nl, Wt), y2.width = Ee(At * oe2), y2.height = Ee(Wt * oe2), H3.forEach(({ _el: t2, _show: l, _size: r, _pos: f, side: c }) => {
+        if (t2 != null) if (l) {
+          let p2 = c === 3 || c === 0 ? r : 0, S = c % 2 == 1;
+          de2(t2, S ? "left" : "top", f - p2), de2(t2, S ? "width" : "height", r), de2(t2, S ? "top" : "left", S ? Me : pe2), de2(t2, S ? "height" : "width", S ? A3 : K3), jn(t2, $t);
+        } else Xe(t2, $t);
+      }), $l = cl = yn = kn = xn = Tn = bn = Mn = vn = null, je = 1, Fl(true), pe2 != il || Me != Gt || K3 != _t || A3 != It) {
+        al(false);
+        let t2 = K3 / _t, l = A3 / It;
+        if (Ne && !Yt && V3.left >= 0) {
+          V3.left *= t2, V3.top *= l, hl && bt(hl, Ee(V3.left), 0, K3, A3), ml && bt(ml, 0, Ee(V3.top), K3, A3);
+          for (let r = 0; r < ot.length; r++) {
+            let f = ot[r];
+            f != null && (fl[r] *= t2, ul[r] *= l, bt(f, ut(fl[r]), ut(ul[r]), K3, A3));
+          }
+        }
+        if (me.show && !jl && me.left >= 0 && me.width > 0) {
+          me.left *= t2, me.width *= t2, me.top *= l, me.height *= l;
+          for (let r in Fn) de2(wl, r, me[r]);
+        }
+        il = pe2, Gt = Me, _t = K3, It = A3;
+      }
+      Ve("setSize"), Kl = false;
+    }
+    At > 0 && Wt > 0 && (d.clearRect(0, 0, y2.width, y2.height), Ve("drawClear"), U2.forEach((t2) => t2()), Ve("draw")), me.show && jl && (Xl(me), jl = false), Ne && Yt && (jt(null, true, false), Yt = false), J3.show && J3.live && it && (Rn(), it = false), m || (m = true, n.status = 1, Ve("ready")), Cl = false, Ql = false;
+  }
+  n.redraw = (t2, l) => {
+    ol = l || false, t2 !== false ? Rt(P3, T2.min, T2.max) : pl();
+  };
+  function Ln(t2, l) {
+    let r = x3[t2];
+    if (r.from == null) {
+      if (ze == 0) {
+        let f = r.range(n, l.min, l.max, t2);
+        l.min = f[0], l.max = f[1];
+      }
+      if (l.min > l.max) {
+        let f = l.min;
+        l.min = l.max, l.max = f;
+      }
+      if (ze > 1 && l.min != null && l.max != null && l.max - l.min < 1e-16) return;
+      t2 == P3 && r.distr == 2 && ze > 0 && (l.min = dt(l.min, i2[0]), l.max = dt(l.max, i2[0]), l.min == l.max && l.max++), F3[t2] = l, wn = true, pl();
+    }
+  }
+  n.setScale = Ln;
+  let Cn, Vn, hl, ml, Pi, Di, gl, dl, Li, Ci, he2, _e2, Vt = false;
+  const Fe = V3.drag;
+  let Le = Fe.x, Ce = Fe.y;
+  Ne && (V3.x && (Cn = ft(or, D3)), V3.y && (Vn = ft(sr, D3)), T2.ori == 0 ? (hl = Cn, ml = Vn) : (hl = Vn, ml = Cn), he2 = V3.left, _e2 = V3.top);
+  const me = n.select = Te({ show: true, over: true, left: 0, width: 0, top: 0, height: 0 }, e2.select), wl = me.show ? ft(ir, me.over ? D3 : L2) : null;
+  function Xl(t2, l) {
+    if (me.show) {
+      for (let r in t2) me[r] = t2[r], r in Fn && de2(wl, r, t2[r]);
+      l !== false && Ve("setSelect");
+    }
+  }
+  n.setSelect = Xl;
+  function Hs(t2) {
+    if (k2[t2].show) be2 && jn(ye2[t2], $t);
+    else if (be2 && Xe(ye2[t2], $t), Ne) {
+      let r = rl ? ot[0] : ot[t2];
+      r != null && bt(r, -10, -10, K3, A3);
+    }
+  }
+  function Rt(t2, l, r) {
+    Ln(t2, { min: l, max: r });
+  }
+  function vt(t2, l, r, f) {
+    l.focus != null && Ys(t2), l.show != null && k2.forEach((c, p2) => {
+      p2 > 0 && (t2 == p2 || t2 == null) && (c.show = l.show, Hs(p2), s2 == 2 ? (Rt(c.facets[0].scale, null, null), Rt(c.facets[1].scale, null, null)) : Rt(c.scale, null, null), pl());
+    }), r !== false && Ve("setSeries", t2, l), f && Ol("setSeries", n, t2, l);
+  }
+  n.setSeries = vt;
+  function Ns(t2, l) {
+    Te(q3[t2], l);
+  }
+  function Ws(t2, l) {
+    t2.fill = X(t2.fill || null), t2.dir = ne2(t2.dir, -1), l = l ?? q3.length, q3.splice(l, 0, t2);
+  }
+  function Gs(t2) {
+    t2 == null ? q3.length = 0 : q3.splice(t2, 1);
+  }
+  n.addBand = Ws, n.setBand = Ns, n.delBand = Gs;
+  function Is(t2, l) {
+    k2[t2].alpha = l, Ne && ot[t2] != null && (ot[t2].style.opacity = l), be2 && ye2[t2] && (ye2[t2].style.opacity = l);
+  }
+  let Et, zt, Kt;
+  const Sl = { focus: true };
+  function Ys(t2) {
+    if (t2 != Kt) {
+      let l = t2 == null, r = yt.alpha != 1;
+      k2.forEach((f, c) => {
+        if (s2 == 1 || c > 0) {
+          let p2 = l || c == 0 || c == t2;
+          f._focus = l ? null : p2, r && Is(c, p2 ? 1 : yt.alpha);
+        }
+      }), Kt = t2, r && pl();
+    }
+  }
+  be2 && sl && We(Qi, se, (t2) => {
+    V3._lock || (Bt(t2), Kt != null && vt(null, Sl, true, xe2.setSeries));
+  });
+  function kt(t2, l, r) {
+    let f = x3[l];
+    r && (t2 = t2 / oe2 - (f.ori == 1 ? Me : pe2));
+    let c = K3;
+    f.ori == 1 && (c = A3, t2 = c - t2), f.dir == -1 && (t2 = c - t2);
+    let p2 = f._min, S = f._max, _ = t2 / c, v2 = p2 + (S - p2) * _, b2 = f.distr;
+    return b2 == 3 ? xl(10, v2) : b2 == 4 ? xr(v2, f.asinh) : b2 == 100 ? f.bwd(v2) : v2;
+  }
+  function Bs(t2, l) {
+    let r = kt(t2, P3, l);
+    return dt(r, i2[0], Pe2, De);
+  }
+  n.valToIdx = (t2) => dt(t2, i2[0]), n.posToIdx = Bs, n.posToVal = kt, n.valToPos = (t2, l, r) => x3[l].ori == 0 ? a2(t2, x3[l], r ? Ke : K3, r ? $e : 0) : u(t2, x3[l], r ? at2 : A3, r ? nt : 0), n.setCursor = (t2, l, r) => {
+    he2 = t2.left, _e2 = t2.top, jt(null, l, r);
+  };
+  function Vi(t2, l) {
+    de2(wl, yl, me.left = t2), de2(wl, Hl, me.width = l);
+  }
+  function Ri(t2, l) {
+    de2(wl, "top", me.top = t2), de2(wl, Nl, me.height = l);
+  }
+  let Rl = T2.ori == 0 ? Vi : Ri, zl = T2.ori == 1 ? Vi : Ri;
+  function Us() {
+    if (be2 && J3.live) for (let t2 = s2 == 2 ? 1 : 0; t2 < k2.length; t2++) {
+      if (t2 == 0 && lt) continue;
+      let l = J3.values[t2], r = 0;
+      for (let f in l) St[t2][r++].firstChild.nodeValue = l[f];
+    }
+  }
+  function Rn(t2, l) {
+    if (t2 != null && (t2.idxs ? t2.idxs.forEach((r, f) => {
+      fe2[f] = r;
+    }) : Ar(t2.idx) || fe2.fill(t2.idx), J3.idx = fe2[0]), be2 && J3.live) {
+      for (let r = 0; r < k2.length; r++) (r > 0 || s2 == 1 && !lt) && Ks(r, fe2[r]);
+      Us();
+    }
+    it = false, l !== false && Ve("setLegend");
+  }
+  n.setLegend = Rn;
+  function Ks(t2, l) {
+    let r = k2[t2], f = t2 == 0 && j2 == 2 ? pt : i2[t2], c;
+    lt ? c = r.values(n, t2, l) ?? Lt : (c = r.value(n, l == null ? null : f[l], t2, l), c = c == null ? Lt : { _: c }), J3.values[t2] = c;
+  }
+  function jt(t2, l, r) {
+    Li = he2, Ci = _e2, [he2, _e2] = V3.move(n, he2, _e2), V3.left = he2, V3.top = _e2, Ne && (hl && bt(hl, Ee(he2), 0, K3, A3), ml && bt(ml, 0, Ee(_e2), K3, A3));
+    let f, c = Pe2 > De;
+    Et = ce2, zt = null;
+    let p2 = T2.ori == 0 ? K3 : A3, S = T2.ori == 1 ? K3 : A3;
+    if (he2 < 0 || ze == 0 || c) {
+      f = V3.idx = null;
+      for (let _ = 0; _ < k2.length; _++) {
+        let v2 = ot[_];
+        v2 != null && bt(v2, -10, -10, K3, A3);
+      }
+      sl && vt(null, Sl, true, t2 == null && xe2.setSeries), J3.live && (fe2.fill(f), it = true);
+    } else {
+      let _, v2, b2;
+      s2 == 1 && (_ = T2.ori == 0 ? he2 : _e2, v2 = kt(_, P3), f = V3.idx = dt(v2, i2[0], Pe2, De), b2 = C(i2[0][f], T2, p2, 0));
+      let M3 = -10, E3 = -10, Y2 = 0, ie2 = 0, le2 = true, Z2 = "", W3 = "";
+      for (let R2 = s2 == 2 ? 1 : 0; R2 < k2.length; R2++) {
+        let ge2 = k2[R2], ve = fe2[R2], Re = ve == null ? null : s2 == 1 ? i2[R2][ve] : i2[R2][1][ve], ue2 = V3.dataIdx(n, R2, f, v2), ke2 = ue2 == null ? null : s2 == 1 ? i2[R2][ue2] : i2[R2][1][ue2];
+        if (it = it || ke2 != Re || ue2 != ve, fe2[R2] = ue2, R2 > 0 && ge2.show) {
+          let Je = ue2 == null ? -10 : ue2 == f ? b2 : C(s2 == 1 ? i2[0][ue2] : i2[R2][0][ue2], T2, p2, 0), Ge = ke2 == null ? -10 : I3(ke2, s2 == 1 ? x3[ge2.scale] : x3[ge2.facets[1].scale], S, 0);
+          if (sl && ke2 != null) {
+            let st = T2.ori == 1 ? he2 : _e2, ht = Ae(yt.dist(n, R2, ue2, Ge, st));
+            if (ht < Et) {
+              let xt = yt.bias;
+              if (xt != 0) {
+                let Ze = kt(st, ge2.scale), rt = ke2 >= 0 ? 1 : -1, mt = Ze >= 0 ? 1 : -1;
+                mt == rt && (mt == 1 ? xt == 1 ? ke2 >= Ze : ke2 <= Ze : xt == 1 ? ke2 <= Ze : ke2 >= Ze) && (Et = ht, zt = R2);
+              } else Et = ht, zt = R2;
+            }
+          }
+          if (it || rl) {
+            let st, ht;
+            T2.ori == 0 ? (st = Je, ht = Ge) : (st = Ge, ht = Je);
+            let xt, Ze, rt, mt, Tt, Ie, Qe = true, qt = Oe.bbox;
+            if (qt != null) {
+              Qe = false;
+              let Ye = qt(n, R2);
+              rt = Ye.left, mt = Ye.top, xt = Ye.width, Ze = Ye.height;
+            } else rt = st, mt = ht, xt = Ze = Oe.size(n, R2);
+            if (Ie = Oe.fill(n, R2), Tt = Oe.stroke(n, R2), rl) R2 == zt && Et <= yt.prox && (M3 = rt, E3 = mt, Y2 = xt, ie2 = Ze, le2 = Qe, Z2 = Ie, W3 = Tt);
+            else {
+              let Ye = ot[R2];
+              Ye != null && (fl[R2] = rt, ul[R2] = mt, oo(Ye, xt, Ze, Qe), no(Ye, Ie, Tt), bt(Ye, ut(rt), ut(mt), K3, A3));
+            }
+          }
+        }
+      }
+      if (rl) {
+        let R2 = yt.prox, ge2 = Kt == null ? Et <= R2 : Et > R2 || zt != Kt;
+        if (it || ge2) {
+          let ve = ot[0];
+          ve != null && (fl[0] = M3, ul[0] = E3, oo(ve, Y2, ie2, le2), no(ve, Z2, W3), bt(ve, ut(M3), ut(E3), K3, A3));
+        }
+      }
+    }
+    if (me.show && Vt) if (t2 != null) {
+      let [_, v2] = xe2.scales, [b2, M3] = xe2.match, [E3, Y2] = t2.cursor.sync.scales, ie2 = t2.cursor.drag;
+      if (Le = ie2._x, Ce = ie2._y, Le || Ce) {
+        let { left: le2, top: Z2, width: W3, height: R2 } = t2.select, ge2 = t2.scales[E3].ori, ve = t2.posToVal, Re, ue2, ke2, Je, Ge, st = _ != null && b2(_, E3), ht = v2 != null && M3(v2, Y2);
+        st && Le ? (ge2 == 0 ? (Re = le2, ue2 = W3) : (Re = Z2, ue2 = R2), ke2 = x3[_], Je = C(ve(Re, E3), ke2, p2, 0), Ge = C(ve(Re + ue2, E3), ke2, p2, 0), Rl(wt(Je, Ge), Ae(Ge - Je))) : Rl(0, p2), ht && Ce ? (ge2 == 1 ? (Re = le2, ue2 = W3) : (Re = Z2, ue2 = R2), ke2 = x3[v2], Je = I3(ve(Re, Y2), ke2, S, 0), Ge = I3(ve(Re + ue2, Y2), ke2, S, 0), zl(wt(Je, Ge), Ae(Ge - Je))) : zl(0, S);
+      } else On();
+    } else {
+      let _ = Ae(Li - Pi), v2 = Ae(Ci - Di);
+      if (T2.ori == 1) {
+        let Y2 = _;
+        _ = v2, v2 = Y2;
+      }
+      Le = Fe.x && _ >= Fe.dist, Ce = Fe.y && v2 >= Fe.dist;
+      let b2 = Fe.uni;
+      b2 != null ? Le && Ce && (Le = _ >= b2, Ce = v2 >= b2, !Le && !Ce && (v2 > _ ? Ce = true : Le = true)) : Fe.x && Fe.y && (Le || Ce) && (Le = Ce = true);
+      let M3, E3;
+      Le && (T2.ori == 0 ? (M3 = gl, E3 = he2) : (M3 = dl, E3 = _e2), Rl(wt(M3, E3), Ae(E3 - M3)), Ce || zl(0, S)), Ce && (T2.ori == 1 ? (M3 = gl, E3 = he2) : (M3 = dl, E3 = _e2), zl(wt(M3, E3), Ae(E3 - M3)), Le || Rl(0, p2)), !Le && !Ce && (Rl(0, 0), zl(0, 0));
+    }
+    if (Fe._x = Le, Fe._y = Ce, t2 == null) {
+      if (r) {
+        if (Ui != null) {
+          let [_, v2] = xe2.scales;
+          xe2.values[0] = _ != null ? kt(T2.ori == 0 ? he2 : _e2, _) : null, xe2.values[1] = v2 != null ? kt(T2.ori == 1 ? he2 : _e2, v2) : null;
+        }
+        Ol(In, n, he2, _e2, K3, A3, f);
+      }
+      if (sl) {
+        let _ = r && xe2.setSeries, v2 = yt.prox;
+        Kt == null ? Et <= v2 && vt(zt, Sl, true, _) : Et > v2 ? vt(null, Sl, true, _) : zt != Kt && vt(zt, Sl, true, _);
+      }
+    }
+    it && (J3.idx = f, Rn()), l !== false && Ve("setCursor");
+  }
+  let Ft = null;
+  Object.defineProperty(n, "rect", { get() {
+    return Ft == null && Fl(false), Ft;
+  } });
+  function Fl(t2 = false) {
+    t2 ? Ft = null : (Ft = D3.getBoundingClientRect(), Ve("syncRect", Ft));
+  }
+  function zi(t2, l, r, f, c, p2, S) {
+    V3._lock || Vt && t2 != null && t2.movementX == 0 && t2.movementY == 0 || (zn(t2, l, r, f, c, p2, S, false, t2 != null), t2 != null ? jt(null, true, true) : jt(l, true, false));
+  }
+  function zn(t2, l, r, f, c, p2, S, _, v2) {
+    if (Ft == null && Fl(false), Bt(t2), t2 != null) r = t2.clientX - Ft.left, f = t2.clientY - Ft.top;
+    else {
+      if (r < 0 || f < 0) {
+        he2 = -10, _e2 = -10;
+        return;
+      }
+      let [b2, M3] = xe2.scales, E3 = l.cursor.sync, [Y2, ie2] = E3.values, [le2, Z2] = E3.scales, [W3, R2] = xe2.match, ge2 = l.axes[0].side % 2 == 1, ve = T2.ori == 0 ? K3 : A3, Re = T2.ori == 1 ? K3 : A3, ue2 = ge2 ? p2 : c, ke2 = ge2 ? c : p2, Je = ge2 ? f : r, Ge = ge2 ? r : f;
+      if (le2 != null ? r = W3(b2, le2) ? h2(Y2, x3[b2], ve, 0) : -10 : r = ve * (Je / ue2), Z2 != null ? f = R2(M3, Z2) ? h2(ie2, x3[M3], Re, 0) : -10 : f = Re * (Ge / ke2), T2.ori == 1) {
+        let st = r;
+        r = f, f = st;
+      }
+    }
+    v2 && (l == null || l.cursor.event.type == In) && ((r <= 1 || r >= K3 - 1) && (r = Qt(r, K3)), (f <= 1 || f >= A3 - 1) && (f = Qt(f, A3))), _ ? (Pi = r, Di = f, [gl, dl] = V3.move(n, r, f)) : (he2 = r, _e2 = f);
+  }
+  const Fn = { width: 0, height: 0, left: 0, top: 0 };
+  function On() {
+    Xl(Fn, false);
+  }
+  let Fi, Oi, Hi, Ni;
+  function Wi(t2, l, r, f, c, p2, S) {
+    Vt = true, Le = Ce = Fe._x = Fe._y = false, zn(t2, l, r, f, c, p2, S, true, false), t2 != null && (We(Yn, Un, Gi, false), Ol(Ji, n, gl, dl, K3, A3, null));
+    let { left: _, top: v2, width: b2, height: M3 } = me;
+    Fi = _, Oi = v2, Hi = b2, Ni = M3;
+  }
+  function Gi(t2, l, r, f, c, p2, S) {
+    Vt = Fe._x = Fe._y = false, zn(t2, l, r, f, c, p2, S, false, true);
+    let { left: _, top: v2, width: b2, height: M3 } = me, E3 = b2 > 0 || M3 > 0, Y2 = Fi != _ || Oi != v2 || Hi != b2 || Ni != M3;
+    if (E3 && Y2 && Xl(me), Fe.setScale && E3 && Y2) {
+      let ie2 = _, le2 = b2, Z2 = v2, W3 = M3;
+      if (T2.ori == 1 && (ie2 = v2, le2 = M3, Z2 = _, W3 = b2), Le && Rt(P3, kt(ie2, P3), kt(ie2 + le2, P3)), Ce) for (let R2 in x3) {
+        let ge2 = x3[R2];
+        R2 != P3 && ge2.from == null && ge2.min != ce2 && Rt(R2, kt(Z2 + W3, R2), kt(Z2, R2));
+      }
+      On();
+    } else V3.lock && (V3._lock = !V3._lock, jt(l, true, t2 != null));
+    t2 != null && (nl(Yn, Un), Ol(Yn, n, he2, _e2, K3, A3, null));
+  }
+  function js(t2, l, r, f, c, p2, S) {
+    if (V3._lock) return;
+    Bt(t2);
+    let _ = Vt;
+    if (Vt) {
+      let v2 = true, b2 = true, M3 = 10, E3, Y2;
+      T2.ori == 0 ? (E3 = Le, Y2 = Ce) : (E3 = Ce, Y2 = Le), E3 && Y2 && (v2 = he2 <= M3 || he2 >= K3 - M3, b2 = _e2 <= M3 || _e2 >= A3 - M3), E3 && v2 && (he2 = he2 < gl ? 0 : K3), Y2 && b2 && (_e2 = _e2 < dl ? 0 : A3), jt(null, true, true), Vt = false;
+    }
+    he2 = -10, _e2 = -10, fe2.fill(null), jt(null, true, true), _ && (Vt = _);
+  }
+  function Ii(t2, l, r, f, c, p2, S) {
+    V3._lock || (Bt(t2), _n(), On(), t2 != null && Ol(Xi, n, he2, _e2, K3, A3, null));
+  }
+  function Yi() {
+    H3.forEach(Bf), Sn(n.width, n.height, true);
+  }
+  Jt(tn, kl, Yi);
+  const _l = {};
+  _l.mousedown = Wi, _l.mousemove = zi, _l.mouseup = Gi, _l.dblclick = Ii, _l.setSeries = (t2, l, r, f) => {
+    let c = xe2.match[2];
+    r = c(n, l, r), r != -1 && vt(r, f, true, false);
+  }, Ne && (We(Ji, D3, Wi), We(In, D3, zi), We(Zi, D3, (t2) => {
+    Bt(t2), Fl(false);
+  }), We(Qi, D3, js), We(Xi, D3, Ii), gi.add(n), n.syncRect = Fl);
+  const en = n.hooks = e2.hooks || {};
+  function Ve(t2, l, r) {
+    Dn ? Vl.push([t2, l, r]) : t2 in en && en[t2].forEach((f) => {
+      f.call(null, n, l, r);
+    });
+  }
+  (e2.plugins || []).forEach((t2) => {
+    for (let l in t2.hooks) en[l] = (en[l] || []).concat(t2.hooks[l]);
+  });
+  const Bi = (t2, l, r) => r, xe2 = Te({ key: null, setSeries: false, filters: { pub: So, sub: So }, scales: [P3, k2[1] ? k2[1].scale : null], match: [_o, _o, Bi], values: [null, null] }, V3.sync);
+  xe2.match.length == 2 && xe2.match.push(Bi), V3.sync = xe2;
+  const Ui = xe2.key, Hn = ns(Ui);
+  function Ol(t2, l, r, f, c, p2, S) {
+    xe2.filters.pub(t2, l, r, f, c, p2, S) && Hn.pub(t2, l, r, f, c, p2, S);
+  }
+  Hn.sub(n);
+  function qs(t2, l, r, f, c, p2, S) {
+    xe2.filters.sub(t2, l, r, f, c, p2, S) && _l[t2](null, l, r, f, c, p2, S);
+  }
+  n.pub = qs;
+  function $s() {
+    Hn.unsub(n), gi.delete(n), Nt.clear(), $n(tn, kl, Yi), g.remove(), se?.remove(), Ve("destroy");
+  }
+  n.destroy = $s;
+  function Nn() {
+    Ve("init", e2, i2), vi(i2 || e2.data, false), F3[P3] ? Ln(P3, F3[P3]) : _n(), jl = me.show && (me.width > 0 || me.height > 0), Yt = it = true, Sn(e2.width, e2.height);
+  }
+  return k2.forEach(_i), H3.forEach(As), o2 ? o2 instanceof HTMLElement ? (o2.appendChild(g), Nn()) : o2(n, Nn) : Nn(), n;
+}
+He.assign = Te, He.fmtNum = Qn, He.rangeNum = sn, He.rangeLog = on, He.rangeAsinh = Jn, He.orient = el, He.pxRatio = oe2, He.join = Rr, He.fmtDate = li, He.tzDate = Ur, He.sync = ns;
+{
+  He.addGap = Ef, He.clipGaps = hn;
+  let e2 = He.paths = { points: cs };
+  e2.linear = ps, e2.stepped = Lf, e2.bars = Cf, e2.spline = Rf;
+}
+
+// ui/charts.js
+var LEAST_DRAG_PX = 6;
+var clockIn = (textOf3) => (
+  /**
+   * @param {any} _plot
+   * @param {number[]} ticks Unix seconds.
+   * @param {number} _axis
+   * @param {number} _space
+   * @param {number} stepS
+   */
+  (_plot, ticks, _axis, _space, stepS) => ticks.map((tick, at2) => {
+    const text = textOf3(tick * 1e3);
+    const day = text.slice(5, 10);
+    if (stepS >= 86400) return day;
+    const before = ticks[at2 - 1];
+    const isNewDay = before === void 0 ? ticks.length > 1 && spansDays(ticks, textOf3) : textOf3(before * 1e3).slice(5, 10) !== day;
+    return isNewDay ? `${text.slice(11, 16)}
+${day}` : text.slice(11, 16);
+  })
+);
+var spansDays = (ticks, textOf3) => textOf3((ticks[0] ?? 0) * 1e3).slice(0, 10) !== textOf3((ticks.at(-1) ?? 0) * 1e3).slice(0, 10);
+var completePoints = ({ points, step_s }) => points.filter((point, at2) => at2 < points.length - 1 || Date.parse(point.at) + step_s * 1e3 <= nowMs());
+function lonePoints(plot, at2) {
+  const values2 = (
+    /** @type {(number | null)[]} */
+    plot.data[at2]
+  );
+  return values2.flatMap(
+    (value, i2) => value !== null && (values2[i2 - 1] ?? null) === null && (values2[i2 + 1] ?? null) === null ? [i2] : []
+  );
+}
+var DURATION_STEPS_MS = [
+  ...[0.1, 1, 10, 100].flatMap((ten) => [ten, 2 * ten, 5 * ten]),
+  ...[1, 2, 5, 10, 15, 30].map((seconds) => seconds * 1e3),
+  ...[1, 2, 5, 10, 15, 30].map((minutes) => minutes * 6e4),
+  ...[1, 2, 3, 6, 12, 24, 48, 96, 240, 480].map((hours) => hours * 36e5)
+];
+function widthOfLabels(_, labels) {
+  return Math.max(48, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
+}
+function Chart({
+  label,
+  xs,
+  series,
+  format = (value) => number(value, { maximumFractionDigits: 2 }),
+  isStacked = false,
+  height = 200,
+  onRange
+}) {
+  const [times] = usePref("times", "relative");
+  const [isLog, setLog] = E2(false);
+  const [hidden, setHidden] = E2(
+    /** @type {Set<string>} */
+    /* @__PURE__ */ new Set()
+  );
+  const ranged = j(onRange);
+  ranged.current = onRange;
+  const all = series;
+  series = y(() => all.filter((one) => !hidden.has(one.label)), [all, hidden]);
+  const box = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const plot = j(
+    /** @type {any} */
+    null
+  );
+  const [theme] = usePref("theme", "auto");
+  const [isDark, setDark] = E2(() => matchMedia("(prefers-color-scheme: dark)").matches);
+  W2(() => {
+    const query = matchMedia("(prefers-color-scheme: dark)");
+    const change2 = () => setDark(query.matches);
+    query.addEventListener("change", change2);
+    return () => query.removeEventListener("change", change2);
+  }, []);
+  const data = y(() => {
+    if (!isStacked) return [xs, ...series.map((one) => one.values)];
+    const sums = xs.map(() => 0);
+    const stacked = series.map(
+      (one) => one.values.map((value2, i2) => sums[i2] = (sums[i2] ?? 0) + (value2 ?? 0))
+    );
+    return [xs, ...stacked.reverse()];
+  }, [xs, series, isStacked]);
+  const latest2 = j(data);
+  latest2.current = data;
+  const shape = series.map((one) => `${one.label}|${one.color}`).join();
+  W2(() => {
+    const element = box.current;
+    if (!element) return;
+    const styles = getComputedStyle(element);
+    const css = (name) => styles.getPropertyValue(name).trim();
+    const ordered = isStacked ? [...series].reverse() : series;
+    const axis = {
+      stroke: css("--muted"),
+      grid: { stroke: css("--grid"), width: 1 },
+      ticks: { show: false },
+      font: "12px system-ui, sans-serif"
+    };
+    const made = new He(
+      {
+        width: element.clientWidth || 300,
+        height,
+        legend: { show: false },
+        cursor: { y: false, drag: { x: Boolean(onRange), y: false, setScale: false } },
+        padding: [8, 18, 0, 0],
+        scales: {
+          x: { time: true },
+          y: {
+            ...isLog && { distr: 3, clamp: 1e-3 },
+            ...!isLog && {
+              range: (_, low, high) => [
+                Math.min(0, low ?? 0),
+                Math.max(high ?? 0, 1e-3) * 1.08
+              ]
+            }
+          }
+        },
+        tzDate: (ts2) => times === "utc" ? He.tzDate(new Date(ts2 * 1e3), "Etc/UTC") : new Date(ts2 * 1e3),
+        axes: [
+          { ...axis, space: 60, size: 42, values: clockIn((ms3) => instantText(ms3, times)) },
+          {
+            ...axis,
+            size: widthOfLabels,
+            ...format === durationText && { incrs: DURATION_STEPS_MS },
+            values: (_, ticks) => ticks.map((tick) => tick === null ? "" : format(tick))
+          }
+        ],
+        series: [
+          {},
+          ...ordered.map((one) => ({
+            label: one.label,
+            stroke: css(one.color),
+            width: isStacked ? 1 : 2,
+            ...isStacked && { fill: css(one.color) },
+            points: isStacked ? { show: false } : { show: true, size: 5, filter: lonePoints }
+          }))
+        ],
+        hooks: {
+          setCursor: [(u) => setAt(u.cursor.idx ?? null)],
+          setSelect: [
+            (u) => {
+              const { left: left2, width: selected } = u.select;
+              if (selected < LEAST_DRAG_PX) return;
+              const iso = (px) => new Date(u.posToVal(px, "x") * 1e3).toISOString();
+              const [from, to2] = [iso(left2), iso(left2 + selected)];
+              u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
+              ranged.current?.(from, to2);
+            }
+          ]
+        }
+      },
+      /** @type {any} */
+      latest2.current,
+      element
+    );
+    plot.current = made;
+    const resize = new ResizeObserver(() => made.setSize({ width: element.clientWidth, height }));
+    resize.observe(element);
+    return () => {
+      resize.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+  }, [shape, theme, isDark, isStacked, height, isLog, times, language()]);
+  W2(() => {
+    plot.current?.setData(data);
+  }, [data]);
+  const [at2, setAt] = E2(
+    /** @type {number | null} */
+    null
+  );
+  const index = at2 !== null && at2 < xs.length ? at2 : xs.length - 1;
+  const toggle = (name) => {
+    const next = new Set(hidden);
+    if (!next.delete(name)) next.add(name);
+    if (next.size < all.length) setHidden(next);
+  };
+  const value = (one) => {
+    const v2 = one.values[index];
+    return v2 === null || v2 === void 0 ? "–" : format(v2);
+  };
+  return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === void 0 ? "" : instantText((xs[index] ?? 0) * 1e3, times)}</span>
+      ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
+      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only">${t("chart.drag")}</span>`}</figcaption>
+    <div class="plot" ref=${box} role="img" aria-label=${`${label}. ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}`}></div></figure>`;
+}
+
+// ui/sparkline.js
+var WIDTH = 5;
+var GAP = 1;
+var HEIGHT = 28;
+function Sparkline({ values: values2, label }) {
+  const most = Math.max(1, ...values2);
+  const width = values2.length * (WIDTH + GAP) - GAP;
+  return html`<svg class="sparkline" role="img" aria-label=${label} width=${width} height=${HEIGHT} viewBox=${`0 0 ${width} ${HEIGHT}`}><title>${label}</title>${values2.map(
+    (value, at2) => {
+      const height = value > 0 ? Math.max(2, value / most * HEIGHT) : 1;
+      return html`<rect key=${at2} class=${value > 0 ? "" : "none"} x=${at2 * (WIDTH + GAP)} y=${HEIGHT - height} width=${WIDTH} height=${height} />`;
+    }
+  )}</svg>`;
+}
+
+// failure_groups.js
+var DURATIONS_S2 = [3600, 24 * 3600, 7 * 24 * 3600, 30 * 24 * 3600];
+var HOUR_MS = 36e5;
+var KEPT = 500;
+var MARKS = (
+  /** @type {const} */
+  { new: "info", regressed: "warn" }
+);
+var isIgnored = (group) => Boolean(group.ignored) && group.ignored.ended_by === null;
+async function withIgnored(answer, signal) {
+  if (!answer.names.some((name) => name.failed > 0)) return answer;
+  const { groups } = await get("api/failures", { limit: KEPT }, signal);
+  const lately = groups.filter(
+    (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS
+  );
+  const names = answer.names.map((name) => {
+    const own = lately.filter((group) => group.name === name.name);
+    return { ...name, is_ignored: own.length > 0 && own.every(isIgnored) };
+  });
+  return { ...answer, names };
+}
+var pathOf = (group) => `api/failures/${encodeURIComponent(group.id)}/ignore`;
+function FailureCard({ group, session: session2, count = group.count, onAct, onIgnore, onChange }) {
+  const mayOperate = may(session2, "operate");
+  return html`<li class=${`card group ${isIgnored(group) ? "is-ignored" : ""}`}><div class="group-count"><b><${Num} value=${count} /></b><span class="muted">${t("failures.failed", { count })}</span><${Trend} group=${group} /></div>
+    <div class="group-body"><p class="row"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${/** @type {any} */
+  MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}</p>
+      ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<pre class="message"><${Text} value=${group.message || t("failures.silent")} max=${600} isBlock /></pre>`}
+      <p class="muted">${t("failures.last")} <${Time} at=${group.last_seen_at} /> · ${t("failures.first")} <${Time} at=${group.first_seen_at} />${group.example_job_id && html` · ${t("failures.example")} <${Id} id=${group.example_job_id} href=${href("job", { id: group.example_job_id })} />`}</p>
+      <${Versions} group=${group} /><${Ignored} group=${group} />
+      <p class="row"><a class="button small as-link" href=${href("jobs", group.message_hidden && !mayOperate ? { state: "failed", name: group.name, cause: group.cause } : { state: "failed", failure_group: group.id })}>${t("failures.jobs")}</a>
+        ${mayOperate && html`<${Button} opensDialog class="small" onClick=${() => onAct("retry", group)}>${t("action.retry")}<//>
+          ${isIgnored(group) ? html`<${Button} class="small" onClick=${() => attempt(() => del(pathOf(group)), t("failures.unignored")).then(onChange)}>${t("failures.unignore")}<//>` : html`<${Button} opensDialog class="small" onClick=${() => onIgnore(group)}>${t("failures.ignore")}<//>`}
+          <${Button} opensDialog class="small" kind="danger" onClick=${() => onAct("delete", group)}>${t("action.delete")}<//>`}</p></div></li>`;
+}
+function Trend({ group }) {
+  const trend = (
+    /** @type {number[]} */
+    group.trend ?? []
+  );
+  if (trend.length === 0) return null;
+  const count = trend.reduce((sum2, one) => sum2 + one, 0);
+  const label = t("failures.trend", { count, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
+  return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count })}</span>`;
+}
+function Versions({ group }) {
+  const versions = (
+    /** @type {any[]} */
+    group.versions ?? []
+  );
+  if (versions.length === 0) return null;
+  return html`<p class="muted">${t("failures.versions")} ${versions.map((seen, at2) => html`${at2 > 0 && " · "}<${Text} value=${seen.version} max=${40} /> <span class="num">(${number(seen.count)})</span>`)}</p>`;
+}
+function Ignored({ group }) {
+  const { ignored } = group;
+  if (!ignored) return null;
+  if (ignored.ended_by !== null)
+    return html`<p class="muted">${tOr(`failures.ended.${ignored.ended_by}`, t("failures.ended"))}</p>`;
+  return html`<p><${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}</span></p>`;
+}
+function IgnoreDialog({ group, onClose, onDone }) {
+  const form = useForm(null, () => ({ duration_s: "", reason: "" }));
+  const save = async ({ reason, duration_s }) => {
+    await post(pathOf(group), { reason, ...duration_s && { duration_s: Number(duration_s) } });
+    await onDone();
+    const undo = () => attempt(() => del(pathOf(group)), t("failures.unignored")).then(onDone);
+    return { text: t("failures.ignoring"), undo };
+  };
+  return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
+    <p><strong><${Text} value=${group.name} max=${100} /></strong></p><p class="muted">${t("failures.ignore.text")}</p>
+    <${FormField} form=${form} name="duration_s" as="select" label=${t("failures.ignore.for")} hint=${t("failures.changes")}><option value="">${t("failures.until.changes")}</option>${DURATIONS_S2.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<//>
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
+}
+function useIgnoring() {
+  const [ignoring, ask2] = E2(
+    /** @type {any} */
+    null
+  );
+  return { ignoring, ask: ask2, end: () => ask2(null) };
+}
+
+// pauses.js
+var isPause = (name) => name.startsWith("pause-");
+var concerns = (matcher, other) => toJson(matcher) === toJson(other) || matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other);
+function pausedText(matcher) {
+  const { field, op, value } = matcher;
+  if (op === "eq" && field === "name") return t("pause.what.name", { name: visible(String(value)) });
+  if (op === "eq" && field === "tags") return t("pause.what.tag", { tag: visible(String(value)) });
+  const last = Array.isArray(matcher.all) ? matcher.all.at(-1) : null;
+  return last?.field ? t("pause.what.value", { key: visible(last.field), value: visible(toJson(last.value)) }) : t("pause.what.matcher");
+}
+function Pauses({ mayOperate, isOf = () => true }) {
+  const { data, reload } = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const pauses = (data?.constraints ?? []).filter((one) => isPause(one.name) && isOf(one.matcher));
+  if (pauses.length === 0) return null;
+  return html`<section class="card paused-now" aria-labelledby="paused"><h2 id="paused">${t("pause.now")}</h2><ul class="plain">${pauses.map(
+    (one) => html`<li key=${one.name} class="row"><a href=${href("constraints", { name: one.name })}><strong>${pausedText(one.matcher)}</strong></a>
+      ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
+      <span class="muted">${one.created_by && html`${t("audit.by")} <${Text} value=${one.created_by} max=${80} /> · `}<${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}</span>
+      <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
+      ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}</li>`
+  )}</ul></section>`;
+}
+
+// lasting_faults.js
+var STEPS = 10;
+var LEAST_GROWTH = 100;
+var MOST2 = 20;
+var FULL_MS = 4e3;
+var LONG_MS = 6e4;
+var heldSince = /* @__PURE__ */ new Map();
+var lastingFaults = ({ workers, masters, constraints, points }) => [
+  ...lateLeader(masters),
+  ...deadOf(workers),
+  ...pausedOf(constraints),
+  ...fullOf(constraints, nowMs()),
+  ...growthOf(points)
+];
+function lateLeader(masters) {
+  const late = masters.find((master) => master.role === "leader" && master.state === "stale");
+  if (!late) return [];
+  const text = t("fault.late_leader", {
+    master: visible(late.node_id || late.id),
+    seen: relativeText(Date.parse(late.last_seen_at))
+  });
+  return [{ kind: "bad", key: `late ${late.id}`, text, link: href("masters"), act: t("nav.masters") }];
+}
+function fullOf(constraints, atMs) {
+  const holding = constraints.filter(
+    (one) => one.enabled && one.mode === "enforce" && !one.paused && one.usage.held > 0
+  );
+  const names = new Set(holding.map((one) => one.name));
+  for (const name of heldSince.keys()) if (!names.has(name)) heldSince.delete(name);
+  for (const name of names) if (!heldSince.has(name)) heldSince.set(name, atMs);
+  return holding.filter((one) => atMs - (heldSince.get(one.name) ?? atMs) >= FULL_MS).sort((a2, b2) => b2.usage.held - a2.usage.held).slice(0, MOST2).map((one) => {
+    const { held, keys, closed_keys } = one.usage;
+    const name = visible(one.name);
+    const lastsMs = atMs - (heldSince.get(one.name) ?? atMs);
+    const text = one.key ? t("fault.full_values", { name, count: held, keys: closed_keys, all: keys }) : t("fault.full", { name, count: held });
+    const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(lastsMs) })}` : "";
+    return {
+      kind: "warn",
+      key: `full ${one.name}`,
+      text: text + since,
+      link: href("constraints", { name: one.name }),
+      act: t("nav.constraints")
+    };
+  });
+}
+function deadOf(workers) {
+  return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => ({
+    kind: "bad",
+    key: `dead ${worker.id}`,
+    text: t("fault.dead_worker", {
+      worker: visible(`${worker.node_id || worker.id}${worker.pid ? `:${worker.pid}` : ""}`),
+      seen: relativeText(Date.parse(worker.last_seen_at)),
+      count: worker.busy
+    }),
+    link: href("workers", { id: worker.id }),
+    act: t("fault.dead_worker.act")
+  }));
+}
+function pausedOf(constraints) {
+  return constraints.filter((one) => one.enabled && one.mode === "enforce").flatMap((one) => {
+    const since = relativeText(Date.parse(one.changed_at));
+    const link = { link: href("constraints", { name: one.name }), act: t("nav.constraints") };
+    if (isPause(one.name))
+      return [
+        { kind: (
+          /** @type {const} */
+          "warn"
+        ), key: `paused ${one.name}`, text: pauseText(one), ...link }
+      ];
+    if (one.paused)
+      return [
+        {
+          kind: (
+            /** @type {const} */
+            "warn"
+          ),
+          key: `paused ${one.name} ${one.etag}`,
+          text: t("fault.paused", { name: visible(one.name), since }),
+          ...link
+        }
+      ];
+    const values2 = (
+      /** @type {any[]} */
+      (one.overrides ?? []).filter((override) => override.paused)
+    );
+    if (values2.length === 0) return [];
+    const shown = values2.slice(0, 3).map((override) => visible(String(override.value).slice(0, 60)));
+    return [
+      {
+        kind: (
+          /** @type {const} */
+          "warn"
+        ),
+        key: `paused ${one.name} ${one.etag}`,
+        text: t("fault.paused_values", {
+          name: visible(one.name),
+          values: shown.join(", ") + (values2.length > shown.length ? ", …" : ""),
+          count: values2.length,
+          since
+        }),
+        ...link
+      }
+    ];
+  }).slice(0, MOST2);
+}
+function pauseText(one) {
+  const text = t("fault.pause", {
+    what: pausedText(one.matcher),
+    since: relativeText(Date.parse(one.created_at)),
+    who: visible(one.created_by || "–")
+  });
+  const until = one.expires_at && t("fault.pause.until", { until: relativeText(Date.parse(one.expires_at)) });
+  return [text, one.reason && `“${visible(one.reason).slice(0, 200)}”`, until].filter(Boolean).join(" ");
+}
+function growthOf(points) {
+  const backlog = points.slice(-STEPS).map((point) => point.backlog);
+  const [first, last] = [backlog[0], backlog.at(-1)];
+  if (backlog.length < STEPS || typeof first !== "number" || typeof last !== "number") return [];
+  const rises = backlog.filter((value, at2) => at2 > 0 && value > backlog[at2 - 1]).length;
+  if (last - first < Math.max(LEAST_GROWTH, first / 2) || rises < STEPS * 2 / 3) return [];
+  return [
+    {
+      kind: "warn",
+      key: "growth",
+      text: t("fault.growth", { first, last, minutes: STEPS }),
+      link: href("names"),
+      act: t("nav.names")
+    }
+  ];
+}
+
+// ui/returns.js
+var left = null;
+function leaveFor(key) {
+  left = { address: location.hash, key, top: scrollY };
+}
+function useReturn(rows) {
+  W2(() => {
+    if (!rows || left === null) return;
+    const { address, key, top } = left;
+    left = null;
+    if (address !== location.hash) return;
+    scrollTo(0, top);
+    for (const row of document.querySelectorAll("tr[data-key]"))
+      if (row instanceof HTMLElement && row.dataset["key"] === key) row.focus({ preventScroll: true });
+  }, [rows !== ""]);
+}
+
+// ui/tables.js
+function Table({
+  caption,
+  columns: columns3,
+  rows,
+  rowKey,
+  onOpen,
+  rowClass,
+  selected,
+  onSelect,
+  sort,
+  isAscending = false,
+  onSort,
+  empty,
+  label,
+  isFixed = false
+}) {
+  const body = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const lastPicked = j(
+    /** @type {string | null} */
+    null
+  );
+  const keys = y(() => rows.map(rowKey), [rows]);
+  const toggle = z2(
+    (key, isRange) => {
+      if (!selected || !onSelect) return;
+      const next = new Set(selected);
+      const from = isRange && lastPicked.current ? keys.indexOf(lastPicked.current) : -1;
+      const to2 = keys.indexOf(key);
+      if (from >= 0) for (const one of keys.slice(Math.min(from, to2), Math.max(from, to2) + 1)) next.add(one);
+      else if (!next.delete(key)) next.add(key);
+      lastPicked.current = key;
+      onSelect(next);
+    },
+    [selected, onSelect, keys]
+  );
+  const focused = () => (
+    /** @type {HTMLElement[]} */
+    [...body.current?.children ?? []].findIndex(
+      (row) => row.contains(document.activeElement)
+    )
+  );
+  const focus = (at2) => (
+    /** @type {HTMLElement | undefined} */
+    body.current?.children[at2]?.focus()
+  );
+  useKeys({
+    j: () => focus(Math.min(keys.length - 1, focused() + 1)),
+    k: () => focus(Math.max(0, focused() - 1)),
+    ...onSelect && {
+      x: () => {
+        const key = keys[focused()];
+        if (key) toggle(key, false);
+      }
+    }
+  });
+  if (rows.length === 0 && empty) return empty;
+  const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
+  return html`<div class=${`table-box ${isFixed ? "fixed" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
+    <thead><tr>${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
+        onChange=${() => {
+    const next = new Set(selected);
+    for (const key of keys) {
+      if (isAll) next.delete(key);
+      else next.add(key);
+    }
+    onSelect(next);
+  }} /></label></th>`}
+      ${columns3.map(
+    (column) => html`<th key=${column.key} scope="col" class=${columnClass(column)} style=${isFixed && column.width ? { width: `${column.width}rem` } : void 0} aria-sort=${column.sort && sort === column.sort ? isAscending ? "ascending" : "descending" : void 0}>
+        ${column.sort && onSort ? html`<button type="button" class="sort" onClick=${() => onSort(
+      /** @type {string} */
+      column.sort
+    )}>${column.label}${sort === column.sort ? isAscending ? " ▴" : " ▾" : ""}</button>` : column.label}</th>`
+  )}</tr></thead>
+    <tbody ref=${body}>${rows.map((row, at2) => {
+    const key = keys[at2] ?? "";
+    const isPicked = selected?.has(key) ?? false;
+    return html`<tr key=${isFixed ? at2 : key} data-key=${key} tabindex="-1" class=${`${rowClass?.(row) ?? ""} ${isPicked ? "picked" : ""} ${onOpen ? "opens" : ""}`} aria-selected=${onSelect ? String(isPicked) : void 0}
+          onKeyDown=${(e2) => {
+      if (e2.key === "Enter" && e2.target === e2.currentTarget && onOpen) {
+        leaveFor(key);
+        onOpen(row);
+      }
+    }}
+          onClick=${(e2) => {
+      if (onOpen) leaveFor(key);
+      if (onOpen && !isControl(e2.target) && !hasSelection()) onOpen(row);
+    }}>
+        ${onSelect && html`<td class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.row", { name: visible(label?.(row) ?? key) })} checked=${isPicked}
+          onClick=${(e2) => {
+      e2.stopPropagation();
+      toggle(key, e2.shiftKey);
+    }} /></label></td>`}
+        ${columns3.map((column) => html`<td key=${column.key} class=${columnClass(column)}>${column.render(row)}</td>`)}</tr>`;
+  })}</tbody></table></div>`;
+}
+function columnClass(column) {
+  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""}`;
+}
+function isControl(target) {
+  return target instanceof Element && target.closest("a, button, input, select, textarea, label, summary") !== null;
+}
+function hasSelection() {
+  return (window.getSelection()?.toString() ?? "") !== "";
+}
+function useHold() {
+  const [isOver, setOver] = E2(false);
+  const [isFocused, setFocused] = E2(false);
+  return {
+    isHeld: isOver || isFocused,
+    bind: {
+      onPointerEnter: (e2) => {
+        if (e2.pointerType === "mouse") setOver(true);
+      },
+      onPointerLeave: () => setOver(false),
+      onFocusIn: () => setFocused(true),
+      onFocusOut: (e2) => {
+        if (!(e2.relatedTarget instanceof globalThis.Node) || !/** @type {Element} */
+        e2.currentTarget.contains(e2.relatedTarget))
+          setFocused(false);
+      }
+    }
+  };
+}
+function useSteadyRows(rows, rowKey, isHeld, of2) {
+  const shown = j({ rows, of: of2 });
+  const [, redraw] = E2(0);
+  if (!isHeld || shown.current.of !== of2 || shown.current.rows.length === 0) shown.current = { rows, of: of2 };
+  const newest = new Map(rows.map((row) => [rowKey(row), row]));
+  const known = new Set(shown.current.rows.map(rowKey));
+  return {
+    rows: shown.current.rows.map((row) => newest.get(rowKey(row)) ?? row),
+    newCount: rows.filter((row) => !known.has(rowKey(row))).length,
+    showNew: () => {
+      shown.current = { rows, of: of2 };
+      redraw((n) => n + 1);
+    }
+  };
+}
+function NewRows({ count, onShow }) {
+  return html`<div class="new-rows" aria-live="polite">${count > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count })}<//>`}</div>`;
+}
+
+// pages/overview.js
+var SPANS = ["1h", "6h", "24h", "7d"];
+var WAIT_WARN_MS = 6e4;
+var WAIT_BAD_MS = 6e5;
+var MEMORY_WARN = 0.8;
+var MEMORY_BAD = 0.95;
+var LATENCY_WARN_MS = 100;
+var FAILING_SHARE = 0.05;
+var FAILING_LEAST = 3;
+var MOST_NAMES = 5;
+var FORGET_MS = 15e3;
+var FAULTS_MS = 4e3;
+var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
+function faultsOf(stats, failing, orphans) {
+  const faults = [];
+  const { masters, workers, store, counts } = stats;
+  const add = (kind, key, text, page, query, act) => faults.push({
+    kind,
+    key: `${kind} ${key}`,
+    text,
+    ...page && { link: href(page, query), act: act ?? t(`nav.${page}`) }
+  });
+  const waiting = counts.ready ?? 0;
+  if (masters.leader_id === null) add("bad", "no_leader", t("fault.no_leader"), "masters");
+  for (const fault of store.faults ?? [])
+    add("bad", `store ${fault}`, t("fault.store", { fault: visible(fault) }), "settings");
+  if (LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability)) {
+    const levels = { wanted: visible(store.durability), given: visible(store.durability_available) };
+    add("bad", "durability", t("fault.durability", levels));
+  }
+  if (workers.fresh === 0 && waiting > 0)
+    add("bad", "no_worker", t("fault.no_worker", { count: waiting }), "workers");
+  else
+    for (const name of orphans) {
+      const text = t("fault.orphan", { name: visible(name.name), count: name.ready });
+      add(
+        "bad",
+        `orphan ${name.name}`,
+        text,
+        "jobs",
+        { state: "ready", name: name.name },
+        t("fault.wait.act")
+      );
+    }
+  const memory = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+  if (memory >= MEMORY_WARN) {
+    const [used, most] = [bytesText(store.used_memory_bytes), bytesText(store.max_memory_bytes)];
+    const text = t("fault.memory", { share: percent(memory), used, most });
+    add(memory >= MEMORY_BAD ? "bad" : "warn", "memory", text);
+  }
+  const oldest = stats.oldest_wait_ms ?? 0;
+  if (oldest >= WAIT_WARN_MS) {
+    const text = t("fault.wait", { duration: durationText(oldest) });
+    const query = { state: "ready", order: "oldest" };
+    add(oldest >= WAIT_BAD_MS ? "bad" : "warn", "wait", text, "jobs", query, t("fault.wait.act"));
+  }
+  for (const name of failing) {
+    const figures = { count: name.failed, share: percent(1 - name.success_share) };
+    const text = t("fault.failing", { name: visible(name.name), ...figures });
+    add("warn", `failing ${name.name}`, text, "failures", { name: name.name });
+  }
+  if (workers.stale > 0) {
+    const text = t("fault.stale_workers", { count: workers.stale });
+    add("warn", "stale_workers", text, "workers", { state: "stale" });
+  }
+  if (masters.stale > 0)
+    add("warn", "stale_masters", t("fault.stale_masters", { count: masters.stale }), "masters");
+  if ((store.latency_ms ?? 0) >= LATENCY_WARN_MS)
+    add("warn", "latency", t("fault.latency", { duration: durationText(store.latency_ms) }));
+  return faults;
+}
+var percent = (share) => number(share, { style: "percent", maximumFractionDigits: share > 0 && share < 0.1 ? 1 : 0 });
+function Page({ query, session: session2 }) {
+  const span = SPANS.includes(query["span"] ?? "") ? query["span"] : "1h";
+  const asked = useResource((signal) => pushedOr("stats", () => get("api/stats", {}, signal)), []);
+  const pushed = useLatest("stats");
+  const stats = newer(pushed, asked.data);
+  W2(() => {
+    if (stats) tellTime(stats.at);
+  }, [stats?.at]);
+  const history2 = useResource((signal) => get("api/stats/history", { span }, signal), [span], {
+    events: ["stats"],
+    leastMs: span === "1h" ? 1e4 : 6e4,
+    everyMs: 3e4
+  });
+  const names = useResource(
+    (signal) => get("api/names", { span: "1h", sort: "failed", limit: 5 }, signal).then(
+      (answer) => withIgnored(answer, signal)
+    ),
+    [],
+    { events: ["jobs"], leastMs: 1e4, everyMs: 3e4 }
+  );
+  const masters = useResource((signal) => get("api/masters", {}, signal), [], {
+    events: ["masters"],
+    leastMs: 2e3,
+    everyMs: 15e3
+  });
+  const waiting = useResource(
+    (signal) => get("api/names", { span: "1h", sort: "ready", limit: 20 }, signal),
+    [],
+    { events: ["jobs"], leastMs: FAULTS_MS, everyMs: 3e4 }
+  );
+  const workers = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 2e3,
+    pollMs: 5e3
+  });
+  const constraints = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints"],
+    leastMs: 2e3,
+    pollMs: FAULTS_MS
+  });
+  const recent = useResource(
+    (signal) => span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal),
+    [span === "1h"],
+    { everyMs: 3e4, pollMs: 3e4 }
+  );
+  if (!stats)
+    return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
+  const failing = (names.data?.names ?? []).filter(
+    (name) => !name.is_ignored && name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE
+  );
+  const orphans = orphansOf(waiting.data?.names ?? [], workers.data?.workers ?? null);
+  const hour = span === "1h" ? history2.data : recent.data;
+  const faults = [
+    ...faultsOf(stats, failing, orphans),
+    ...lastingFaults({
+      workers: workers.data?.workers ?? [],
+      masters: masters.data?.masters ?? [],
+      constraints: constraints.data?.constraints ?? [],
+      points: hour ? completePoints(hour) : []
+    })
+  ].sort((a2, b2) => Number(a2.kind === "warn") - Number(b2.kind === "warn"));
+  const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
+  return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
+    <${Faults} faults=${faults} isWhole=${[names, waiting, workers, constraints, masters, history2].every((one) => one.data !== null)} problem=${asked.problem} />
+    ${total === 0 && html`<${First} session=${session2} />`}
+    <${Tiles} stats=${stats} />
+    <section class="card" aria-labelledby="throughput"><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
+      <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav></div>
+      <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
+      ${history2.data && html`<${History} history=${history2.data} />`}</section>
+    <div class="cards after">
+      <${Workers} stats=${stats} />
+      <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
+      <${Store} store=${stats.store} />
+    </div>
+    ${(names.data?.names ?? []).some((name) => name.failed > 0) && html`<div><h2>${t("overview.failing")}</h2><${Failing} names=${names.data?.names ?? []} /></div>`}`;
+}
+function orphansOf(names, workers) {
+  if (workers === null) return [];
+  const known = new Set(
+    workers.filter((worker) => worker.state === "fresh" || worker.state === "draining").flatMap((worker) => worker.names)
+  );
+  return names.filter((name) => name.ready > 0 && !known.has(name.name)).slice(0, MOST_NAMES);
+}
+function newer(a2, b2) {
+  if (!a2 || !b2) return a2 ?? b2;
+  return Date.parse(a2.at) >= Date.parse(b2.at) ? a2 : b2;
+}
+function Faults({ faults: found, isWhole, problem }) {
+  const [known, setKnown] = usePref("acknowledged", []);
+  const acknowledged = (
+    /** @type {string[]} */
+    Array.isArray(known) ? known : []
+  );
+  const keys = found.map((fault) => fault.key);
+  const over = acknowledged.filter((key) => !keys.includes(key)).join();
+  W2(() => {
+    if (!over || !isWhole) return void 0;
+    const timer2 = setTimeout(() => setKnown(acknowledged.filter((key) => keys.includes(key))), FORGET_MS);
+    return () => clearTimeout(timer2);
+  }, [over, isWhole]);
+  const faults = found.filter((fault) => !acknowledged.includes(fault.key));
+  const hidden = found.length - faults.length;
+  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
+    <${ErrorBox} problem=${problem} />
+    ${faults.length === 0 ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<ul>${faults.map(
+    (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
+        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}<${Button} class="small" onClick=${() => setKnown([...acknowledged, fault.key])}>${t("fault.acknowledge")}<//></li>`
+  )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
+}
+function Tiles({ stats }) {
+  const { counts, rates } = stats;
+  const wait = stats.oldest_wait_ms;
+  const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
+  const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
+  return html`<div class="tiles">
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
+    ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
+    ${tile("scheduled")}
+    ${tile("failed", t("tile.per_s", { rate: perS(rates.failed) }), rates.failed > 0 ? "bad" : "")}
+    ${tile("succeeded", t("tile.per_s", { rate: perS(rates.succeeded) }))}
+    ${(counts.discarded || rates.discarded) > 0 && tile("discarded", t("tile.per_s", { rate: perS(rates.discarded) }))}
+    <div class="tile"><span class="tile-label">${t("tile.pushed")}</span><b class="num">${perS(rates.pushed)}</b><span class="tile-more">${t("tile.last_minute")}</span></div></div>`;
+}
+function History({ history: history2 }) {
+  const { xs, outcomes, bad, waits, backlog } = y(() => {
+    const points = completePoints(history2);
+    const perS = (key) => points.map((point) => point[key] / history2.step_s);
+    return {
+      xs: points.map((point) => Date.parse(point.at) / 1e3),
+      outcomes: OUTCOMES.map((key) => ({ label: t(`state.${key}`), color: `--${key}`, values: perS(key) })),
+      bad: [
+        { label: t("state.failed"), color: "--failed", values: perS("failed") },
+        { label: t("overview.retried"), color: "--retrying", values: perS("retried") }
+      ],
+      backlog: [
+        { label: t("overview.backlog"), color: "--ready", values: points.map((point) => point.backlog) }
+      ],
+      waits: [
+        {
+          label: t("overview.wait_p95"),
+          color: "--retrying",
+          values: points.map((point) => point.wait?.p95_ms ?? null)
+        },
+        {
+          label: t("overview.run_p95"),
+          color: "--running",
+          values: points.map((point) => point.run?.p95_ms ?? null)
+        }
+      ]
+    };
+  }, [history2]);
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })} height=${210} format=${perSText} />
+    ${bad.some((one) => one.values.some((value) => value > 0)) && html`<h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })} format=${perSText} />`}
+    <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
+    <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
+}
+function Workers({ stats }) {
+  const { workers } = stats;
+  return html`<section class="card" aria-labelledby="workers"><h2 id="workers"><a href=${href("workers")}>${t("nav.workers")}</a></h2>
+    <p class="glance"><b><${Num} value=${workers.fresh} /></b> ${t("worker.fresh")}
+      ${["stale", "draining", "detached"].filter((state) => workers[state] > 0).map((state) => html` <${Badge} kind=${state === "draining" ? "info" : "warn"}>${number(workers[state])} ${t(`worker.${state}`)}<//>`)}</p>
+    <p>${t("overview.slots", { busy: workers.busy, all: workers.max_jobs })}</p>
+    <${Bar} value=${workers.busy} of=${workers.max_jobs} label=${t("overview.slots.label")} kind=${workers.max_jobs > 0 && workers.busy >= workers.max_jobs ? "warn" : "info"} />
+    ${workers.fresh === 0 && html`<p class="muted">${t("overview.no_worker")}</p>`}</section>`;
+}
+function Masters({ stats, masters }) {
+  return html`<section class="card" aria-labelledby="masters"><h2 id="masters"><a href=${href("masters")}>${t("nav.masters")}</a></h2>
+    <p class="glance"><b><${Num} value=${stats.masters.fresh} /></b> ${t("master.fresh")} ${stats.masters.stale > 0 && html`<${Badge} kind="warn">${number(stats.masters.stale)} ${t("master.stale")}<//>`}
+      ${stats.masters.leader_id === null && html`<${Badge} kind="bad">${t("master.no_leader")}<//>`}</p>
+    <ul class="plain">${masters.slice(0, 6).map((master) => html`<li key=${master.id}><${Badge} kind=${master.state === "stale" ? "warn" : master.role === "leader" ? "ok" : "off"}>${master.state === "stale" ? t("master.stale") : tOr(`master.${master.role}`, visible(master.role))}<//> <${Text} value=${master.node_id} max=${60} /> <span class="muted">${visible(master.version)} · ${t("master.pid", { pid: String(master.pid) })}</span></li>`)}</ul></section>`;
+}
+function Store({ store }) {
+  const isLess = LEVELS.indexOf(store.durability_available) < LEVELS.indexOf(store.durability);
+  const share = store.max_memory_bytes ? store.used_memory_bytes / store.max_memory_bytes : 0;
+  return html`<section class="card" aria-labelledby="store"><h2 id="store">${t("overview.store")}</h2><dl class="facts">
+    <dt>${t("store.health")}</dt><dd>${store.faults.length ? html`<${Badge} kind="bad">${t("store.faults", { count: store.faults.length })}<//>` : html`<${Badge} kind="ok">${t("store.well")}<//>`}</dd>
+    <dt>${t("store.server")}</dt><dd><${Text} value=${store.server} max=${80} /></dd>
+    <dt>${t("store.durability")}</dt><dd>${visible(store.durability)} ${isLess && html`<${Badge} kind="bad">${t("store.gives", { given: visible(store.durability_available) })}<//>`}<span class="hint-line">${tOr(`durability.${store.durability}`, "")}</span></dd>
+    <dt>${t("store.memory")}</dt><dd><${Bytes} value=${store.used_memory_bytes} />${store.max_memory_bytes ? html` / <${Bytes} value=${store.max_memory_bytes} /> <${Bar} value=${store.used_memory_bytes} of=${store.max_memory_bytes} label=${t("store.memory")} kind=${share >= MEMORY_BAD ? "bad" : share >= MEMORY_WARN ? "warn" : "info"} />` : ""}</dd>
+    <dt>${t("store.latency")}</dt><dd><${Duration} ms=${store.latency_ms} /></dd></dl></section>`;
+}
+function Failing({ names }) {
+  const failed = names.filter((name) => name.failed > 0);
+  return html`<${Table} caption=${t("overview.failing")} rows=${failed} rowKey=${(name) => name.name} columns=${[
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (name) => html`<a href=${href("failures", { name: name.name })}><${Text} value=${name.name} max=${80} /></a>`
+    },
+    {
+      key: "failed",
+      label: t("state.failed"),
+      align: "end",
+      render: (name) => html`<${Num} value=${name.failed} />`
+    },
+    {
+      key: "share",
+      label: t("overview.failed_share"),
+      align: "end",
+      render: (name) => name.success_share === null ? "–" : html`<span class="num">${percent(1 - name.success_share)}</span>`
+    },
+    {
+      key: "succeeded",
+      label: t("state.succeeded"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.succeeded} />`
+    },
+    {
+      key: "retried",
+      label: t("overview.retried"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.retried} />`
+    },
+    {
+      key: "ready",
+      label: t("state.ready"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.ready} />`
+    }
+  ]} />`;
+}
+function First({ session: session2 }) {
+  const call2 = curl(session2, "POST", "api/jobs", {
+    body: { name: "hello", argument: { to: "world" } }
+  });
+  return html`<div class="card"><${Empty} title=${t("jobs.empty.first")} curl=${call2}>${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//></div>`;
+}
+
+// job_columns.js
+var ENDED = ["name", "argument", "finished", "duration", "worker"];
+var DEFAULTS = {
+  "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
+  ready: ["name", "argument", "priority", "attempt", "created"],
+  running: ["name", "argument", "attempt", "started", "duration", "worker"],
+  scheduled: ["name", "argument", "run_at", "created"],
+  retrying: ["name", "error", "attempt", "run_at", "worker"],
+  failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"]
+};
+function orderedBy(state) {
+  if (state === "") return "";
+  if (isIn(state, "finished")) return "finished";
+  return { running: "started", scheduled: "run_at", retrying: "run_at" }[state] ?? "created";
+}
+var ms2 = (at2) => at2 ? Date.parse(at2) : 0;
+function ranMs(job) {
+  if (!job.started_at) return -1;
+  if (job.finished_at) return Math.max(0, ms2(job.finished_at) - ms2(job.started_at));
+  return job.state === "running" ? Math.max(0, nowMs() - ms2(job.started_at)) : -1;
+}
+var ALL = [
+  {
+    key: "state",
+    label: "job.state",
+    width: 7.2,
+    by: (job) => job.state,
+    render: (job) => html`<${State} state=${job.state} />`
+  },
+  {
+    key: "name",
+    label: "job.name",
+    by: (job) => job.name,
+    render: (job) => html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>${job.tags.slice(0, 4).map((tag) => html` <a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${30} /></a>`)}`
+  },
+  {
+    key: "error",
+    label: "job.error",
+    include: "error",
+    by: (job) => job.error ?? "",
+    render: (job) => html`<${Line} text=${job.error} />`
+  },
+  {
+    key: "argument",
+    label: "job.argument",
+    include: "argument",
+    priority: 2,
+    by: (job) => job.argument_excerpt ?? "",
+    render: (job) => html`<${Line} text=${job.argument_excerpt} isCode />`
+  },
+  {
+    key: "id",
+    label: "job.id",
+    width: 8,
+    priority: 3,
+    by: (job) => job.id,
+    render: (job) => html`<${Id} id=${job.id} />`
+  },
+  {
+    key: "priority",
+    label: "job.priority",
+    align: "end",
+    width: 5.5,
+    priority: 3,
+    by: (job) => job.priority,
+    render: (job) => html`<${Num} value=${job.priority} />`
+  },
+  {
+    key: "attempt",
+    label: "job.attempt",
+    align: "end",
+    width: 5.4,
+    priority: 2,
+    by: (job) => job.attempt,
+    render: (job) => html`<span class="num" title=${t("job.failures_of", { failures: job.failures, most: job.max_retry })}>${job.attempt}${job.failures > 0 && html` <span class="fails">✗${job.failures}</span>`}</span>`
+  },
+  {
+    key: "created",
+    label: "job.created",
+    align: "end",
+    width: 8,
+    by: (job) => ms2(job.created_at),
+    render: (job) => html`<${Time} at=${job.created_at} />`
+  },
+  {
+    key: "run_at",
+    label: "job.due",
+    align: "end",
+    width: 8,
+    by: (job) => ms2(job.run_at),
+    render: (job) => html`<${Time} at=${job.run_at} />`
+  },
+  {
+    key: "started",
+    label: "job.started",
+    align: "end",
+    width: 8,
+    priority: 3,
+    by: (job) => ms2(job.started_at),
+    render: (job) => html`<${Time} at=${job.started_at} />`
+  },
+  {
+    key: "finished",
+    label: "job.finished",
+    align: "end",
+    width: 8,
+    priority: 2,
+    by: (job) => ms2(job.finished_at),
+    render: (job) => html`<${Time} at=${job.finished_at} />`
+  },
+  {
+    key: "duration",
+    label: "job.duration",
+    align: "end",
+    width: 5.6,
+    priority: 2,
+    by: ranMs,
+    render: (job) => html`<${Ran} job=${job} />`
+  },
+  {
+    key: "worker",
+    label: "job.worker",
+    include: "worker",
+    width: 8.5,
+    priority: 4,
+    by: (job) => job.worker_name ?? job.worker_id ?? "",
+    render: (job) => job.worker_name ? html`<a href=${href("workers", { id: job.worker_id })} title=${visible(`${job.worker_name} · ${job.worker_id}`)}>${visible(job.worker_name)}</a>` : job.worker_id ? html`<${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} />` : html`<${Num} value=${null} />`
+  },
+  {
+    key: "cause",
+    label: "job.cause",
+    width: 6.5,
+    priority: 2,
+    by: (job) => job.cause ?? "",
+    render: (job) => job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`
+  },
+  {
+    key: "timeout",
+    label: "job.timeout",
+    align: "end",
+    width: 6.5,
+    priority: 3,
+    by: (job) => job.timeout,
+    render: (job) => html`<${Duration} ms=${job.timeout * 1e3} />`
+  }
+];
+var KEYS = ALL.map((column) => column.key);
+function Line({ text, isCode = false }) {
+  if (!text) return html`<${Num} value=${null} />`;
+  const shown = visible(text);
+  return html`<bdi class=${isCode ? "line code-line" : "line"} title=${shown}>${shown}</bdi>`;
+}
+function Ran({ job }) {
+  useTick();
+  const ran = ranMs(job);
+  if (ran < 0) return html`<${Num} value=${null} />`;
+  return html`<${Duration} ms=${job.finished_at ? ran : Math.floor(ran / 1e3) * 1e3} />`;
+}
+function useJobColumns(state, asked) {
+  const [chosen] = usePref("columns", null);
+  const keys = asked ? asked.split(",") : Array.isArray(chosen) ? chosen : DEFAULTS[state] ?? (isIn(state, "finished") ? ENDED : DEFAULTS[""] ?? ENDED);
+  const columns3 = ALL.filter((column) => keys.includes(column.key));
+  return (columns3.length ? columns3 : ALL.slice(0, 2)).map((column) => ({
+    ...column,
+    label: t(
+      /** @type {string} */
+      column.label
+    )
+  }));
+}
+var includeOf = (columns3) => columns3.flatMap((column) => column.include ?? []).join(",");
+function chosenColumns() {
+  const chosen = pref("columns", null);
+  return Array.isArray(chosen) ? chosen.join(",") : void 0;
+}
+function ColumnsDialog({ columns: columns3, onClose }) {
+  const chosen = columns3.map((column) => column.key);
+  const [density, setDensity] = usePref("density", "normal");
+  const toggle = (key) => {
+    const next = KEYS.filter((one) => one === key ? !chosen.includes(key) : chosen.includes(one));
+    if (next.length) setPref("columns", next);
+  };
+  return html`<${Dialog} title=${t("columns")} onClose=${onClose}><ul class="plain">${ALL.map((column) => html`<li key=${column.key}><label class="check"><input type="checkbox" checked=${chosen.includes(column.key)} onChange=${() => toggle(column.key)} /> ${t(
+    /** @type {string} */
+    column.label
+  )}</label></li>`)}</ul>
+    <label class="check"><input type="checkbox" checked=${density === "compact"} onChange=${() => setDensity(density === "compact" ? null : "compact")} /> ${t("columns.compact")}</label>
+    <footer><${Button} onClick=${() => setPref("columns", null)}>${t("columns.reset")}<//><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
+}
+
+// job_export.js
+var MOST3 = 1e4;
+var PAGE = 500;
+var FIELDS = [
+  "id",
+  "name",
+  "state",
+  "priority",
+  "attempt",
+  "failures",
+  "created_at",
+  "run_at",
+  "started_at",
+  "finished_at",
+  "cause",
+  "error",
+  "argument_excerpt",
+  "worker_id",
+  "worker_name",
+  "tags"
+];
+function csvCell(value) {
+  const text = value === null || value === void 0 ? "" : Array.isArray(value) ? value.join(" ") : String(value);
+  const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+}
+var csvOf = (jobs) => [FIELDS, ...jobs.map((job) => FIELDS.map((field) => job[field]))].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
+async function exportJobs(kind, filter, order, onProgress) {
+  let jobs = [];
+  let cursor;
+  do {
+    const page = await get("api/jobs", {
+      ...filter,
+      order,
+      cursor,
+      include: "error,argument,worker",
+      limit: Math.min(PAGE, MOST3 - jobs.length)
+    });
+    jobs = [...jobs, ...page.jobs];
+    cursor = page.next_cursor ?? void 0;
+    onProgress(jobs.length);
+  } while (cursor && jobs.length < MOST3);
+  const text = kind === "csv" ? csvOf(jobs) : toJson(jobs, 2);
+  const url = URL.createObjectURL(
+    new Blob([text], { type: kind === "csv" ? "text/csv" : "application/json" })
+  );
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `jobs-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 19).replaceAll(":", "")}.${kind}`;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1e4);
+  return { count: jobs.length, isCut: cursor !== void 0 };
+}
+
+// ui/instants.js
+var LATEST = "9999-12-31T23:59:59";
+var isUtc = () => pref("times", "relative") === "utc";
+var zoneAt = (ms3) => isUtc() ? "UTC" : localText(ms3).split(" ")[2] ?? "UTC";
+function inZone(label, value = "") {
+  const ms3 = Date.parse(value);
+  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms3) ? Date.now() : ms3) });
+}
+var useZone = () => void usePref("times", "relative");
+function inputOf(at2) {
+  const ms3 = at2 ? Date.parse(at2) : NaN;
+  if (Number.isNaN(ms3)) return "";
+  return (isUtc() ? utcText(ms3) : localText(ms3)).slice(0, 19).replace(" ", "T");
+}
+function instantIn(text) {
+  if (!text || text > LATEST) return "";
+  const whole = text.length === 16 ? `${text}:00` : text;
+  const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
+  return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
+}
+
+// ui/filters.js
+var TYPING_MS3 = 350;
+var isPressed = false;
+addEventListener("pointerdown", () => isPressed = true, true);
+for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
+function afterClick(act) {
+  if (isPressed) addEventListener("pointerup", () => setTimeout(act), { once: true });
+  else act();
+}
+function useTyped(value, onChange, read = (text) => text.trim()) {
+  const [text, setText] = E2(value);
+  const told = j(value);
+  const typed = j(value);
+  const timer2 = j(
+    /** @type {any} */
+    void 0
+  );
+  const change2 = j(onChange);
+  change2.current = onChange;
+  V2(() => {
+    if (value === told.current) return;
+    clearTimeout(timer2.current);
+    told.current = value;
+    typed.current = value;
+    setText(value);
+  }, [value]);
+  W2(() => () => clearTimeout(timer2.current), []);
+  const tell2 = () => {
+    clearTimeout(timer2.current);
+    afterClick(report);
+  };
+  const report = () => {
+    const next = read(typed.current);
+    if (next === told.current) return;
+    told.current = next;
+    change2.current(next);
+  };
+  return {
+    value: text,
+    onInput: (event) => {
+      typed.current = event.target.value;
+      setText(typed.current);
+      clearTimeout(timer2.current);
+      timer2.current = setTimeout(tell2, TYPING_MS3);
+    },
+    onBlur: tell2,
+    onKeyDown: (event) => {
+      if (event.key === "Enter" && !event.isComposing) tell2();
+    }
+  };
+}
+function FilterInput({ label, value, onChange, hint, ...attributes }) {
+  const typed = useTyped(value, onChange);
+  return html`<${Field} label=${label} hint=${hint}>${(a2) => html`<input ...${a2} type="search" maxlength="200" autocomplete="off" autocapitalize="none" spellcheck=${false} ...${attributes} ...${typed} />`}<//>`;
+}
+function FilterInstant({ label, value, onChange }) {
+  useZone();
+  const typed = useTyped(
+    inputOf(value),
+    (text) => onChange(instantIn(text)),
+    (text) => inputOf(instantIn(text))
+  );
+  return html`<${Field} label=${inZone(label, value)}>${(a2) => html`<input ...${a2} type="datetime-local" step="1" max=${LATEST} ...${typed} />`}<//>`;
+}
+
+// job_filters.js
+var CAUSES = ["error", "timeout", "undecodable", "invalid_argument", "lost", "expired", "canceled"];
+var TIME_FILTERS = ["created_after", "created_before", "finished_after", "finished_before"];
+var NUMBER_FILTERS = ["min_attempt", "min_duration", "max_duration"];
+var FILTERS = [
+  "state",
+  "q",
+  "name",
+  "tag",
+  "worker",
+  "text",
+  "cause",
+  "failure_group",
+  ...TIME_FILTERS,
+  ...NUMBER_FILTERS,
+  "within",
+  "field",
+  "op",
+  "value"
+];
+var OF_API = FILTERS.filter((key) => !["within", "field", "op", "value"].includes(key));
+var OPS = ["eq", "ne", "lt", "le", "gt", "ge", "glob", "exists"];
+var DEPLOY = "deploy";
+var WINDOWS_MS = {
+  "10m": 6e5,
+  "1h": 36e5,
+  "6h": 216e5,
+  "24h": 864e5,
+  "7d": 6048e5
+};
+function constantOf(text) {
+  try {
+    const value = JSON.parse(text);
+    return value === null || typeof value !== "object" ? value : text;
+  } catch {
+    return text;
+  }
+}
+function matcherOf(query) {
+  const field = query["field"];
+  if (!field) return null;
+  const op = OPS.includes(query["op"] ?? "") ? query["op"] : "eq";
+  const text = query["value"] ?? "";
+  if (op === "exists") return { field, op, value: text !== "false" };
+  if (text === "") return null;
+  return { field, op, value: op === "glob" ? text : constantOf(text) };
+}
+function filterOf(query, deployedMs) {
+  const filter = Object.fromEntries(OF_API.flatMap((key) => query[key] ? [[key, query[key]]] : []));
+  const matcher = matcherOf(query);
+  if (matcher) filter["matcher"] = JSON.stringify(matcher);
+  const sinceMs = query["within"] === DEPLOY ? deployedMs : nowMs() - (WINDOWS_MS[query["within"] ?? ""] ?? NaN);
+  if (sinceMs !== null && !Number.isNaN(sinceMs)) {
+    const key = isIn(query["state"] ?? "", "finished") ? "finished_after" : "created_after";
+    filter[key] = new Date(sinceMs).toISOString();
+  }
+  return filter;
+}
+var actionFilterOf = (filter) => Object.fromEntries(
+  Object.entries(filter).map(([key, value]) => [
+    key,
+    key === "matcher" ? JSON.parse(value) : NUMBER_FILTERS.includes(key) ? Number(value) : value
+  ])
+);
+function useDeployedMs(isWanted) {
+  const [deployedMs, setDeployedMs] = E2(
+    /** @type {number | null} */
+    null
+  );
+  W2(() => {
+    if (!isWanted) return void 0;
+    const aborter = new AbortController();
+    get("api/workers", {}, aborter.signal).then(
+      (answer) => setDeployedMs(deployOf(
+        /** @type {any[]} */
+        answer.workers
+      )),
+      () => {
+      }
+    );
+    return () => aborter.abort();
+  }, [isWanted]);
+  return deployedMs;
+}
+function deployOf(workers) {
+  const first = /* @__PURE__ */ new Map();
+  for (const worker of workers) {
+    const at2 = Date.parse(worker.registered_at);
+    if (worker.version) first.set(worker.version, Math.min(at2, first.get(worker.version) ?? at2));
+  }
+  return first.size ? Math.max(...first.values()) : null;
+}
+function Filters({ query, change: change2 }) {
+  useZone();
+  const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
+  const isMoreWanted = ["worker", "text", "failure_group", "field", ...TIME_FILTERS, ...NUMBER_FILTERS].some(
+    (key) => query[key]
+  );
+  const [isMore, setMore] = E2(isMoreWanted);
+  const names = useNames(query["name"] ?? "");
+  const ended = isIn(query["state"] ?? "", "finished");
+  const typed = (key, more = {}) => html`<${FilterInput} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(text) => change2({ [key]: text }, true)} ...${more} />`;
+  const matcher = matcherOf(query);
+  return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
+    ${typed("q")}
+    ${typed("name", { list: "names" })}
+    ${typed("tag")}
+    <${Field} label=${t(ended ? "filter.within.finished" : "filter.within.created")}>${(a2) => html`<select ...${a2} value=${query["within"] ?? ""} onChange=${(e2) => change2({ within: e2.target.value })}><option value="">${t("filter.any")}</option>${[...Object.keys(WINDOWS_MS), DEPLOY].map((one) => html`<option key=${one} value=${one}>${t(`filter.within.${one}`)}</option>`)}</select>`}<//>
+    <${Field} label=${t("filter.cause")}>${(a2) => html`<select ...${a2} value=${query["cause"] ?? ""} onChange=${(e2) => change2({ cause: e2.target.value })}><option value="">${t("filter.any")}</option>${CAUSES.map((cause) => html`<option key=${cause} value=${cause}>${t(`cause.${cause}`)}</option>`)}</select>`}<//>
+    <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+    <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
+    ${isMore && html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
+      <${Field} label=${t("filter.op")}>${(a2) => html`<select ...${a2} value=${query["op"] || "eq"} onChange=${(e2) => change2({ op: e2.target.value }, true)}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
+      ${typed("value", { placeholder: "globex", maxlength: 1024 })}
+      ${typed("worker")}
+      ${NUMBER_FILTERS.map((key) => typed(key, { type: "number", min: key === "min_attempt" ? "1" : "0", step: key === "min_attempt" ? "1" : "any" }))}
+      ${TIME_FILTERS.map((key) => html`<${FilterInstant} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(at2) => change2({ [key]: at2 }, true)} />`)}`}
+    ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
+      <button type="button" class="link" onClick=${() => change2(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`}
+  </form>`;
+}
+function useNames(typed) {
+  const [names, setNames] = E2(
+    /** @type {string[]} */
+    []
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    get("api/names", { q: typed, sort: "pushed", limit: 20 }, aborter.signal).then(
+      (answer) => setNames(answer.names.map((name) => name.name)),
+      () => {
+      }
+    );
+    return () => aborter.abort();
+  }, [typed]);
+  return names;
+}
+
+// job_search.js
+var PAGE2 = 50;
+var COUNT_EVERY_MS = 1e4;
+function useJobSearch(filter, { order, cursor, include, of: of2 }) {
+  const [progress, setProgress] = E2(
+    /** @type {Progress | null} */
+    null
+  );
+  const [isLong, setLong] = E2(false);
+  const isStopped = j(false);
+  const page = useResource(
+    async (signal) => {
+      let jobs = [];
+      let lookedAt = 0;
+      let next = cursor;
+      let calls = 0;
+      isStopped.current = false;
+      try {
+        for (; ; ) {
+          const found = await get(
+            "api/jobs",
+            { ...filter(), order, include, cursor: next, limit: PAGE2 - jobs.length },
+            signal
+          );
+          calls += 1;
+          jobs = [...jobs, ...found.jobs];
+          lookedAt += found.looked_at;
+          next = found.next_cursor ?? void 0;
+          if (isStopped.current) setLong(true);
+          if (!next || jobs.length >= PAGE2 || isStopped.current)
+            return { ...found, jobs, looked_at: lookedAt, is_stopped: isStopped.current, of: of2 };
+          if (calls > 2) setLong(true);
+          setProgress({ jobs, lookedAt });
+        }
+      } finally {
+        if (!signal.aborted) setProgress(null);
+      }
+    },
+    [of2],
+    // A long search is begun again by hand alone.
+    { events: ["jobs"], leastMs: 1e3, everyMs: 4e3, isHeld: isLong }
+  );
+  W2(() => {
+    setLong(false);
+    setProgress(null);
+  }, [of2]);
+  return {
+    ...page,
+    progress,
+    isLong,
+    stop: () => {
+      isStopped.current = true;
+    }
+  };
+}
+function useJobCount(filter, of2) {
+  const found = useResource(
+    async (signal) => filter ? { of: of2, ...await get("api/jobs/count", filter(), signal) } : null,
+    [of2],
+    { everyMs: COUNT_EVERY_MS }
+  );
+  const reload = j(found.reload);
+  reload.current = found.reload;
+  W2(() => {
+    if (!filter) return void 0;
+    const timer2 = setInterval(() => {
+      if (!document.hidden) void reload.current();
+    }, COUNT_EVERY_MS);
+    return () => clearInterval(timer2);
+  }, [of2]);
+  const data = (
+    /** @type {any} */
+    found.data
+  );
+  return data?.of === of2 ? data : null;
+}
+
+// ui/titles.js
+function useTitle(title2) {
+  W2(() => {
+    if (title2 !== null) document.title = `${visible(title2).slice(0, 120)} · jqmaster`;
+  }, [title2]);
+}
+
+// pages/jobs.js
+function Page2({ query, go: go3, session: session2 }) {
+  const state = query["state"] ?? "";
+  const order = orderOf(query);
+  const columns3 = useJobColumns(state, query["columns"]);
+  const include = includeOf(columns3);
+  const deployedMs = useDeployedMs(query["within"] === "deploy");
+  const isFiltered = FILTERS.some((key) => key !== "state" && query[key]);
+  const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
+  const filter = () => filterOf(query, deployedMs);
+  const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
+  const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
+  const counted = useJobCount(
+    isFiltered ? () => ({ ...filter(), state: "" }) : null,
+    JSON.stringify([
+      FILTERS.map((key) => key === "state" ? isIn(state, "finished") : query[key] ?? ""),
+      deployedMs
+    ])
+  );
+  const [selected, setSelected] = E2(
+    /** @type {Set<string>} */
+    /* @__PURE__ */ new Set()
+  );
+  const [dialog, setDialog] = E2(
+    /** @type {{action: import("../actions.js").ActionName, target: import("../actions.js").Target} | null} */
+    null
+  );
+  const [isChoosing, setChoosing] = E2(false);
+  const [density] = usePref("density", "normal");
+  const hold = useHold();
+  const mayOperate = may(session2, "operate");
+  const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
+  const [ended, setEnded] = E2(0);
+  const steady = useSteadyRows(
+    page.progress?.jobs ?? page.data?.jobs ?? [],
+    keyOf,
+    isHeld,
+    `${ended} ${page.progress ? `${listed} ${page.progress.jobs.length}` : page.data?.of}`
+  );
+  const isWhole = Boolean(page.data && !page.data.next_cursor && !query["cursor"] && !page.progress);
+  const sorted2 = useSorted(steady.rows, columns3, isWhole ? query : {});
+  const live2 = useLatest("jobs");
+  const counts = live2?.counts ?? page.data?.counts ?? {};
+  const matching = isFiltered ? counted : null;
+  useActionEnds(() => void page.reload().then(() => setEnded((n) => n + 1)));
+  W2(() => setSelected(/* @__PURE__ */ new Set()), [listed]);
+  useKeys({ Escape: () => setSelected(/* @__PURE__ */ new Set()) });
+  useReturn(sorted2.map(keyOf).join());
+  useTitle(title(state, matching, counts));
+  const change2 = (changes, replace = false) => go3("jobs", { ...query, cursor: "", ...changes }, { replace });
+  const { state: _, ...unstated } = query;
+  const tabCount = (one) => isFiltered ? matching?.states[one]?.count ?? (matching ? 0 : void 0) : counts[one] ?? 0;
+  const isExact = (one) => !isFiltered || (matching?.states[one]?.is_exact ?? true);
+  const tabs = [
+    {
+      key: "",
+      label: t("jobs.all"),
+      count: isFiltered ? matching?.count : sum(counts),
+      isAtLeast: isFiltered && matching !== null && !matching.is_exact,
+      href: href("jobs", { ...unstated, order: "", sort: "", cursor: "" })
+    },
+    ...Object.keys(STATES).filter((one) => counts[one] !== void 0 || one === state).map((one) => ({
+      key: one,
+      label: tOr(`state.${one}`, one),
+      count: tabCount(one),
+      isAtLeast: !isExact(one),
+      kind: one === "failed" && tabCount(one) ? "bad" : "",
+      href: href("jobs", { ...query, state: one, order: "", sort: "", cursor: "" })
+    }))
+  ];
+  const by = orderedBy(state);
+  const shownColumns = columns3.map((column) => ({
+    ...column,
+    ...(isWhole ? column.by : column.key === by) && { sort: column.key }
+  }));
+  if (mayOperate && state !== "running" && !isIn(state, "finished"))
+    shownColumns.push(pauseColumn((job) => html`<${PauseName} name=${job.name} />`));
+  const onSort = (key) => {
+    if (key === by) change2({ sort: "", order: order === "newest" ? "oldest" : "newest" }, true);
+    else change2({ sort: query["sort"] === key ? `-${key}` : key }, true);
+  };
+  const sort = query["sort"] && isWhole ? query["sort"].replace(/^-/, "") : by;
+  const isAscending = query["sort"] && isWhole ? !query["sort"].startsWith("-") : order === "oldest";
+  const link = () => new URL(href("jobs", { ...query, columns: query["columns"] || chosenColumns() }), location.href).href;
+  return html`<div class="page-head"><h1>${t("nav.jobs")}</h1>
+      <${Button} opensDialog class="small" onClick=${() => setChoosing(true)}>${t("columns")}<//>
+      <${Export} filter=${filter} order=${order} />
+      <${Copy} kind="wide-only" label=${t("copy.link")} text=${link} />
+      <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session2, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE2 } })} />
+      ${may(session2, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
+    <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
+    <${Filters} query=${query} change=${change2} />
+    <div class="list-head">
+      <p class="matches" aria-live="polite">${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", { count: state ? matching.states[state]?.count ?? 0 : matching.count }) : ""}</p>
+      <label class="order">${t("filter.order")} <select value=${order} onChange=${(e2) => change2({ order: e2.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
+    ${mayOperate && html`<${Selection} count=${selected.size} isAllPossible=${sorted2.length > 0 && !page.isLoading} state=${state} onClear=${() => setSelected(/* @__PURE__ */ new Set())}
+      onAct=${(action, isAll) => setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } })} />`}
+    <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
+    <${Searching} page=${page} of=${state ? counts[state] ?? 0 : sum(counts)} />
+    ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
+    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+      ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf} label=${(job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : void 0}
+        sort=${sort} isAscending=${isAscending} onSort=${onSort}
+        onOpen=${(job) => go3("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session2} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`}</div>
+    <${Pager} hasNext=${Boolean(page.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${page.isLoading} onNext=${() => go3("jobs", { ...query, cursor: page.data?.next_cursor })} onFirst=${() => go3("jobs", { ...query, cursor: "" })} />
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
+    setSelected(/* @__PURE__ */ new Set());
+    void page.reload();
+  }} />`}
+    ${isChoosing && html`<${ColumnsDialog} columns=${columns3} onClose=${() => setChoosing(false)} />`}`;
+}
+function orderOf(query) {
+  const asked = query["order"];
+  if (asked === "oldest" || asked === "newest") return asked;
+  const state = query["state"] ?? "";
+  return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
+}
+var keyOf = (job) => job.id;
+var sum = (counts) => Object.values(counts).reduce((all, count) => all + count, 0);
+function title(state, matching, counts) {
+  const what = state ? `${tOr(`state.${state}`, state)} · ${t("nav.jobs")}` : t("nav.jobs");
+  const count = matching ? state ? matching.states[state]?.count : matching.count : counts[state];
+  return count === void 0 ? what : `${what} (${number(count)})`;
+}
+function useSorted(rows, columns3, query) {
+  const sort = query["sort"] ?? "";
+  const by = columns3.find((column) => column.key === sort.replace(/^-/, ""))?.by;
+  return y(() => {
+    if (!by) return rows;
+    const sign = sort.startsWith("-") ? -1 : 1;
+    return [...rows].sort((a2, b2) => {
+      const [one, other] = [by(a2), by(b2)];
+      return sign * (typeof one === "string" ? one.localeCompare(String(other)) : one - Number(other));
+    });
+  }, [rows, sort]);
+}
+function Searching({ page, of: of2 }) {
+  const lookedAt = page.progress?.lookedAt ?? 0;
+  if (page.progress)
+    return html`<p class="searching" role="status">${t("jobs.searched", { looked_at: lookedAt, of: Math.max(of2, lookedAt), count: page.progress.jobs.length })} <${Bar} value=${lookedAt} of=${of2} label=${t("jobs.search")} /> <${Button} class="small" onClick=${page.stop}>${t("jobs.search.stop")}<//></p>`;
+  if (!page.isLong || !page.data) return null;
+  const text = t(page.data.is_stopped ? "jobs.search.stopped" : "jobs.search.over", {
+    looked_at: page.data.looked_at,
+    of: Math.max(of2, page.data.looked_at)
+  });
+  return html`<p class="searching muted">${text} <${Button} class="small" onClick=${page.reload}>${t("jobs.search.again")}<//></p>`;
+}
+function Export({ filter, order }) {
+  const [count, setCount] = E2(
+    /** @type {number | null} */
+    null
+  );
+  const run = (kind) => async () => {
+    setCount(0);
+    await attempt(async () => {
+      const done = await exportJobs(kind, filter(), order, setCount);
+      toast(t(done.isCut ? "jobs.exported.cut" : "jobs.exported", { count: done.count, most: MOST3 }));
+    }, "");
+    setCount(null);
+  };
+  if (count !== null) return html`<span class="muted" role="status">${t("jobs.exporting", { count })}</span>`;
+  return html`<${Button} class="small wide-only" onClick=${run("csv")}>CSV<//><${Button} class="small wide-only" onClick=${run("json")}>JSON<//>`;
+}
+function Selection({ count, isAllPossible, state, onClear, onAct }) {
+  const [isAll, setAll] = E2(false);
+  W2(() => {
+    if (count > 0) setAll(false);
+  }, [count]);
+  W2(() => setAll(false), [state]);
+  if (!isAllPossible) return null;
+  const fitting = STATES[state]?.actions ?? ACTIONS;
+  const isOn = isAll || count > 0;
+  return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>
+    <span aria-live="polite">${isAll ? html`<strong>${t("selection.all")}</strong>` : count > 0 ? html`<strong>${t("selection.count", { count })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}</span>
+    ${!isAll && html`<button type="button" class="link" onClick=${() => {
+    onClear();
+    setAll(true);
+  }}>${t("selection.take_all")}</button>`}
+    ${isOn && html`<span class="row">${fitting.map((action) => html`<${Button} opensDialog key=${action} class="small" kind=${action === "delete" ? "danger" : ""} onClick=${() => onAct(action, isAll)}>${t(`action.${action}`)}<//>`)}
+      <button type="button" class="link" onClick=${() => {
+    onClear();
+    setAll(false);
+  }}>${t("selection.clear")}</button></span>`}</div>`;
+}
+function NoJobs({ session: session2, isFiltered, hasMore }) {
+  if (hasMore) return html`<${Empty} title=${t("jobs.empty.so_far")}>${t("jobs.empty.so_far.text")}<//>`;
+  if (isFiltered)
+    return html`<${Empty} title=${t("jobs.empty.filtered")}><p><a href=${href("jobs")}>${t("filter.clear")}</a></p><//>`;
+  return html`<${Empty} title=${t("jobs.empty.first")} curl=${curl(session2, "POST", "api/jobs", { body: { name: "hello", argument: { to: "world" } } })}>
+    ${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//>`;
+}
+
+// ui/values.js
+function Value({ value, label }) {
+  const [mode, setMode] = E2("tree");
+  const body = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const expand = () => {
+    for (const part of body.current?.querySelectorAll("details") ?? []) part.open = true;
+  };
+  return html`<div class="value"><div class="value-tools" role="group" aria-label=${label}>
+      <${Button} class="small" aria-pressed=${String(mode === "tree")} onClick=${() => setMode("tree")}>${t("value.tree")}<//>
+      <${Button} class="small" aria-pressed=${String(mode === "json")} onClick=${() => setMode("json")}>JSON<//>
+      ${mode === "tree" && isDeep(value) && html`<${Button} class="small" onClick=${expand}>${t("value.expand")}<//>`}
+      <${Copy} text=${() => toJson(value, 2)} label=${t("copy.json")} /></div>
+    <div ref=${body} class="value-body" tabindex="0" role="region" aria-label=${label}>${mode === "json" ? html`<pre><${Text} value=${toJson(value, 2)} max=${2e4} isBlock /></pre>` : html`<${Tree} value=${value} depth=${0} />`}</div></div>`;
+}
+var MAX_SHOWN = 100;
+var OPEN_DEPTH = 3;
+var isDeep = (value, depth = 0) => value !== null && typeof value === "object" && (depth >= OPEN_DEPTH ? Object.keys(value).length > 0 : Object.values(value).some((member) => isDeep(member, depth + 1)));
+function Tree({ value, depth }) {
+  const [shown, setShown] = E2(MAX_SHOWN);
+  if (value === null) return html`<span class="v-null">null</span>`;
+  if (typeof value === "boolean") return html`<span class="v-bool">${String(value)}</span>`;
+  if (typeof value === "number" || typeof value === "bigint")
+    return html`<span class="v-num">${String(value)}</span>`;
+  if (typeof value === "string")
+    return html`<span class="v-text">"<${Text} value=${value} max=${1e3} isBlock />"</span>`;
+  const packed = packedBytes(value);
+  if (packed) return html`<${Binary} ...${packed} />`;
+  const entries = Array.isArray(value) ? value.map((member, i2) => (
+    /** @type {[string | number, any]} */
+    [i2, member]
+  )) : Object.entries(value);
+  if (entries.length === 0) return html`<span class="v-null">${Array.isArray(value) ? "[]" : "{}"}</span>`;
+  const list = html`<ul class="tree">${entries.slice(0, shown).map(([key, member]) => html`<li key=${key}><span class="v-key">${typeof key === "number" ? key : html`<${Text} value=${key} max=${200} />`}</span> <${Tree} value=${member} depth=${depth + 1} /></li>`)}
+    ${entries.length > shown && html`<li><button type="button" class="link" onClick=${() => setShown(shown + 10 * MAX_SHOWN)}>${t("text.more_items", { count: entries.length - shown })}</button></li>`}</ul>`;
+  const size = Array.isArray(value) ? `[${entries.length}]` : `{${entries.length}}`;
+  return depth === 0 ? list : html`<details open=${depth < OPEN_DEPTH}><summary>${size}</summary>${list}</details>`;
+}
+function packedBytes(value) {
+  const keys = Object.keys(value);
+  if (keys.length !== 1) return null;
+  try {
+    if (typeof value.$bin === "string") return { bytes: fromBase64(value.$bin), code: null };
+    if (Array.isArray(value.$ext) && typeof value.$ext[1] === "string")
+      return { bytes: fromBase64(value.$ext[1]), code: Number(value.$ext[0]) };
+  } catch {
+  }
+  return null;
+}
+function fromBase64(text) {
+  return Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
+}
+function Binary({ bytes, code }) {
+  const [rows, setRows] = E2(4);
+  const lines = [];
+  for (let at2 = 0; at2 < Math.min(bytes.length, rows * 16); at2 += 16) {
+    const part = [...bytes.slice(at2, at2 + 16)];
+    lines.push(
+      `${at2.toString(16).padStart(6, "0")}  ${part.map((byte) => byte.toString(16).padStart(2, "0")).join(" ").padEnd(
+        bytes.length > 16 ? 47 : 0
+      )}  ${part.map((byte) => byte > 31 && byte < 127 ? String.fromCharCode(byte) : "·").join("")}`
+    );
+  }
+  const save = () => {
+    const url = URL.createObjectURL(
+      new Blob([
+        /** @type {any} */
+        bytes
+      ], { type: "application/octet-stream" })
+    );
+    const link = document.createElement("a");
+    link.href = url;
+    link.download = "value.bin";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(url), 1e3);
+  };
+  return html`<span class="binary"><${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes} value=${bytes.length} />
+    <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
+    ${bytes.length > 0 && html`<pre class="hex">${lines.join("\n")}</pre>`}
+    ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("text.more", { count: bytes.length - rows * 16 })}</button>`}</span>`;
+}
+
+// verdicts.js
+var MAX_VALUE = 60;
+function verdictText(verdict, why) {
+  switch (verdict.code) {
+    case "constraint":
+      return constraintText(verdict, why);
+    case "scheduled":
+    case "retrying":
+      return t(`why.text.${verdict.code}`, {
+        due: relativeText(Date.parse(verdict.due_at)),
+        count: verdict.failures
+      });
+    case "ahead":
+      return aheadText(verdict);
+    case "no_worker":
+      return t(verdict.stale + verdict.detached > 0 ? "why.text.no_worker.silent" : "why.text.no_worker", {
+        name: visible(verdict.name),
+        count: verdict.stale + verdict.detached
+      });
+    case "workers_unavailable":
+      return unavailableText(verdict);
+    case "running":
+      return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
+        attempt: verdict.attempt,
+        since: relativeText(Date.parse(verdict.since))
+      });
+    default:
+      return tOr(`why.text.${verdict.code}`, visible(verdict.text));
+  }
+}
+function constraintText(verdict, why) {
+  const applied = why.constraints.find(
+    (one) => one.name === verdict.name && one.key_value === verdict.key_value
+  ) ?? {};
+  const what = verdict.key ? `${visible(verdict.name)} (${visible(verdict.key)} = ${visible(String(verdict.key_value ?? "")).slice(0, MAX_VALUE)})` : visible(verdict.name);
+  const reasons = verdict.kinds.map((kind) => {
+    const isFirst = kind === verdict.kind;
+    if (kind === "concurrency")
+      return t("why.text.concurrency", {
+        used: (isFirst ? verdict.usage : applied.running) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.concurrency) ?? 0
+      });
+    if (kind === "rate")
+      return t("why.text.rate", {
+        used: (isFirst ? verdict.usage : applied.starts) ?? 0,
+        limit: (isFirst ? verdict.limit : applied.rate?.limit) ?? 0,
+        period: durationText(((isFirst ? verdict.period_s : applied.rate?.period_s) ?? 0) * 1e3)
+      });
+    return tOr(`why.text.${kind}`, kind);
+  });
+  const others = verdict.waiting > 1 ? [t("why.text.others", { count: verdict.waiting - 1 })] : [];
+  const wait = expectedWaitMs(verdict, why);
+  const eta = wait === null ? [] : [t("why.text.eta", { duration: durationText(wait) })];
+  return [t("why.text.constraint", { what, reasons: reasons.join("; ") }), ...others, ...eta].join(" ");
+}
+function expectedWaitMs(verdict, why) {
+  if (verdict.kinds.join() !== "rate" || !verdict.limit || !verdict.opens_at) return null;
+  const ahead = why.verdicts.find((one) => one.code === "ahead");
+  if (!ahead) return null;
+  const opensMs = Math.max(0, Date.parse(verdict.opens_at) - Date.parse(why.as_of));
+  return opensMs + Math.floor(ahead.count / verdict.limit) * verdict.period_s * 1e3;
+}
+function aheadText(verdict) {
+  if (!verdict.count) return t("why.text.ahead.unknown");
+  const others = Object.entries(verdict.others).slice(0, 3);
+  const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
+  if (others.length === 0) return text;
+  return `${text} ${t("why.text.ahead.others", {
+    names: others.map(([name, count]) => `${visible(name)} (${number(Number(count))})`).join(", ")
+  })}`;
+}
+function unavailableText(verdict) {
+  const parts = ["full", "draining", "broken", "paused", "refusing", "pulling"].filter((key) => verdict[key]).map((key) => t(`why.text.workers.${key}`, { count: verdict[key] }));
+  return t("why.text.workers_unavailable", {
+    name: visible(verdict.name),
+    count: verdict.workers,
+    reasons: parts.join(", ")
+  });
+}
+
+// pages/job.js
+function Page3({ query, go: go3, session: session2 }) {
+  const id = query["id"] ?? "";
+  const path = `api/jobs/${encodeURIComponent(id)}`;
+  const found = useResource((signal) => id ? get(path, {}, signal) : Promise.resolve(null), [id], {
+    events: ["jobs"],
+    leastMs: 1e3,
+    everyMs: 3e3
+  });
+  useTitle(
+    found.data ? `${tOr(`state.${found.data.state}`, found.data.state)} · ${found.data.name} · …${id.slice(-6)}` : null
+  );
+  const job = found.data?.id === id ? found.data : null;
+  const isOver = job !== null && isIn(job.state, "finished");
+  const why = useResource(
+    (signal) => job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null),
+    [id, job?.state],
+    { events: ["jobs", "workers", "masters", "constraints"], leastMs: 1500, everyMs: 4e3 }
+  );
+  W2(() => {
+    if (why.data) tellTime(why.data.as_of);
+  }, [why.data?.as_of]);
+  const [dialog, setDialog] = E2("");
+  if (!id)
+    return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
+  if (!job) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div>`;
+    return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const again = async () => {
+    await found.reload();
+  };
+  const act = (name) => attempt(() => post(`${path}/${name}`), t(`job.${name}.done`)).then(again);
+  const mayOperate = may(session2, "operate");
+  return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
+    <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
+    <div class="row job-id"><code class="id">${visible(job.id)}</code> <${CopyMenu}><${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} />`}<//></div>
+    <${ErrorBox} problem=${found.problem} />
+    <div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
+      ${mayOperate && admits(job.state, "retry") && html`<${Button} kind="primary" onClick=${() => act("retry")}>${t("job.retry")}<//>`}
+      ${mayOperate && admits(job.state, "set_priority") && html`<${Button} opensDialog onClick=${() => setDialog("change")}>${t("job.change")}<//>`}
+      ${may(session2, "push") && !job.argument_hidden && html`<a class="button as-link" href=${href("enqueue", { from: job.id })}>${t("job.again")}</a>`}
+      ${may(session2, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
+      ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
+    ${!isOver && html`<${Why} why=${why} job=${job} />`}
+    ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
+    <div class="job-grid"><div class="stack">
+      <${Timeline} job=${job} />
+      <${Attempts} job=${job} />
+    </div><div class="stack">
+      <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
+      ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
+      <${Facts} job=${job} mayOperate=${mayOperate} />
+    </div></div>
+    ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
+    ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    await post(`${path}/cancel`);
+    await again();
+  }}><p>${t(job.state === "running" ? "job.cancel.running" : "job.cancel.text")}</p><//>`}
+    ${dialog === "delete" && html`<${ConfirmCount} title=${t("job.delete.title")} count=${1} verb=${t("job.delete")} onClose=${() => setDialog("")} onConfirm=${async () => {
+    await del(path);
+    go3("jobs", {});
+  }}><p>${t("job.delete.text")}</p><//>`}`;
+}
+function isIncomplete(job) {
+  return job.argument_hidden || isArgumentIncomplete(job) || job.headers_redacted;
+}
+var isArgumentIncomplete = (job) => job.argument_redacted || isTooLarge(job.argument, job.argument_bytes);
+var isTooLarge = (value, bytes) => value === null && bytes > 1;
+function specOf(job) {
+  return {
+    name: job.name,
+    argument: job.argument,
+    ...job.priority !== 0 && { priority: job.priority },
+    max_retry: job.max_retry,
+    timeout: job.timeout,
+    ...job.keep_result && { keep_result: true },
+    ...job.tags.length && { tags: job.tags },
+    ...Object.keys(job.headers).length && { headers: job.headers }
+  };
+}
+function Why({ why, job }) {
+  const title2 = job.state === "running" ? t("why.running") : t("why.title");
+  return html`<section class=${`card why ${why.data?.verdicts[0]?.code ?? ""}`} aria-labelledby="why"><h2 id="why">${title2}</h2>
+    <${ErrorBox} problem=${why.problem} onRetry=${why.reload} />
+    ${!why.data ? html`<${Loading} isLoading=${!why.problem} />` : html`<ol class="verdicts">${why.data.verdicts.map(
+    (verdict, at2) => html`<li key=${verdict.code + at2} class=${at2 === 0 ? "first" : ""}>
+      <p><${Text} value=${verdictText(verdict, why.data)} max=${800} /></p><${VerdictMore} verdict=${verdict} /></li>`
+  )}</ol>
+      ${why.data.constraints.length > 0 && html`<${Limits} constraints=${why.data.constraints} />`}`}</section>`;
+}
+function VerdictMore({ verdict }) {
+  switch (verdict.code) {
+    case "constraint":
+      return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} />`}
+        ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
+    case "no_worker":
+    case "workers_unavailable":
+      return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
+    case "no_leader":
+      return html`<p class="muted"><a href=${href("masters")}>${t("nav.masters")}</a></p>`;
+    case "scheduled":
+    case "retrying":
+      return html`<p class="muted"><${Time} at=${verdict.due_at} /></p>`;
+    case "running":
+      return html`<p class="muted"><a href=${href("workers", { id: verdict.worker_id })}>${t("why.to_worker")}</a> · ${t("why.deadline")} <${Time} at=${verdict.deadline} />${!verdict.confirmed && html` · <${Badge} kind="warn">${t("why.unconfirmed")}<//>`}</p>`;
+    default:
+      return null;
+  }
+}
+function Limits({ constraints }) {
+  return html`<details class="limits"><summary>${t("why.constraints", { count: constraints.length })}</summary><ul class="plain">${constraints.map(
+    (one) => html`<li key=${one.name}>
+    <${Badge} kind=${one.passes ? "ok" : one.mode === "shadow" ? "info" : "warn"}>${one.passes ? t("why.passes") : t("why.closed")}<//> <a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a>
+    ${one.key && html` <span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${80} /></span>`}
+    ${one.concurrency !== null && html` <span class="num">${one.running ?? 0} / ${one.concurrency}</span>`}${one.rate && html` <span class="num">${one.starts ?? 0} / ${one.rate.limit} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}</span>`}</li>`
+  )}</ul></details>`;
+}
+function LastWord({ job }) {
+  const last = job.attempts.at(-1);
+  return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
+    ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}</section>`;
+}
+function HiddenError({ job, attempt: one }) {
+  if (!job.argument_hidden || !["failure", "timeout", "discarded"].includes(one.outcome)) return null;
+  return html`<p class="muted">${one.error_type && html`<code><${Text} value=${one.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>`;
+}
+function statesOf(job) {
+  const ms3 = (at3) => at3 ? Date.parse(at3) : null;
+  const created = Date.parse(job.created_at);
+  const due = ms3(job.run_at);
+  const end = ms3(job.finished_at);
+  const states = [];
+  let at2 = created;
+  const add = (state, to2, ofAttempt = void 0) => {
+    if (to2 === null || to2 > at2 || ofAttempt)
+      states.push({
+        state,
+        label: tOr(`state.${state}`, state),
+        from: at2,
+        to: to2,
+        ...ofAttempt && { attempt: ofAttempt }
+      });
+    if (to2 !== null) at2 = to2;
+  };
+  for (const [i2, one] of job.attempts.entries()) {
+    const start2 = Date.parse(one.started_at);
+    const before = job.attempts[i2 - 1];
+    const isLatest = i2 === job.attempts.length - 1 && due !== null && due > at2 && due <= start2;
+    if (isLatest) add(before ? "retrying" : "scheduled", due);
+    if (start2 > at2)
+      add(
+        before && !isLatest && ["failure", "timeout", "lost"].includes(before.outcome) ? "retrying" : "ready",
+        start2
+      );
+    at2 = start2;
+    add("running", ms3(one.finished_at), one);
+  }
+  if (end !== null) {
+    if (end > at2) add("ready", end);
+    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
+  } else if (job.state !== "running") {
+    if (due !== null && due > at2 && job.state === "ready")
+      add(job.attempts.length ? "retrying" : "scheduled", due);
+    states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at2, to: null });
+  }
+  return states;
+}
+function Timeline({ job }) {
+  useTick();
+  const states = statesOf(job);
+  const lasted = states.map((one) => Math.max(0, (one.to ?? nowMs()) - one.from));
+  const whole = lasted.reduce((all, ms3) => all + ms3, 0) || 1;
+  return html`<section class="card" aria-labelledby="timeline"><h2 id="timeline">${t("job.timeline")}</h2>
+    <div class="strip" aria-hidden="true">${states.map((one, i2) => html`<i key=${i2} class=${`seg seg-${one.state}`} style=${{ flexGrow: String((lasted[i2] ?? 0) / whole) }} title=${`${one.label} ${durationText(lasted[i2] ?? 0)}`}></i>`)}</div>
+    <table class="states"><caption class="sr">${t("job.timeline")}</caption><thead class="sr"><tr><th scope="col">${t("job.state")}</th><th scope="col">${t("job.since")}</th><th scope="col">${t("job.duration")}</th></tr></thead>
+    <tbody>${states.map(
+    (one, i2) => html`<tr key=${i2}><td><${State} state=${one.state} />${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}</td>
+      <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
+      <td class="end">${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? Math.floor((lasted[i2] ?? 0) / 1e3) * 1e3 : lasted[i2]} />${one.to === null ? " …" : ""}`}</td></tr>`
+  )}</tbody></table></section>`;
+}
+function Attempts({ job }) {
+  const attempts = [...job.attempts].reverse();
+  return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
+    ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">${attempts.map(
+    (one) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
+      <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
+        <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
+        <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
+      ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
+      ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
+      ${job.events.filter((event) => event.attempt === one.attempt).map((event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`
+  )}</ol>`}</section>`;
+}
+function Carried({ title: title2, value, isHidden, isMissing = false, isRedacted = false, bytes }) {
+  return html`<section class="card"><h2>${title2} ${bytes !== void 0 && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
+    ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${value} label=${title2} />`}</section>`;
+}
+function Facts({ job, mayOperate }) {
+  const headers = Object.entries(job.headers);
+  return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
+    <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
+    <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+    <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
+    <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
+    <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
+    <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
+    ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
+    <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
+    ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
+    ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
+    ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
+    ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
+}
+var CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
+var changeLabel = (name) => name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
+var changeable = (job) => ({
+  priority: String(job.priority),
+  run_at: inputOf(job.run_at),
+  max_retry: String(job.max_retry),
+  timeout: String(job.timeout)
+});
+function Change({ job, path, onClose, onDone }) {
+  useZone();
+  const form = useForm(job, changeable);
+  const save = async (values2, base) => {
+    const opened = (
+      /** @type {import("../ui/forms.js").Values} */
+      changeable(base)
+    );
+    const changed = CHANGEABLE.filter((name) => values2[name] !== opened[name]);
+    const present = (
+      /** @type {import("../ui/forms.js").Values} */
+      changeable(await get(path))
+    );
+    if (changed.some((name) => present[name] !== opened[name] && present[name] !== values2[name]))
+      throw new Problem(412, { title: t("form.conflict") });
+    const sent = changed.map((name) => [
+      name,
+      name === "run_at" ? instantIn(values2[name] ?? "") : Number(values2[name])
+    ]);
+    await patch(path, Object.fromEntries(sent));
+    await onDone();
+    return t("form.saved", {
+      what: changed.map((name) => `${changeLabel(name)} ${opened[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
+    });
+  };
+  return html`<${FormDialog} title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)} labelOf=${changeLabel}><div class="form-grid">
+    <${FormField} form=${form} name="priority" label=${changeLabel("priority")} hint=${t("job.priority.hint")} type="number" step="1" required />
+    <${FormField} form=${form} name="run_at" label=${changeLabel("run_at")} type="datetime-local" step="1" max=${LATEST} />
+    <${FormField} form=${form} name="max_retry" label=${changeLabel("max_retry")} type="number" min="0" max="1000" step="1" required />
+    <${FormField} form=${form} name="timeout" label=${changeLabel("timeout")} type="number" min="0.001" step="any" required /></div><//>`;
+}
+
+// pages/names.js
+var SPANS2 = ["1h", "6h", "24h", "7d", "30d"];
+var SORTS = ["name", "pushed", "failed", "ready"];
+var PAGE3 = 50;
+var FAILING_SHARE2 = 0.05;
+function Page4({ query, go: go3, session: session2 }) {
+  return query["name"] ? html`<${One} name=${query["name"]} query=${query} session=${session2} />` : html`<${List} query=${query} go=${go3} session=${session2} />`;
+}
+var spanOf = (query) => SPANS2.includes(query["span"] ?? "") ? query["span"] : "1h";
+function Spans({ query }) {
+  const span = spanOf(query);
+  return html`<nav class="spans" aria-label=${t("overview.span")}>${SPANS2.map((one) => html`<a key=${one} class="chip-link" href=${href("names", { ...query, span: one === "1h" ? "" : one, cursor: "" })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav>`;
+}
+function List({ query, go: go3, session: session2 }) {
+  const span = spanOf(query);
+  const sort = SORTS.includes(query["sort"] ?? "") ? query["sort"] : "failed";
+  const hold = useHold();
+  const of2 = JSON.stringify([query["q"], span, sort, query["cursor"]]);
+  const found = useResource(
+    (signal) => get("api/names", { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE3 }, signal),
+    [of2],
+    { events: ["jobs", "workers"], leastMs: 5e3, everyMs: 15e3 }
+  );
+  const [shownOf, setShownOf] = E2(of2);
+  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
+  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, shownOf);
+  const change2 = (changes, replace = false) => go3("names", { ...query, cursor: "", ...changes }, { replace });
+  return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
+      <${Field} label=${t("filter.order")}>${(a2) => html`<select ...${a2} value=${sort} onChange=${(e2) => change2({ sort: e2.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(name) => go3("names", { name: name.name, span: query["span"] })} columns=${[...columns(), ...may(session2, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : []]}
+      empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`}
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />`;
+}
+var nameOf = (name) => name.name;
+function Success({ name }) {
+  if (name.success_share === null) return html`<${Num} value=${null} />`;
+  const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
+  return 1 - name.success_share >= FAILING_SHARE2 ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
+}
+function columns() {
+  return [
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (name) => html`<a href=${href("names", { name: name.name })}><${Text} value=${name.name} max=${100} /></a>`
+    },
+    {
+      key: "ready",
+      label: t("state.ready"),
+      align: "end",
+      render: (name) => html`<a href=${href("jobs", { state: "ready", name: name.name })}><${Num} value=${name.ready} /></a>`
+    },
+    {
+      key: "pushed",
+      label: t("names.pushed"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.pushed} />`
+    },
+    {
+      key: "succeeded",
+      label: t("state.succeeded"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Num} value=${name.succeeded} />`
+    },
+    {
+      key: "discarded",
+      label: t("state.discarded"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Num} value=${name.discarded} />`
+    },
+    {
+      key: "failed",
+      label: t("state.failed"),
+      align: "end",
+      render: (name) => html`<a href=${href("failures", { name: name.name })}><${Num} value=${name.failed} /></a>`
+    },
+    {
+      key: "retried",
+      label: t("overview.retried"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Num} value=${name.retried} />`
+    },
+    {
+      key: "share",
+      label: t("names.success"),
+      align: "end",
+      render: (name) => html`<${Success} name=${name} />`
+    },
+    {
+      key: "wait50",
+      label: t("names.wait50"),
+      align: "end",
+      priority: 4,
+      render: (name) => html`<${Duration} ms=${name.wait?.p50_ms} />`
+    },
+    {
+      key: "wait95",
+      label: t("names.wait95"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Duration} ms=${name.wait?.p95_ms} />`
+    },
+    {
+      key: "run50",
+      label: t("names.run50"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />`
+    },
+    {
+      key: "run95",
+      label: t("names.run95"),
+      align: "end",
+      priority: 2,
+      render: (name) => html`<${Duration} ms=${name.run?.p95_ms} />`
+    },
+    {
+      key: "seen",
+      label: t("names.seen"),
+      align: "end",
+      priority: 3,
+      render: (name) => html`<${Time} at=${name.last_seen_at} />`
+    }
+  ];
+}
+function One({ name, query, session: session2 }) {
+  const span = spanOf(query);
+  const found = useResource(
+    (signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal),
+    [name, span],
+    { events: ["jobs", "workers"], leastMs: 5e3, everyMs: 15e3 }
+  );
+  const history2 = useResource((signal) => get("api/stats/history", { name, span }, signal), [name, span], {
+    events: ["stats"],
+    leastMs: 1e4,
+    everyMs: 3e4
+  });
+  const data = found.data?.name === name ? found.data : null;
+  return html`<p class="crumbs"><a href=${href("names")}>${t("nav.names")}</a></p>
+    <div class="page-head"><h1><${Text} value=${name} max=${120} /></h1><${Spans} query=${query} /></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!data ? html`<${Loading} isLoading=${!found.problem} />` : html`<p class="row"><a href=${href("jobs", { name })}>${t("nav.jobs")}</a> <a href=${href("failures", { name })}>${t("nav.failures")}</a> <a href=${href("enqueue", { name })}>${t("nav.enqueue")}</a> ${may(session2, "operate") && html`<${PauseButton} target=${{ job_name: name }} what=${t("pause.what.name", { name: visible(name) })} />`}</p>
+      <${Pauses} mayOperate=${may(session2, "operate")} isOf=${(matcher) => matcher.field === "name" && matcher.value === name} />
+      <div class="tiles">${["ready", "pushed", "succeeded", "discarded", "failed", "retried"].map((key) => html`<div key=${key} class=${`tile ${key === "failed" && data.failed > 0 ? "bad" : ""}`}><span class="tile-label">${t(`names.${key}`)}</span><b><${Num} value=${data[key]} /></b></div>`)}
+        <div class="tile"><span class="tile-label">${t("names.success")}</span><b><${Success} name=${data} /></b></div></div>
+      <section class="card" aria-labelledby="course"><h2 id="course">${t("overview.throughput")}</h2><${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />${history2.data && html`<${Course} history=${history2.data} name=${name} />`}</section>
+      <div class="cards after"><${Spread} title=${t("names.wait")} spread=${data.wait} histogram=${data.wait_histogram} /><${Spread} title=${t("names.run")} spread=${data.run} histogram=${data.run_histogram} /></div>
+      <${Contracts} name=${data} />`}`;
+}
+function Course({ history: history2, name }) {
+  const { xs, outcomes, times } = y(() => {
+    const points = completePoints(history2);
+    return {
+      xs: points.map((point) => Date.parse(point.at) / 1e3),
+      outcomes: OUTCOMES.map((key) => ({
+        label: t(`state.${key}`),
+        color: `--${key}`,
+        values: points.map((point) => point[key] / history2.step_s)
+      })),
+      times: [
+        {
+          label: t("overview.wait_p95"),
+          color: "--retrying",
+          values: points.map((point) => point.wait?.p95_ms ?? null)
+        },
+        {
+          label: t("overview.run_p95"),
+          color: "--running",
+          values: points.map((point) => point.run?.p95_ms ?? null)
+        }
+      ]
+    };
+  }, [history2]);
+  return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })} height=${180} format=${perSText} />
+    <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
+}
+function Spread({ title: title2, spread, histogram }) {
+  const first = histogram.findIndex((bucket) => bucket.count > 0);
+  const last = histogram.findLastIndex((bucket) => bucket.count > 0);
+  const shown = first < 0 ? [] : histogram.slice(first, last + 1);
+  const most = Math.max(1, ...shown.map((bucket) => bucket.count));
+  return html`<section class="card"><h2>${title2}</h2>${!spread ? html`<p class="muted">${t("names.nothing")}</p>` : html`
+    <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
+    <table class="histogram"><caption class="sr">${title2}</caption><thead class="sr"><tr><th scope="col">${t("job.duration")}</th><th scope="col">${t("names.count")}</th><td></td></tr></thead><tbody>${shown.map((bucket) => html`<tr key=${bucket.le_ms}><td class="end num">${bucket.le_ms === null ? "∞" : html`≤ ${durationText(bucket.le_ms)}`}</td><td class="end"><${Num} value=${bucket.count} /></td><td class="wide"><${Bar} value=${bucket.count} of=${most} label=${t("names.count")} /></td></tr>`)}</tbody></table>`}</section>`;
+}
+function Contracts({ name }) {
+  const { contracts, warnings } = name;
+  if (!contracts.length && !warnings.length) return null;
+  return html`<section class="card after" aria-labelledby="contracts"><h2 id="contracts">${t("names.contracts")}</h2>
+    ${warnings.map((one) => html`<p key=${one.code} role="note"><${Badge} kind="warn">${t("names.warning")}<//> ${tOr(`names.warning.${one.code}`, visible(one.text))}</p>`)}
+    ${contracts.map(
+    (one, n) => html`<details key=${n} open=${n === 0}><summary><strong>${t("names.contract", { version: visible(one.version) || "–" })}</strong>
+        <span class="muted">${t("names.contract.workers", { n: number(one.live_workers) })} · <${Time} at=${one.told_at} /></span></summary>
+        ${one.argument_schema === null ? html`<p class="muted">${t("names.contract.any")}</p>` : html`<${Value} value=${one.argument_schema} label=${t("names.contract.schema")} />`}
+        ${Object.keys(one.options).length > 0 && html`<${Value} value=${one.options} label=${t("names.contract.options")} />`}</details>`
+  )}</section>`;
+}
+
+// pages/failures.js
+var PAGE4 = 50;
+var ALL2 = 500;
+var IGNORED = { "": "false", ignored: "true", all: void 0 };
+var SPLITS = ["name", "version"];
+function Page5({ query, go: go3, session: session2 }) {
+  const [dialog, setDialog] = E2(
+    /** @type {any} */
+    null
+  );
+  const { ignoring, ask: ask2, end } = useIgnoring();
+  const hold = useHold();
+  const show = query["show"] && query["show"] in IGNORED ? query["show"] : "";
+  const split = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
+  const of2 = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
+  const [done, setDone] = E2(0);
+  const found = useResource(
+    (signal) => get(
+      "api/failures",
+      {
+        q: query["q"],
+        name: query["name"],
+        version: query["version"],
+        ignored: IGNORED[show],
+        cursor: query["cursor"],
+        limit: split ? ALL2 : PAGE4
+      },
+      signal
+    ),
+    [of2],
+    { events: ["jobs"], leastMs: 2e3, everyMs: 1e4 }
+  );
+  const [shownOf, setShownOf] = E2(of2);
+  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.groups ?? [],
+    idOf,
+    hold.isHeld || dialog !== null || ignoring !== null,
+    `${shownOf} ${done}`
+  );
+  const change2 = (changes) => go3("failures", { ...query, cursor: "", ...changes }, { replace: true });
+  const reload = async () => {
+    await found.reload();
+    setDone((n) => n + 1);
+  };
+  useActionEnds(() => void found.reload());
+  const act = (action, group) => setDialog({
+    action,
+    isRecounted: true,
+    target: {
+      filter: {
+        state: "failed",
+        failure_group: group.id,
+        finished_before: new Date(nowMs()).toISOString()
+      }
+    }
+  });
+  const card = (group, count) => html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session2} onAct=${act} onIgnore=${ask2} onChange=${reload} />`;
+  const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
+  return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
+    <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 })} />
+      <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(name) => change2({ name })} />
+      <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(version) => change2({ version })} /></form>
+    <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split ? "page" : void 0}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>` : split ? partsOf(rows, split).map(
+    (part) => html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul></section>`
+  ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}</div>
+    <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />
+    ${dialog && html`<${ActionDialog} ...${dialog} onClose=${() => setDialog(null)} onBegun=${() => {
+  }} />`}
+    ${ignoring && html`<${IgnoreDialog} group=${ignoring} onClose=${end} onDone=${reload} />`}`;
+}
+var idOf = (group) => group.id;
+function partsOf(groups, split) {
+  const parts = /* @__PURE__ */ new Map();
+  for (const group of groups) {
+    const of2 = split === "name" ? [[group.name, group.count]] : group.versions.length > 0 ? group.versions.map((seen) => [seen.version, seen.count]) : [["", group.count]];
+    for (const [key, count] of of2) {
+      const part = parts.get(key) ?? { key, count: 0, groups: [] };
+      part.count += count;
+      part.groups.push([group, count]);
+      parts.set(key, part);
+    }
+  }
+  return [...parts.values()].sort((a2, b2) => b2.count - a2.count || a2.key.localeCompare(b2.key));
+}
+
+// limit_kinds.js
+var LIMIT_KINDS = [
+  {
+    name: "concurrency",
+    isPerValue: true,
+    figures: [
+      {
+        name: "concurrency",
+        path: ["concurrency"],
+        min: 1,
+        step: "1"
+      }
+    ]
+  },
+  {
+    name: "rate",
+    isPerValue: true,
+    figures: [
+      {
+        name: "limit",
+        path: ["rate", "limit"],
+        min: 1,
+        step: "1"
+      },
+      {
+        name: "period",
+        path: ["rate", "period_s"],
+        min: 1e-3,
+        step: "any"
+      }
+    ]
+  },
+  {
+    name: "paused",
+    isPerValue: true,
+    figures: []
+  },
+  {
+    name: "max_backlog",
+    isPerValue: false,
+    figures: [
+      {
+        name: "max_backlog",
+        path: ["max_backlog"],
+        min: 0,
+        step: "1"
+      }
+    ]
+  },
+  {
+    name: "fair",
+    isPerValue: false,
+    figures: []
+  }
+];
+
+// limits.js
+var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
+var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
+var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
+function formOf(document2) {
+  return Object.fromEntries(
+    LIMIT_KINDS.flatMap(
+      ({ name, figures }) => figures.length === 0 ? [[name, document2?.[name] ? "yes" : ""]] : figures.map((figure) => [figure.name, String(at(document2, figure.path) ?? "")])
+    )
+  );
+}
+function limitsIn(form, kinds) {
+  const limits = {};
+  for (const { name, figures } of kinds) {
+    if (figures.length === 0) {
+      if (form[name]) limits[name] = true;
+    } else if (figures.some((figure) => form[figure.name])) {
+      for (const figure of figures) {
+        const value = Number(form[figure.name]);
+        if (figure.path.length === 1) limits[name] = value;
+        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
+      }
+    }
+  }
+  return limits;
+}
+function limitsOf(document2, kinds) {
+  const given = kinds.filter(({ name }) => (document2?.[name] ?? false) !== false);
+  return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
+}
+function limitTexts(document2) {
+  return LIMIT_KINDS.filter(
+    ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
+  ).map(({ name, figures }) => {
+    const [count, seconds] = figures.map((figure) => at(document2, figure.path));
+    return t(`limit.${name}`, { count, ...seconds && { duration: durationText(seconds * 1e3) } });
+  });
+}
+
+// rule_builder.js
+var OPS2 = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
+var FIELDS2 = ["name", "tags", "priority"];
+var JOBS_READ = 5;
+var MOST_DEEP = 4;
+var BLANK = { field: "name", op: "eq", value: "", isNot: false };
+function ruleOf(text) {
+  let matcher;
+  try {
+    matcher = parseExact(text);
+  } catch {
+    return null;
+  }
+  const kind = Array.isArray(matcher?.any) ? "any" : "all";
+  const members = matcher?.[kind] ?? [matcher];
+  const rows = members.map(rowOf);
+  return rows.every((row) => row !== null) ? { kind, rows } : null;
+}
+function rowOf(condition) {
+  const isNot = Boolean(condition?.not);
+  const leaf = isNot ? condition.not : condition;
+  if (typeof leaf?.field !== "string" || !OPS2.includes(leaf.op)) return null;
+  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
+}
+var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
+function valueOf(typed) {
+  try {
+    return parseExact(typed);
+  } catch {
+    return typed;
+  }
+}
+function textOf({ kind, rows }) {
+  const members = rows.map(({ field, op, value, isNot }) => {
+    const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
+    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
+    return isNot ? { not: leaf } : leaf;
+  });
+  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
+}
+function RuleBuilder({ text, onText }) {
+  const id = J2();
+  const [rule, setRule] = E2(() => ruleOf(text));
+  const told = j(text);
+  const suggestions = useSuggestions();
+  V2(() => {
+    if (text === told.current) return;
+    told.current = text;
+    setRule(ruleOf(text));
+  }, [text]);
+  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
+  const change2 = (next) => {
+    setRule(next);
+    told.current = textOf(next);
+    onText(told.current);
+  };
+  const put = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
+  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
+    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
+    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
+    ${rule.rows.map((row, at2) => {
+    const n = at2 + 1;
+    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put(at2, { field: e2.target.value })} />
+        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS2.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
+        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put(at2, { value: e2.target.value })} />
+        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
+        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
+  })}
+    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, BLANK] })}>${t("rule.add")}<//></div>
+    <p class="muted small">${t("rule.hint")}</p></div>`;
+}
+function useSuggestions() {
+  const [found, setFound] = E2(() => ({
+    fields: FIELDS2,
+    values: (
+      /** @type {Map<string, string[]>} */
+      /* @__PURE__ */ new Map()
+    )
+  }));
+  W2(() => {
+    const aborter = new AbortController();
+    suggest(aborter.signal).then(
+      (values2) => setFound({ fields: [.../* @__PURE__ */ new Set([...FIELDS2, ...values2.keys()])], values: values2 }),
+      () => {
+      }
+    );
+    return () => aborter.abort();
+  }, []);
+  return found;
+}
+async function suggest(signal) {
+  const values2 = /* @__PURE__ */ new Map();
+  const add = (field, value) => values2.set(field, (values2.get(field) ?? /* @__PURE__ */ new Set()).add(typedOf(value)));
+  const walk = (path, value) => {
+    if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+      if (path.split(".").length > MOST_DEEP) return;
+      for (const [key, member] of Object.entries(value))
+        walk(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member);
+    } else if (!Array.isArray(value)) add(path, value);
+  };
+  const [names, jobs] = await Promise.all([
+    get("api/names", { limit: 50 }, signal),
+    get("api/jobs", { limit: 50 }, signal)
+  ]);
+  for (const { name } of names.names) add("name", name);
+  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
+  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
+  const whole = await Promise.all(
+    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
+  );
+  for (const job of whole) {
+    if (!job.argument_hidden) walk("argument", job.argument);
+    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
+  }
+  return new Map([...values2].map(([field, all]) => [field, [...all].slice(0, 20)]));
+}
+
+// constraint_editor.js
+var PREVIEW_MS = 500;
+var NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
+var VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
+var BLANK2 = {
+  name: "",
+  matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
+  key: "",
+  ...formOf(null),
+  mode: "enforce",
+  enabled: "yes",
+  reason: ""
+};
+var valuesOf = (constraint) => constraint ? {
+  name: constraint.name,
+  matcher: toJson(constraint.matcher, 2),
+  key: constraint.key ?? "",
+  ...formOf(constraint),
+  mode: constraint.mode,
+  enabled: constraint.enabled ? "yes" : "",
+  reason: constraint.reason
+} : BLANK2;
+var labelOf = (name) => name === "reason" ? t("pause.reason") : name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
+function ConstraintEditor({ constraint, onClose, onDone }) {
+  const form = useForm(constraint, valuesOf);
+  const { values: values2 } = form;
+  const [isJson, setJson] = E2(() => ruleOf(values2["matcher"] ?? "") === null);
+  const matcherErrors = fieldErrors(form.problem, "matcher");
+  const matcher = parsed(values2["matcher"] ?? "");
+  const save = async (given, base) => {
+    const name = given["name"]?.trim() ?? "";
+    const read = parsed(given["matcher"] ?? "");
+    if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
+    if (read.problem) throw read.problem;
+    const body = {
+      matcher: read.value,
+      mode: given["mode"],
+      enabled: given["enabled"] === "yes",
+      overrides: base?.overrides ?? [],
+      reason: given["reason"] ?? "",
+      expires_at: base?.expires_at ?? null,
+      ...given["key"]?.trim() && { key: given["key"].trim() },
+      ...limitsIn(given, LIMIT_KINDS)
+    };
+    await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
+      body,
+      headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
+    });
+    await onDone(name);
+    return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
+  };
+  const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
+  const figures = LIMIT_KINDS.flatMap((kind) => kind.figures);
+  return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
+      reread=${constraint ? reread : void 0} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
+    ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
+    <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
+      ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
+      <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} /></div>
+    <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
+      ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
+      <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
+    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div><//>`;
+}
+var ownLimits = (key) => {
+  const figures = formOf(key.own_limits);
+  return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
+};
+function ValueLimits({ shown, path, onClose, onDone }) {
+  const form = useForm(shown, ownLimits);
+  const reread = async () => {
+    const { top_keys: keys } = await get(
+      /** @type {"api/constraints/{name}"} */
+      path
+    );
+    return keys.find((key) => key.id === shown.id) ?? { ...shown, own_limits: null };
+  };
+  const save = async (values2, base) => {
+    const present = await reread();
+    if (toJson(present.own_limits) !== toJson(base.own_limits) && form.differences.length === 0)
+      throw new Problem(412, { title: t("form.conflict") });
+    const limits = limitsIn({ ...values2, paused: present.own_limits?.paused ? "yes" : "" }, PER_VALUE);
+    await post(`${path}/values`, { value_id: shown.id, ...limits });
+    await onDone();
+    return t("constraints.done.value", { value: visible(shown.value) });
+  };
+  return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf}>
+    <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
+    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
+}
+var refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
+function parsed(text) {
+  try {
+    return { value: parseExact(text), problem: null };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : "";
+    return { problem: refusal("matcher", `${t("constraints.not_json")}: ${reason}`) };
+  }
+}
+function Preview({ text, matchKey }) {
+  const [state, setState] = E2(
+    /** @type {{of: string, answer: any, problem: Problem | null}} */
+    {
+      of: "",
+      answer: null,
+      problem: null
+    }
+  );
+  const asked = JSON.stringify([text, matchKey]);
+  W2(() => {
+    if (!text) return void 0;
+    const aborter = new AbortController();
+    const timer2 = setTimeout(() => {
+      call("POST", "api/constraints/preview", {
+        text: `{"matcher":${text},"limit":5${matchKey ? `,"key":${JSON.stringify(matchKey)}` : ""}}`,
+        signal: aborter.signal
+      }).then(
+        (answer2) => setState({ of: asked, answer: answer2, problem: null }),
+        (error) => {
+          if (error instanceof Problem) setState({ of: asked, answer: null, problem: error });
+        }
+      );
+    }, PREVIEW_MS);
+    return () => {
+      clearTimeout(timer2);
+      aborter.abort();
+    };
+  }, [asked]);
+  const { answer, problem } = state.of === asked ? state : { answer: null, problem: null };
+  return html`<div class="preview" aria-live="polite"><h3>${t("constraints.preview")}</h3><${ErrorBox} problem=${problem} />
+    ${!answer && !problem && html`<p class="muted">${t(text ? "action.counting" : "constraints.preview.invalid")}</p>`}
+    ${answer && html`<p><strong class="num">${answer.is_exact ? "" : "≥ "}${number(answer.count)}</strong> ${t("constraints.preview.count", { count: answer.count })}${answer.without_key > 0 && html` <span class="muted">${t("constraints.preview.without", { count: answer.without_key })}</span>`}</p>
+      <ul class="plain">${answer.examples.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <${Text} value=${job.name} max=${60} /> <span class="muted"><${Time} at=${job.created_at} /></span></li>`)}</ul>
+      ${answer.keys?.length > 0 && html`<p class="muted">${answer.keys.slice(0, 8).map((key) => html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.count)}</span> `)}</p>`}`}</div>`;
+}
+
+// constraint_values.js
+function KeyValues({ one, path, mayOperate, onDone }) {
+  const [asked, setAsked] = E2("");
+  const [limiting, setLimiting] = E2(
+    /** @type {any} */
+    null
+  );
+  const found = useResource((signal) => askFor(path, asked, signal), [path, asked], {
+    events: ["constraints", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const likely = () => one.top_keys.filter((key) => toJson(key.value).includes(asked));
+  const keys = asked ? found.data ?? likely() : one.top_keys;
+  const done = async () => {
+    await Promise.all([onDone(), found.reload()]);
+  };
+  const setLimits = (key, limits, text) => attempt(
+    () => post(`${path}/values`, { value_id: key.id, ...limits }),
+    t(text, { value: visible(key.value) })
+  ).then(done);
+  const resume = (key) => setLimits(key, { ...limitsOf(key.own_limits, PER_VALUE), paused: false }, "constraints.done.resumed");
+  return html`<section class="card"><h2>${t("constraints.top_keys")} ${one.usage.keys !== null && html`<span class="muted num">${number(one.usage.keys)}</span>`}</h2>
+    ${one.values_hidden ? html`<p class="muted">${t(mayOperate ? "constraints.values_redacted" : "constraints.values_hidden")}</p>` : html`<${FilterInput} label=${t("constraints.ask_value")} hint=${t("constraints.ask_value.hint")} maxlength="1024" value=${asked} onChange=${setAsked} />`}
+    <${ErrorBox} problem=${asked ? found.problem : null} />
+    ${keys.length === 0 ? html`<p class="muted">${t(asked && found.isLoading ? "loading" : "constraints.no_keys")}</p>` : html`<ul class="plain keys-list">${keys.map(
+    (key, at2) => html`<li key=${key.id ?? at2}><div class="row"><${Badge} kind=${key.is_open ? "ok" : "warn"}>${t(key.is_open ? "why.passes" : "why.closed")}<//> <strong><${Text} value=${key.value} max=${80} /></strong>
+            <span class="muted">${limitTexts({ ...key.limits, max_backlog: null }).join(" · ") || t("constraints.no_limit")}</span>${key.limits.paused && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}</div>
+          <div class="row"><span class="num">${t("constraints.key_usage", { waiting: key.waiting, running: key.running ?? 0 })}</span>
+            ${mayOperate && key.id && html`<${Button} opensDialog class="small" onClick=${() => setLimiting(key)}>${t("constraints.limit_value")}<//>
+              ${key.own_limits?.paused ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>` : html`<${PauseButton} target=${{ constraint: one.name, value_id: key.id }} what=${`${visible(one.key)} = ${visible(key.value)}`} onDone=${done} />`}
+              ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`}</div></li>`
+  )}</ul>`}
+    ${limiting && html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
+}
+async function askFor(path, text, signal) {
+  if (!text) return [];
+  const details = await Promise.all(
+    [text, JSON.stringify(text)].map((value) => get(path, { value }, signal))
+  );
+  const values2 = details.flatMap((detail) => detail.value ? [detail.value] : []);
+  const different = values2.filter((value, at2) => values2.findIndex((one) => one.id === value.id) === at2);
+  const known = different.filter((value) => value.waiting || value.running || value.own_limits);
+  return known.length > 0 ? known : different;
+}
+
+// pages/audit.js
+var PAGE5 = 50;
+function Page6({ query, go: go3, session: session2 }) {
+  if (!may(session2, "operate"))
+    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
+  return html`<${Entries} query=${query} go=${go3} />`;
+}
+function Entries({ query, go: go3 }) {
+  const target = query["target"] ?? "";
+  const cursor = query["cursor"] ?? "";
+  const { data, problem, reload } = useResource(
+    (signal) => get("api/audit", { target, cursor, limit: PAGE5 }, signal),
+    [target, cursor],
+    { everyMs: 6e4 }
+  );
+  const entries = (
+    /** @type {any[]} */
+    data?.entries ?? []
+  );
+  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
+    <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${(text) => go3("audit", { target: text }, { replace: true })} /></form>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : target ? t("audit.none_such") : t("audit.none")}>${target && html`<a href=${href("audit")}>${t("filter.clear")}</a>`}<//>` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
+    (entry) => html`<li key=${entry.id} class="card entry">
+        <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
+        <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
+        <${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`
+  )}</ol>`}
+    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go3("audit", { target })} />`;
+}
+function differences(before, after) {
+  const isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+  if (!isMap(before) && !isMap(after))
+    return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
+  const was = isMap(before) ? before : {};
+  const is2 = isMap(after) ? after : {};
+  return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
+}
+function ChangedValue({ entry }) {
+  const document2 = entry.after ?? entry.before;
+  const what = document2 && changedText(entry.action, document2);
+  return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
+}
+function changedText(action, document2) {
+  if (action === "constraint.value" && "value" in document2) {
+    const value = typeof document2.value === "string" ? JSON.stringify(document2.value) : toJson(document2.value);
+    return `${document2.key ?? t("audit.value")} = ${value}`;
+  }
+  if (action.startsWith("worker.") && document2.node_id)
+    return [document2.node_id, document2.pid && t("master.pid", { pid: document2.pid }), document2.url].filter(Boolean).join(" · ");
+  return "";
+}
+function Difference({ before, after }) {
+  const rows = differences(before, after);
+  if (rows.length === 0) return null;
+  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(value)} max=${400} /></span>`;
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
+}
+
+// pages/constraints.js
+var CHANGES_SHOWN = 5;
+function Page7({ query, go: go3, session: session2 }) {
+  return query["name"] ? html`<${One2} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List2} go=${go3} session=${session2} />`;
+}
+var limitsText = (constraint) => limitTexts(constraint).join(" · ") || t("constraints.no_limit");
+function Marks({ constraint }) {
+  return html`${!constraint.enabled && html`<${Badge} kind="off">${t("constraints.off")}<//> `}${constraint.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//> `}${constraint.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//> `}${constraint.usage?.in_force === false && html`<${Badge} kind="warn">${t("constraints.not_in_force")}<//>`}`;
+}
+function Usage({ constraint }) {
+  const { usage } = constraint;
+  if (constraint.key && usage.closed_keys > 0)
+    return html`<span class="usage"><${Badge} kind="warn">${t("constraints.full_values", { count: usage.closed_keys, all: usage.keys })}<//> <${Bar} value=${usage.closed_keys} of=${usage.keys} label=${t("constraints.usage")} kind="warn" /></span>`;
+  const used = constraint.concurrency !== null ? usage.running : usage.starts_in_window;
+  const most = constraint.concurrency ?? constraint.rate?.limit ?? null;
+  if (used === null || used === void 0) return html`<${Num} value=${null} />`;
+  if (constraint.key || most === null) return html`<span class="num">${number(used)}</span>`;
+  return html`<span class="usage"><span class="num">${number(used)} / ${number(most)}</span> <${Bar} value=${used} of=${most} label=${t("constraints.usage")} kind=${used >= most ? "warn" : "info"} /></span>`;
+}
+function Held({ usage }) {
+  if (usage.held === null) return html`<${Num} value=${null} />`;
+  const title2 = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting });
+  return html`<span title=${title2} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
+}
+function List2({ go: go3, session: session2 }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = E2(false);
+  const found = useResource((signal) => get("api/constraints", {}, signal), [], {
+    events: ["constraints", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const all = (
+    /** @type {any[]} */
+    found.data?.constraints ?? []
+  );
+  const { rows } = useSteadyRows(
+    all.filter((one) => !isPause(one.name)),
+    nameOf2,
+    hold.isHeld,
+    "all"
+  );
+  const mayOperate = may(session2, "operate");
+  return html`<div class="page-head"><h1>${t("nav.constraints")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("constraints.make")}<//>`}</div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${Pauses} mayOperate=${mayOperate} /><div ...${hold.bind}><${Table} caption=${t("nav.constraints")} rows=${rows} rowKey=${nameOf2} onOpen=${(one) => go3("constraints", { name: one.name })} columns=${[
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (one) => html`<a href=${href("constraints", { name: one.name })}>${visible(one.name)}</a> <${Marks} constraint=${one} />`
+    },
+    { key: "limits", label: t("constraints.limits"), render: limitsText },
+    {
+      key: "key",
+      label: t("constraints.key"),
+      priority: 2,
+      render: (one) => one.key ? html`<code>${visible(one.key)}</code>${one.usage.keys !== null && html` <span class="muted num">${t("constraints.values", { count: one.usage.keys })}</span>`}` : html`<${Num} value=${null} />`
+    },
+    {
+      key: "usage",
+      label: t("constraints.usage"),
+      priority: 2,
+      render: (one) => html`<${Usage} constraint=${one} />`
+    },
+    {
+      key: "held",
+      label: t("constraints.held_jobs"),
+      align: "end",
+      render: (one) => html`<${Held} usage=${one.usage} />`
+    },
+    {
+      key: "opens",
+      label: t("constraints.opens"),
+      align: "end",
+      priority: 3,
+      render: (one) => html`<${Time} at=${one.usage.next_opening} />`
+    },
+    {
+      key: "shadow",
+      label: t("constraints.would"),
+      align: "end",
+      priority: 3,
+      render: (one) => one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`
+    },
+    ...mayOperate ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)] : []
+  ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session2, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`}
+    ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("constraints", { name })} />`}`;
+}
+var nameOf2 = (one) => one.name;
+var change = (one, changes) => attempt(
+  () => call("PUT", `api/constraints/${encodeURIComponent(one.name)}`, {
+    body: { ...documentOf(one), ...changes },
+    headers: { "If-Match": `"${one.etag}"` }
+  }),
+  t("constraints.saved")
+);
+function RowPause({ one, all, onDone }) {
+  const pause = all.find(
+    (other) => isPause(other.name) && toJson(other.matcher) === toJson(one.matcher) && other.name !== one.name
+  );
+  const what = t("pause.what.constraint", { name: visible(one.name) });
+  if (!pause && !one.paused)
+    return html`<${PauseButton} isIcon target=${{ constraint: one.name }} what=${what} onDone=${onDone} />`;
+  const resume = () => pause ? endPause(pause.name, onDone) : change(one, { paused: false }).then(onDone);
+  const label = `${t("constraints.unpause")}: ${what}`;
+  return html`<button type="button" class="icon-button row-action" aria-label=${label} title=${label} onClick=${resume}><${Icon} name="resume" /></button>`;
+}
+function One2({ name, go: go3, session: session2 }) {
+  const path = `api/constraints/${encodeURIComponent(name)}`;
+  const [dialog, setDialog] = E2("");
+  const found = useResource((signal) => get(path, {}, signal), [name], {
+    events: ["constraints", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const mayOperate = may(session2, "operate");
+  const one = found.data;
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.constraints")}</h1><div class="card"><${Empty} title=${t("constraints.unknown")}><p><a href=${href("constraints")}>${t("nav.constraints")}</a></p><//></div>`;
+    return html`<h1>${t("nav.constraints")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const { usage } = one;
+  const save = (changes) => change(one, changes).then(found.reload);
+  return html`<p class="crumbs"><a href=${href("constraints")}>${t("nav.constraints")}</a></p>
+    <div class="page-head job-head"><h1>${visible(one.name)}</h1><span><${Marks} constraint=${one} /></span></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setDialog("edit")}>${t("constraints.edit")}<//>
+      ${one.paused ? html`<${Button} onClick=${() => isPause(one.name) ? endPause(one.name, () => go3("constraints")) : save({ paused: false })}>${t("constraints.unpause")}<//>` : html`<${PauseButton} class="" target=${{ constraint: one.name }} what=${t("pause.what.constraint", { name: visible(one.name) })} onDone=${found.reload} />`}
+      <${Button} onClick=${() => save({ enabled: !one.enabled })}>${t(one.enabled ? "constraints.disable" : "constraints.enable")}<//>
+      <${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: documentOf(one) })} />
+      <${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("action.delete")}<//></div>`}
+    ${!isPause(one.name) && html`<${Pauses} mayOperate=${mayOperate} isOf=${(matcher) => concerns(matcher, one.matcher)} />`}
+    <div class="job-grid"><div class="stack"><section class="card"><h2>${t("constraints.now")}</h2><dl class="facts">
+        <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
+        ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
+        ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
+        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
+        <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
+        <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
+        ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
+        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
+        ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
+        <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
+      <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4e3} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}</section></div>
+      <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
+        <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
+    ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${dialog === "edit" && html`<${ConstraintEditor} constraint=${one} onClose=${() => setDialog("")} onDone=${found.reload} />`}
+    ${dialog === "delete" && html`<${Delete} one=${one} path=${path} onClose=${() => setDialog("")} onDone=${() => go3("constraints")} />`}`;
+}
+function Delete({ one, path, onClose, onDone }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const act = async () => {
+    try {
+      await del(path);
+      onDone();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}><p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p><${ErrorBox} problem=${problem} />
+    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
+}
+function Changes({ name, etag }) {
+  const { data, problem } = useResource(
+    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
+    [name, etag]
+  );
+  const entries = (
+    /** @type {any[]} */
+    data?.entries ?? []
+  );
+  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
+}
+function documentOf(one) {
+  const { matcher, key, overrides, enabled, mode, reason, expires_at } = one;
+  return {
+    enabled,
+    mode,
+    matcher,
+    ...key && { key },
+    ...limitsOf(one, LIMIT_KINDS),
+    overrides,
+    reason,
+    expires_at
+  };
+}
+
+// worker_drains.js
+var MOST_ASKED = 10;
+var POLL_MS2 = 2e3;
+var resumeAll = (selection, onDone) => attempt(async () => {
+  const answer = await post("api/workers/resume", selection);
+  toast(t("workers.resumed.set", { count: answer.count }));
+}, "").then(onDone);
+function DrainDialog({ selection, what, onClose, onDone }) {
+  const [dry, setDry] = E2(
+    /** @type {any} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  W2(() => {
+    let isOver = false;
+    post("api/workers/drain", { ...selection, dry_run: true }).then(
+      (answer) => {
+        if (!isOver) setDry(answer);
+      },
+      (error) => {
+        if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
+      }
+    );
+    return () => {
+      isOver = true;
+    };
+  }, []);
+  const title2 = t("workers.drain.title");
+  if (!dry)
+    return html`<${Dialog} title=${title2} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
+  return html`<${ConfirmCount} title=${title2} count=${dry.count} counted=${t("workers.drain.count", { count: dry.count })} verb=${t("workers.drain")} kind="primary" onClose=${onClose}
+    onConfirm=${async () => {
+    const done = await post("api/workers/drain", { worker_ids: dry.worker_ids });
+    const undo = () => resumeAll({ worker_ids: done.worker_ids }, onDone);
+    toast(t("workers.drain.begun", { count: done.count }), "ok", done.count > 0 ? undo : void 0);
+    await onDone();
+  }}><p><strong><${Text} value=${what} max=${120} /></strong></p><p>${t("workers.drain.jobs", { count: dry.jobs })} ${t("workers.drain.text")}</p><//>`;
+}
+function DrainCountdown({ workers, mayOperate, onDone }) {
+  useTick();
+  const draining = workers.filter((worker) => worker.state === "draining");
+  const busy = draining.filter((worker) => worker.busy > 0);
+  const asked = busy.map((worker) => worker.id).sort().slice(0, MOST_ASKED);
+  const { data } = useResource(
+    (signal) => Promise.all(asked.map((id) => get(`api/workers/${encodeURIComponent(id)}`, {}, signal))),
+    [asked.join()],
+    { events: ["workers"], leastMs: POLL_MS2, pollMs: POLL_MS2 }
+  );
+  if (draining.length === 0) return null;
+  const left2 = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
+  const starts = (
+    /** @type {any[]} */
+    (data ?? []).flatMap((worker) => worker.jobs).map((job) => Date.parse(job.started_at))
+  );
+  const longest = left2 > 0 && starts.length > 0 ? Math.max(0, nowMs() - Math.min(...starts)) : null;
+  const idle = draining.length - busy.length;
+  return html`<section class="card drains" aria-label=${t("workers.drains")}><div class="row" role="status"><${Badge} kind=${left2 > 0 ? "info" : "ok"}>${t("workers.drains.count", { count: draining.length })}<//>
+      <strong class="num">${left2 > 0 ? t("workers.drains.left", { count: left2 }) : t("workers.drains.done")}</strong>
+      ${longest !== null && html`<span class="muted">${t("workers.drains.longest")} <${Duration} ms=${longest} /></span>`}
+      <${Bar} value=${idle} of=${draining.length} label=${t("workers.drains.bar")} kind="ok" /></div>
+    ${mayOperate && html`<${Button} class="small" onClick=${() => resumeAll({ worker_ids: draining.map((worker) => worker.id) }, onDone)}>${t("workers.resume.set", { count: draining.length })}<//>`}</section>`;
+}
+
+// worker_figures.js
+function Marks2({ figures }) {
+  return html`${(figures?.marks ?? []).map((mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}><${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//></span>`)}`;
+}
+function Failed({ figures }) {
+  if (!figures || figures.failed_share === null) return html`<${Num} value=${null} />`;
+  const share = number(figures.failed_share, { style: "percent", maximumFractionDigits: 1 });
+  return html`<span class="num">${number(figures.failed)}${figures.failed > 0 && ` (${share})`}</span>`;
+}
+var figureColumns = () => [
+  {
+    key: "rate",
+    label: t("workers.rate"),
+    align: "end",
+    sort: "rate",
+    priority: 2,
+    render: (row) => html`<${Num} value=${row.figures?.attempts_per_s} digits=${1} />`
+  },
+  {
+    key: "p50",
+    label: t("workers.p50"),
+    align: "end",
+    sort: "p50",
+    render: (row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`
+  },
+  {
+    key: "p99",
+    label: t("workers.p99"),
+    align: "end",
+    sort: "p99",
+    priority: 2,
+    render: (row) => html`<${Duration} ms=${row.figures?.run?.p99_ms} />`
+  },
+  {
+    key: "failed",
+    label: t("state.failed"),
+    align: "end",
+    sort: "failed",
+    render: (row) => html`<${Failed} figures=${row.figures} />`
+  },
+  {
+    key: "marks",
+    label: t("workers.marks"),
+    render: (row) => html`<${Marks2} figures=${row.figures} />`
+  }
+];
+var NUMBERS2 = {
+  rate: (row) => row.figures?.attempts_per_s ?? -1,
+  p50: (row) => row.figures?.run?.p50_ms ?? -1,
+  p99: (row) => row.figures?.run?.p99_ms ?? -1,
+  failed: (row) => row.figures?.failed_share ?? -1
+};
+var SORTS2 = Object.keys(NUMBERS2);
+function sortedByFigures(rows, sort) {
+  const of2 = NUMBERS2[sort];
+  return of2 ? [...rows].sort((a2, b2) => of2(b2) - of2(a2)) : rows;
+}
+function FigureFacts({ figures }) {
+  if (!figures) return null;
+  return html`<section class="card"><h2>${t("workers.figures")}<${Marks2} figures=${figures} /></h2><dl class="facts">
+    <dt>${t("workers.rate")}</dt><dd><${Num} value=${figures.attempts_per_s} digits=${2} /></dd>
+    <dt>${t("workers.p50")}</dt><dd><${Duration} ms=${figures.run?.p50_ms} /></dd>
+    <dt>${t("workers.p99")}</dt><dd><${Duration} ms=${figures.run?.p99_ms} /></dd>
+    <dt>${t("workers.longest")}</dt><dd><${Duration} ms=${figures.run?.max_ms} /></dd>
+    <dt>${t("state.succeeded")}</dt><dd><${Num} value=${figures.succeeded} /></dd>
+    <dt>${t("state.failed")}</dt><dd><${Failed} figures=${figures} /></dd></dl>
+    <p class="muted after">${t("workers.figures.text")}</p>
+    ${figures.marks.map((mark) => html`<p class="muted">${tOr(`workers.mark.${mark}.rule`, "")}</p>`)}</section>`;
+}
+
+// pages/workers.js
+var STATES2 = ["fresh", "stale", "draining", "detached"];
+var KINDS = (
+  /** @type {const} */
+  { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
+);
+var BREAKERS = (
+  /** @type {const} */
+  { closed: "ok", half_open: "warn", open: "bad" }
+);
+var POLL_MS3 = 2e3;
+var ORDER = ["stale", "detached", "draining", "fresh"];
+function WorkerState({ worker }) {
+  return html`<${Badge} kind=${/** @type {any} */
+  KINDS[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+}
+function Breaker({ breaker }) {
+  if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
+  return html`<${Badge} kind=${/** @type {any} */
+  BREAKERS[breaker] ?? "off"}>${tOr(`workers.breaker.${breaker}`, visible(breaker))}<//>`;
+}
+function Slots({ worker }) {
+  return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
+}
+function Page8({ query, go: go3, session: session2 }) {
+  const id = query["id"];
+  return id ? html`<${One3} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
+}
+var nameOf3 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
+var FILTERS2 = {
+  name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
+  node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
+  version: { label: "workers.version", of: (worker, value) => worker.version === value },
+  label: {
+    label: "workers.label",
+    of: (worker, value) => Object.entries(worker.labels).some(([key, text]) => `${key}=${text}` === value)
+  }
+};
+var GROUPS = ["node", "version", "label"];
+var groupValue = (group) => group.label === null ? group.value : `${group.label}=${group.value}`;
+function GroupBy({ query }) {
+  const current = GROUPS.includes(query["by"] ?? "") ? query["by"] : "";
+  return html`<nav class="row group-by" aria-label=${t("workers.group_by")}><span class="muted">${t("workers.group_by")}</span>${["", ...GROUPS].map((by) => html`<a class="chip-link" href=${href("workers", { by })} aria-current=${by === current ? "page" : void 0}>${t(`workers.group.${by || "worker"}`)}</a>`)}</nav>`;
+}
+function All({ query, go: go3, session: session2 }) {
+  const by = query["by"] ?? "";
+  const mayOperate = may(session2, "operate");
+  const [asked, setAsked] = E2(
+    /** @type {{selection: import("../worker_drains.js").Selection, what: string} | null} */
+    null
+  );
+  const list = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 1e3,
+    pollMs: POLL_MS3
+  });
+  const onDrain = mayOperate ? (selection, what) => setAsked({ selection, what }) : null;
+  return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
+    <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
+    <${GroupBy} query=${query} />
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List3} list=${list} query=${query} go=${go3} onDrain=${onDrain} />`}
+    <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
+    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}`;
+}
+function selectionOf(by, group) {
+  if (by === "label") return { label: { name: group.label, value: group.value } };
+  return by === "node" ? { node_id: group.value } : { version: group.value };
+}
+function Groups({ by, query, go: go3, onDrain }) {
+  const { data, problem, reload } = useResource((signal) => get("api/workers/groups", { by }, signal), [by], {
+    events: ["workers"],
+    leastMs: 1e3,
+    pollMs: POLL_MS3
+  });
+  const sort = query["sort"] ?? "";
+  const address = (group) => ({ [by]: groupValue(group) });
+  const rows = sortedByFigures(data?.groups ?? [], sort);
+  return html`<${ErrorBox} problem=${problem} onRetry=${reload} />${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t(`workers.group.${by}`)} rows=${rows} rowKey=${groupValue} onOpen=${(group) => go3("workers", address(group))}
+      sort=${sort} onSort=${(next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
+      empty=${html`<${Empty} title=${t("workers.groups.none")} />`} columns=${[
+    {
+      key: "value",
+      label: t(`workers.group.${by}`),
+      render: (group) => html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a>`
+    },
+    {
+      key: "states",
+      label: t("nav.workers"),
+      render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
+      KINDS[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+    },
+    {
+      key: "slots",
+      label: t("workers.slots"),
+      align: "end",
+      priority: 2,
+      render: (group) => html`<${Slots} worker=${group} />`
+    },
+    ...figureColumns(),
+    ...onDrain ? [
+      {
+        key: "act",
+        label: t("job.actions"),
+        render: (group) => group.workers.fresh + group.workers.stale > 0 && html`<${Button} opensDialog class="small" aria-label=${`${t("workers.drain")}: ${visible(groupValue(group))}`} onClick=${() => onDrain(selectionOf(by, group), groupValue(group))}>${t("workers.drain")}<//>`
+      }
+    ] : []
+  ]} />`}`;
+}
+function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
+  const hold = useHold();
+  const [selected, setSelected] = E2(
+    /** @type {Set<string>} */
+    /* @__PURE__ */ new Set()
+  );
+  const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
+  const sort = query["sort"] ?? "";
+  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS2 && value));
+  const all = (
+    /** @type {any[]} */
+    data?.workers ?? []
+  );
+  const chosen = all.filter(
+    (worker) => Object.entries(filters).every(([key, value]) => FILTERS2[key]?.of(worker, value))
+  );
+  const wanted = sortedByFigures(
+    chosen.filter((worker) => !state || worker.state === state).sort(
+      (a2, b2) => ORDER.indexOf(a2.state) - ORDER.indexOf(b2.state) || a2.node_id.localeCompare(b2.node_id) || a2.id.localeCompare(b2.id)
+    ),
+    sort
+  );
+  const steady = useSteadyRows(
+    wanted,
+    (worker) => worker.id,
+    hold.isHeld,
+    JSON.stringify([state, filters, sort, data === null])
+  );
+  const tabs = ["", ...STATES2].map((one) => ({
+    key: one,
+    label: one ? t(`worker.${one}`) : t("jobs.all"),
+    href: href("workers", { ...filters, state: one }),
+    count: chosen.filter((worker) => !one || worker.state === one).length,
+    ...["stale", "detached"].includes(one) && chosen.some((worker) => worker.state === one) && { kind: "bad" }
+  }));
+  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS2[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS2[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
+    <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
+    ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+      <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf3} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
+        sort=${sort} onSort=${(next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
+        empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? void 0 : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
+    {
+      key: "state",
+      label: t("job.state"),
+      render: (worker) => html`<${WorkerState} worker=${worker} />`
+    },
+    {
+      key: "host",
+      label: t("workers.host"),
+      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf3(worker)} max=${40} /></a>`
+    },
+    {
+      key: "slots",
+      label: t("workers.slots"),
+      align: "end",
+      priority: 2,
+      render: (worker) => html`<${Slots} worker=${worker} />`
+    },
+    ...figureColumns(),
+    {
+      key: "seen",
+      label: t("workers.seen"),
+      align: "end",
+      priority: 2,
+      render: (worker) => html`<${Time} at=${worker.last_seen_at} />`
+    },
+    {
+      key: "breaker",
+      label: t("workers.breaker"),
+      priority: 3,
+      render: (worker) => html`<${Breaker} breaker=${worker.breaker} />`
+    },
+    {
+      key: "names",
+      label: t("nav.names"),
+      priority: 4,
+      render: (worker) => html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${60} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}`
+    },
+    {
+      key: "version",
+      label: t("workers.version"),
+      priority: 3,
+      render: (worker) => html`<${Text} value=${worker.version || "–"} max=${40} />`
+    },
+    {
+      key: "role",
+      label: t("workers.role"),
+      priority: 4,
+      render: (worker) => tOr(`workers.role.${worker.role}`, visible(worker.role))
+    },
+    {
+      key: "id",
+      label: t("job.id"),
+      priority: 4,
+      render: (worker) => html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />`
+    }
+  ]} /></div>`}`;
+}
+var live = (workers) => workers.filter((worker) => worker.state === "fresh" || worker.state === "stale");
+function DrainChosen({ chosen, all, filters, onDrain }) {
+  const workers = live(chosen.length > 0 ? chosen : all);
+  if (workers.length === 0) return null;
+  const what = chosen.length > 0 ? workers.map(nameOf3).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS2[key]?.label ?? key)}: ${value}`).join(", ");
+  return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
+}
+function One3({ id, session: session2 }) {
+  const path = `api/workers/${encodeURIComponent(id)}`;
+  const {
+    data: worker,
+    problem,
+    reload
+  } = useResource((signal) => get(path, {}, signal), [id], {
+    events: ["workers", "jobs"],
+    leastMs: 1e3,
+    pollMs: POLL_MS3
+  });
+  const [asked, setAsked] = E2(
+    /** @type {"drain" | "detach" | null} */
+    null
+  );
+  const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
+  if (worker === null) {
+    return html`${back}<h1>${t("workers.one")}</h1>${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}${!problem && html`<${Loading} />`}`;
+  }
+  const mayOperate = may(session2, "operate");
+  const act = async (what) => {
+    await post(`${path}/${what}`);
+    await reload();
+  };
+  return html`${back}<div class="page-head job-head"><h1><${Text} value=${worker.node_id || t("workers.one")} max=${60} /></h1><${WorkerState} worker=${worker} /></div>
+    <p class="job-id"><code>${visible(worker.id)}</code></p>
+    <${ErrorBox} problem=${problem} />
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
+      ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>` : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
+      ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`}
+    <div class="job-grid"><section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
+      <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} /></dd>
+      <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
+      <dt>${t("workers.registered")}</dt><dd><${Time} at=${worker.registered_at} /></dd>
+      <dt>${t("workers.breaker")}</dt><dd><${Breaker} breaker=${worker.breaker} /></dd>
+      <dt>${t("workers.role")}</dt><dd>${tOr(`workers.role.${worker.role}`, visible(worker.role))}</dd>
+      <dt>${t("workers.address")}</dt><dd>${worker.url ? html`<${Text} value=${worker.url} />` : "–"}</dd>
+      <dt>${t("workers.host")}</dt><dd><${Text} value=${worker.node_id || "–"} /> ${worker.pid > 0 && html`<span class="muted">${t("master.pid", { pid: String(worker.pid) })}</span>`}</dd>
+      <dt>${t("workers.version")}</dt><dd><${Text} value=${worker.version || "–"} /></dd>
+      ${Object.entries(worker.labels).map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${200} /></dd>`)}</dl></section>
+      <${FigureFacts} figures=${worker.figures} />
+      <section class="card"><h2>${t("nav.names")} <span class="muted num">${number(worker.names.length)}</span></h2><p>${worker.names.slice(0, 100).map((name) => html`<a class="chip" href=${href("jobs", { name })}><${Text} value=${name} max=${80} /></a> `)}</p></section></div>
+    <section class="after" aria-labelledby="held"><h2 id="held">${t("workers.jobs")} <span class="muted num">${number(worker.jobs.length)}</span></h2>
+      <${Table} caption=${t("workers.jobs")} rows=${worker.jobs} rowKey=${(job) => job.job_id} empty=${html`<${Empty} title=${t("workers.idle")} />`} columns=${[
+    {
+      key: "name",
+      label: t("job.name"),
+      render: (job) => html`<a href=${href("job", { id: job.job_id })}><${Text} value=${job.name} max=${80} /></a>`
+    },
+    {
+      key: "id",
+      label: t("job.id"),
+      render: (job) => html`<${Id} id=${job.job_id} href=${href("job", { id: job.job_id })} />`
+    },
+    {
+      key: "attempt",
+      label: t("job.attempt"),
+      align: "end",
+      priority: 2,
+      render: (job) => html`<${Num} value=${job.attempt} />`
+    },
+    {
+      key: "since",
+      label: t("job.since"),
+      align: "end",
+      render: (job) => html`<${Time} at=${job.started_at} />`
+    }
+  ]} /></section>
+    ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
+}
+function Detach({ worker, onConfirm, onClose }) {
+  return html`<${ConfirmCount} title=${t("workers.detach.title")} count=${worker.jobs.length} isAlways verb=${t("workers.detach")} onConfirm=${onConfirm} onClose=${onClose}>
+    <p>${t("workers.detach.text")}</p><//>`;
+}
+
+// pages/masters.js
+var POLL_MS4 = 2e3;
+var NEWEST = 500;
+var CHANGES = ["master.demote", "master.take_over"];
+function Page9({ session: session2 }) {
+  const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
+    events: ["masters"],
+    leastMs: 1e3,
+    pollMs: POLL_MS4
+  });
+  const [leaving, setLeaving] = E2(
+    /** @type {any} */
+    null
+  );
+  const masters = (
+    /** @type {any[]} */
+    data?.masters ?? []
+  );
+  const leader = masters.find((master) => master.role === "leader");
+  const mayOperate = may(session2, "operate");
+  return html`<div class="page-head"><h1>${t("nav.masters")}</h1>${data && html`<span class="muted">${t("masters.epoch")} <code class="num">${String(data.epoch)}</code></span>`}</div>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : html`
+      ${!leader && html`<p class="fault bad" role="alert"><${Badge} kind="bad">${t("fault.bad")}<//><span class="fault-text">${t("fault.no_leader")}</span></p>`}
+      <${Table} caption=${t("nav.masters")} rows=${masters} rowKey=${(master) => master.id} columns=${[
+    {
+      key: "role",
+      label: t("masters.role"),
+      render: (master) => html`<${Badge} kind=${master.role === "leader" ? "ok" : master.role === "sub_leader" ? "info" : "off"}>${tOr(`master.${master.role}`, visible(master.role))}<//>`
+    },
+    {
+      key: "state",
+      label: t("job.state"),
+      render: (master) => html`<${Badge} kind=${master.state === "fresh" ? "ok" : "warn"}>${tOr(`master.${master.state}`, visible(master.state))}<//>`
+    },
+    {
+      key: "node",
+      label: t("workers.host"),
+      render: (master) => html`<${Text} value=${master.node_id} max=${60} /> <span class="muted num">${master.pid}</span>`
+    },
+    {
+      key: "seen",
+      label: t("workers.seen"),
+      align: "end",
+      priority: 2,
+      render: (master) => html`<${Time} at=${master.last_seen_at} />`
+    },
+    {
+      key: "started",
+      label: t("masters.started"),
+      align: "end",
+      priority: 2,
+      render: (master) => html`<${Time} at=${master.started_at} />`
+    },
+    {
+      key: "url",
+      label: t("workers.address"),
+      priority: 2,
+      render: (master) => html`<${Text} value=${master.url} max=${80} />`
+    },
+    {
+      key: "version",
+      label: t("workers.version"),
+      priority: 3,
+      render: (master) => html`<${Text} value=${master.version} max=${40} />`
+    },
+    {
+      key: "id",
+      label: t("job.id"),
+      priority: 3,
+      render: (master) => html`<${Id} id=${master.id} />`
+    },
+    ...mayOperate ? [
+      {
+        key: "act",
+        label: t("job.actions"),
+        align: (
+          /** @type {const} */
+          "end"
+        ),
+        render: (master) => master.role === "leader" && html`<${Button} opensDialog class="small" onClick=${() => setLeaving(master)}>${t("masters.demote")}<//>`
+      }
+    ] : []
+  ]} />
+      <p class="muted after">${t("masters.text")}</p>
+      ${mayOperate && html`<${Leaders} epoch=${data.epoch} />`}`}
+    ${leaving && html`<${Demote} master=${leaving} others=${masters.filter((master) => master.id !== leaving.id && master.state === "fresh").length} onClose=${() => setLeaving(null)} onDone=${reload} />`}`;
+}
+function Demote({ master, others, onClose, onDone }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const confirm = async () => {
+    try {
+      await post(`api/masters/${encodeURIComponent(master.id)}/demote`);
+      toast(t("masters.demoted"));
+      await onDone();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("masters.demote.title")} onClose=${onClose}>
+    <p>${t("masters.demote.text")}</p><p>${t("masters.others", { count: others })}</p><${ErrorBox} problem=${problem} />
+    <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${confirm}>${t("masters.demote")}<//></footer><//>`;
+}
+function Leaders({ epoch }) {
+  const { data, problem } = useResource((signal) => get("api/audit", { limit: NEWEST }, signal), [epoch]);
+  const entries = (
+    /** @type {any[]} */
+    (data?.entries ?? []).filter(
+      (entry) => CHANGES.includes(entry.action)
+    )
+  );
+  return html`<section class="after" aria-labelledby="leaders"><h2 id="leaders">${t("masters.history")}</h2><${ErrorBox} problem=${problem} />
+    ${data && (entries.length === 0 ? html`<p class="muted">${t("masters.history.none")} <a href=${href("audit")}>${t("nav.audit")}</a></p>` : html`<${Table} caption=${t("masters.history")} rows=${entries} rowKey=${(entry) => entry.id} columns=${[
+    {
+      key: "at",
+      label: t("audit.at"),
+      render: (entry) => html`<${Time} at=${entry.at} />`
+    },
+    {
+      key: "action",
+      label: t("audit.action"),
+      render: (entry) => tOr(`act.${entry.action}`, visible(entry.action))
+    },
+    {
+      key: "target",
+      label: t("audit.target"),
+      render: (entry) => html`<${Text} value=${entry.target} max=${80} />`
+    },
+    {
+      key: "who",
+      label: t("audit.who"),
+      render: (entry) => html`<${Text} value=${entry.who} max=${80} />`
+    }
+  ]} />`)}</section>`;
+}
+
+// pages/settings.js
+var SOURCES = (
+  /** @type {const} */
+  { default: "off", configured: "info", runtime: "warn" }
+);
+function Page10({ query, go: go3, session: session2 }) {
+  const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
+    events: ["settings"],
+    leastMs: 1e3,
+    everyMs: 15e3
+  });
+  const [editing, setEditing] = E2(
+    /** @type {any} */
+    null
+  );
+  const q3 = (query["q"] ?? "").toLowerCase();
+  const isOnlyRuntime = query["runtime"] === "1";
+  const all = (
+    /** @type {any[]} */
+    data?.settings ?? []
+  );
+  const shown = all.filter(
+    (one) => (!q3 || `${one.key} ${one.label} ${one.effect}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
+  );
+  const groups = [...new Set(shown.map((one) => one.group))];
+  const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
+  return html`<div class="page-head"><h1>${t("nav.settings")}</h1></div>
+    <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("settings.find")} maxlength="100" value=${query["q"] ?? ""} onChange=${(q4) => filter({ q: q4 })} />
+      <label class="check"><input type="checkbox" checked=${isOnlyRuntime} onChange=${(e2) => filter({ runtime: e2.target.checked ? "1" : "" })} /> ${t("settings.only_runtime")}</label></form>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : shown.length === 0 ? html`<${Empty} title=${t("settings.none_such")} />` : groups.map(
+    (group) => html`<section key=${group} class="after"><h2>${tOr(`settings.group.${group}`, visible(group))}</h2><${Table} caption=${tOr(`settings.group.${group}`, visible(group))} rowKey=${keyOf2} rowClass=${() => "setting"}
+        rows=${shown.filter((one) => one.group === group)} columns=${columns2(session2, setEditing)} /></section>`
+  )}
+    ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
+}
+var keyOf2 = (setting) => setting.key;
+function columns2(session2, onEdit) {
+  return [
+    {
+      key: "setting",
+      label: t("settings.setting"),
+      render: (one) => html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Text} value=${one.effect} max=${600} /></p>`
+    },
+    {
+      key: "value",
+      label: t("settings.value"),
+      render: (one) => html`<span class="setting-value"><${Setting} setting=${one} /></span><br /><${Badge} kind=${SOURCES[
+        /** @type {keyof typeof SOURCES} */
+        one.source
+      ] ?? "off"}>${tOr(`settings.source.${one.source}`, visible(one.source))}<//>`
+    },
+    {
+      key: "default",
+      label: t("settings.default.column"),
+      priority: 2,
+      render: (one) => html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`
+    },
+    {
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (one) => {
+        if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
+        if (one.change_scope && may(session2, one.change_scope))
+          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
+        return one.change_scope === "admin" ? html`<span class="muted small">${t("settings.admin_only")}</span>` : null;
+      }
+    }
+  ];
+}
+function valueText(setting, value) {
+  if (value === null || value === void 0 || Array.isArray(value) && value.length === 0) return t("none");
+  if (Array.isArray(value)) return visible(value.join(", "));
+  if (typeof value === "boolean") return t(value ? "yes" : "no");
+  if (typeof value === "number" || typeof value === "bigint") {
+    const ms3 = setting.unit === "ms" ? Number(value) : setting.unit === "s" ? Number(value) * 1e3 : null;
+    if (ms3 !== null) return durationText(ms3);
+    if (setting.unit === "bytes") return bytesText(Number(value));
+    return number(value, { maximumFractionDigits: 6 });
+  }
+  return visible(String(value));
+}
+function rangeText(setting) {
+  const { minimum, maximum } = setting;
+  if (minimum === null && maximum === null) return "";
+  const text = (value) => valueText(setting, value);
+  if (maximum === null) return `≥ ${text(minimum)}`;
+  return minimum === null ? `≤ ${text(maximum)}` : `${text(minimum)} – ${text(maximum)}`;
+}
+function Setting({ setting }) {
+  if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
+  return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
+}
+var valuesOf2 = ({ type, value }) => ({
+  value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (value ?? []).join("\n") : String(value ?? "")
+});
+function sentValue(setting, text) {
+  if (setting.type === "boolean") return text === "yes";
+  if (setting.type === "integer" || setting.type === "number") return text === "" ? null : Number(text);
+  return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
+}
+function Edit({ setting, onClose, onDone }) {
+  const form = useForm(setting, valuesOf2);
+  const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
+  const send = async (value) => {
+    await patch("api/settings", { [setting.key]: value });
+    await onDone();
+    return t("settings.done", { name: visible(setting.label) });
+  };
+  const save = async (values2, base) => {
+    if (toJson((await reread())?.value) !== toJson(base.value))
+      throw new Problem(412, { title: t("form.conflict") });
+    return send(sentValue(setting, values2["value"] ?? ""));
+  };
+  const reset = async () => {
+    const done = await form.run(() => send(null));
+    if (typeof done !== "string") return;
+    toast(done);
+    onClose();
+  };
+  const unit = setting.unit ? ` (${tOr(`unit.${setting.unit}`, visible(setting.unit))})` : "";
+  const common = {
+    form,
+    name: "value",
+    path: setting.key,
+    label: `${visible(setting.key)}${unit}`,
+    hint: setting.type === "list" ? t("settings.list.hint") : rangeText(setting)
+  };
+  const control = () => {
+    switch (setting.type) {
+      case "boolean":
+        return html`<${Field} label=${common.label} problem=${form.problem} path=${setting.key}>${(a2) => html`<input ...${a2} ...${form.check("value")} />`}<//>`;
+      case "choice":
+        return html`<${FormField} ...${common} as="select">${setting.choices.map((choice) => html`<option key=${choice} value=${choice}>${visible(choice)}</option>`)}<//>`;
+      case "list":
+        return html`<${FormField} ...${common} as="textarea" class="short" spellcheck=${false} />`;
+      case "text":
+        return html`<${FormField} ...${common} type="text" maxlength="2000" spellcheck=${false} />`;
+      default:
+        return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
+    }
+  };
+  return html`<${FormDialog} title=${visible(setting.label)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => visible(setting.label)}
+      more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
+    <p class="muted"><${Text} value=${setting.effect} max=${600} /></p>${control()}<//>`;
+}
+
+// access_dialogs.js
+var SCOPES = ["push", "work", "read", "operate", "admin"];
+var ROLES = ["viewer", "operator", "admin"];
+var DAY_S = 86400;
+var LIVES_DAYS = ["", "30", "90", "365"];
+function Secret({ token, text, onClose }) {
+  return html`<${Dialog} title=${text} onClose=${onClose}><p>${t("access.once")}</p><${Code} text=${token.token} label=${t("login.token")} /><footer><${Button} kind="primary" onClick=${onClose}>${t("close")}<//></footer><//>`;
+}
+function NewToken({ onClose, onDone }) {
+  const [made, setMade] = E2(
+    /** @type {any} */
+    null
+  );
+  const form = useForm(null, () => ({
+    label: "",
+    names: "",
+    life: "",
+    ...Object.fromEntries(SCOPES.map((scope) => [scope, scope === "push" ? "yes" : ""]))
+  }));
+  const save = async (values2) => {
+    const names = (values2["names"] ?? "").split(/\s+/).filter(Boolean);
+    setMade(
+      await post("api/tokens", {
+        label: values2["label"],
+        scopes: SCOPES.filter((scope) => values2[scope]),
+        ...values2["life"] && { ttl_s: Number(values2["life"]) * DAY_S },
+        ...names.length > 0 && { names }
+      })
+    );
+    await onDone();
+    return t("access.token.done", { label: visible(values2["label"] ?? "") });
+  };
+  if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
+  return html`<${FormDialog} title=${t("access.token.new")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.create")}>
+    <${FormField} form=${form} name="label" label=${t("access.label")} hint=${t("access.label.hint")} maxlength="100" />
+    <fieldset class="plain-set"><legend>${t("access.scopes")}</legend>${SCOPES.map((scope) => html`<${FormCheck} key=${scope} form=${form} name=${scope}><span>${t(`access.scope.${scope}`)} <span class="muted">${t(`access.scope.${scope}.text`)}</span></span><//>`)}</fieldset>
+    <${FormField} form=${form} name="names" label=${t("access.names")} hint=${t("access.names.hint")} maxlength="1000" spellcheck=${false} />
+    <${FormField} form=${form} name="life" path="ttl_s" as="select" label=${t("access.life")}>${LIVES_DAYS.map((days) => html`<option key=${days} value=${days}>${days ? t("access.days", { count: Number(days) }) : t("access.no_end")}</option>`)}<//><//>`;
+}
+function RotateToken({ token, onClose, onDone }) {
+  const [made, setMade] = E2(
+    /** @type {any} */
+    null
+  );
+  const form = useForm(null, () => ({ hours: "24" }));
+  const save = async (values2) => {
+    const overlap_s = Number(values2["hours"]) * 3600;
+    setMade(await post(`api/tokens/${encodeURIComponent(token.id)}/rotate`, { overlap_s }));
+    await onDone();
+    return t("access.token.done", { label: visible(token.label) });
+  };
+  if (made) return html`<${Secret} token=${made} text=${t("access.token.made")} onClose=${onClose} />`;
+  return html`<${FormDialog} title=${t("access.rotate.title")} form=${form} onClose=${onClose} onSave=${save} isNew staysOpen saveLabel=${t("access.rotate")}>
+    <p><strong><${Text} value=${token.label} /></strong></p><p>${t("access.rotate.text")}</p>
+    <${FormField} form=${form} name="hours" path="overlap_s" label=${t("access.overlap")} type="number" min="0" step="any" /><//>`;
+}
+function NewUser({ isFirst, onClose, onDone }) {
+  const form = useForm(null, () => ({ name: "", role: isFirst ? "admin" : "viewer", password: "" }));
+  const save = async (values2) => {
+    await post("api/users", values2);
+    await onDone();
+    return t("access.user.made", { name: visible(values2["name"] ?? "") });
+  };
+  return html`<${FormDialog} title=${t("access.user.new")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("access.add")}>
+    <${FormField} form=${form} name="name" label=${t("login.user")} hint=${t("access.user.hint")} maxlength="64" autocapitalize="none" spellcheck=${false} />
+    <${FormField} form=${form} name="role" as="select" label=${t("access.role")} hint=${isFirst && t("access.user.first")}>${(isFirst ? ["admin"] : ROLES).map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//>
+    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+}
+function ChangeRole({ user, path, isMe, onClose, onDone }) {
+  const form = useForm(user, ({ role }) => ({ role }));
+  const save = async ({ role }) => {
+    await patch(path, { role });
+    await onDone();
+    return t("access.role.done", { name: visible(user.name), role: t(`access.role.${role}`) });
+  };
+  return html`<${FormDialog} title=${t("access.role.title")} form=${form} onClose=${onClose} onSave=${save}>
+    <p><strong><${Text} value=${user.name} /></strong></p><p>${t(isMe ? "access.role.text.me" : "access.role.text")}</p>
+    <${FormField} form=${form} name="role" as="select" label=${t("access.role")}>${ROLES.map((role) => html`<option key=${role} value=${role}>${t(`access.role.${role}`)}</option>`)}<//><//>`;
+}
+function NewPassword({ user, path, onClose }) {
+  const form = useForm(null, () => ({ password: "" }));
+  const save = async ({ password }) => {
+    await patch(path, { password });
+    return t("access.password.done");
+  };
+  return html`<${FormDialog} title=${t("access.password.title")} form=${form} onClose=${onClose} onSave=${save} isNew>
+    <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
+    <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
+}
+function Sure({ title: title2, verb, onConfirm, onClose, children }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [isBusy, setBusy] = E2(false);
+  const confirm = async () => {
+    setBusy(true);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title2} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
+}
+
+// pages/access.js
+function Page11({ session: session2, onSession }) {
+  if (!may(session2, "admin"))
+    return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
+  return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`;
+}
+function Tokens() {
+  const { data, problem, reload } = useResource((signal) => get("api/tokens", {}, signal), [], {
+    everyMs: 3e4
+  });
+  const [asked, setAsked] = E2(
+    /** @type {Asked | null} */
+    null
+  );
+  const tokens = (
+    /** @type {any[]} */
+    data?.tokens ?? []
+  );
+  const close2 = () => setAsked(null);
+  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
+    <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(token) => token.id}
+      empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`} columns=${[
+    {
+      key: "label",
+      label: t("access.label"),
+      render: (token) => html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
+    },
+    {
+      key: "scopes",
+      label: t("access.scopes"),
+      render: (token) => token.scopes.map(
+        (scope) => html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `
+      )
+    },
+    {
+      key: "used",
+      label: t("access.used"),
+      align: "end",
+      render: (token) => token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never")
+    },
+    {
+      key: "expires",
+      label: t("access.expires"),
+      align: "end",
+      priority: 2,
+      render: (token) => token.expires_at ? html`<${Time} at=${token.expires_at} />` : t("access.never")
+    },
+    {
+      key: "created",
+      label: t("job.created"),
+      align: "end",
+      priority: 3,
+      render: (token) => html`<${Time} at=${token.created_at} /> <span class="muted"><${Text} value=${token.created_by} max=${40} /></span>`
+    },
+    {
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (token) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`
+    }
+  ]} />`}
+    ${asked?.what === "create" && html`<${NewToken} onClose=${close2} onDone=${reload} />`}
+    ${asked?.what === "rotate" && html`<${RotateToken} token=${asked.of} onClose=${close2} onDone=${reload} />`}
+    ${asked?.what === "revoke" && html`<${Sure} title=${t("access.revoke.title")} verb=${t("access.revoke")} onClose=${close2} onConfirm=${async () => {
+    await del(`api/tokens/${encodeURIComponent(asked.of.id)}`);
+    toast(t("access.revoked"));
+    await reload();
+  }}><p><strong><${Text} value=${asked.of.label} /></strong></p><p>${t("access.revoke.text")}</p><//>`}</section>`;
+}
+function Users({ me, onSession }) {
+  const { data, problem, reload } = useResource((signal) => get("api/users", {}, signal), [], {
+    everyMs: 3e4
+  });
+  const [asked, setAsked] = E2(
+    /** @type {Asked | null} */
+    null
+  );
+  const users = (
+    /** @type {any[]} */
+    data?.users ?? []
+  );
+  const close2 = () => setAsked(null);
+  const path = (user) => `api/users/${encodeURIComponent(user.name)}`;
+  const isMe = (user) => me === `user:${user.name}`;
+  const added = async () => {
+    if (users.length === 0) onSession(await fetchSession());
+    else await reload();
+  };
+  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
+    <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("access.users")} rows=${users} rowKey=${(user) => user.name}
+      empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`} columns=${[
+    {
+      key: "name",
+      label: t("login.user"),
+      render: (user) => html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`
+    },
+    {
+      key: "role",
+      label: t("access.role"),
+      render: (user) => html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`
+    },
+    {
+      key: "login",
+      label: t("access.last_login"),
+      align: "end",
+      priority: 2,
+      render: (user) => user.last_login_at ? html`<${Time} at=${user.last_login_at} />` : t("access.never")
+    },
+    {
+      key: "created",
+      label: t("job.created"),
+      align: "end",
+      priority: 3,
+      render: (user) => html`<${Time} at=${user.created_at} />`
+    },
+    {
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (user) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}<//>
+          <${Button} opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
+          <${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "remove", of: user })}>${t("access.remove")}<//></span>`
+    }
+  ]} />`}
+    ${asked?.what === "add" && html`<${NewUser} isFirst=${users.length === 0} onClose=${close2} onDone=${added} />`}
+    ${asked?.what === "role" && html`<${ChangeRole} user=${asked.of} path=${path(asked.of)} isMe=${isMe(asked.of)} onClose=${close2} onDone=${reload} />`}
+    ${asked?.what === "password" && html`<${NewPassword} user=${asked.of} path=${path(asked.of)} onClose=${close2} />`}
+    ${asked?.what === "disable" && html`<${Sure} title=${t(asked.of.is_disabled ? "access.enable.title" : "access.disable.title")} verb=${t(asked.of.is_disabled ? "access.enable" : "access.disable")} onClose=${close2} onConfirm=${async () => {
+    await patch(path(asked.of), { is_disabled: !asked.of.is_disabled });
+    toast(t(asked.of.is_disabled ? "access.enabled.done" : "access.disabled.done"));
+    await reload();
+  }}><p><strong><${Text} value=${asked.of.name} /></strong> ${isMe(asked.of) && t("access.you")}</p><p>${t(asked.of.is_disabled ? "access.enable.text" : isMe(asked.of) ? "access.disable.text.me" : "access.disable.text")}</p><//>`}
+    ${asked?.what === "remove" && html`<${Sure} title=${t("access.remove.title")} verb=${t("access.remove")} onClose=${close2} onConfirm=${async () => {
+    await call("DELETE", path(asked.of));
+    toast(t("access.removed"));
+    await reload();
+  }}><p><strong><${Text} value=${asked.of.name} /></strong></p><p>${t("access.remove.text")}</p><//>`}</section>`;
+}
+
+// pages/account.js
+function Page12({ session: session2 }) {
+  if (session2.method !== "session")
+    return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
+  return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
+    ${(session2.who ?? "").startsWith("user:") && html`<${Password} />`}<${Logins} />`;
+}
+function Password() {
+  const form = useForm(null, () => ({ old_password: "", new_password: "" }));
+  const submit = async (event) => {
+    event.preventDefault();
+    await form.run(async (values2) => {
+      await post("api/session/password", values2);
+      form.reopen(null);
+      toast(t("account.password.done"));
+    });
+  };
+  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack" novalidate>
+    <${FormField} form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200" autocomplete="current-password" />
+    <${FormField} form=${form} name="new_password" label=${t("account.password.new")} hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
+    <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} /><p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p></form></section>`;
+}
+function Logins() {
+  const { data, problem, reload } = useResource((signal) => get("api/sessions", {}, signal), [], {
+    everyMs: 3e4
+  });
+  const logins = (
+    /** @type {any[]} */
+    data?.sessions ?? []
+  );
+  const end = (path) => attempt(async () => {
+    await del(path);
+    await reload();
+  }, t("account.login.ended"));
+  return html`<section class="after"><div class="page-head"><h2 id="logins">${t("account.logins")}</h2>${logins.length > 1 && html`<${Button} kind="danger" onClick=${() => end("api/sessions")}>${t("account.login.end_others")}<//>`}</div>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("account.logins")} rows=${logins} rowKey=${(login) => login.id} columns=${[
+    {
+      key: "address",
+      label: t("account.login.address"),
+      render: (login) => html`<${Text} value=${login.address || "–"} max=${60} /> ${login.is_current && html`<${Badge} kind="info">${t("account.login.current")}<//>`}`
+    },
+    {
+      key: "opened",
+      label: t("account.login.opened"),
+      align: "end",
+      priority: 2,
+      render: (login) => login.opened_at ? html`<${Time} at=${login.opened_at} />` : "–"
+    },
+    {
+      key: "used",
+      label: t("access.used"),
+      align: "end",
+      render: (login) => html`<${Time} at=${login.last_used_at} />`
+    },
+    {
+      key: "act",
+      label: t("job.actions"),
+      align: "end",
+      render: (login) => !login.is_current && html`<${Button} class="small" kind="danger" onClick=${() => end(`api/sessions/${encodeURIComponent(login.id)}`)}>${t("account.login.end")}<//>`
+    }
+  ]} />`}</section>`;
+}
+
+// argument_fields.js
+var INTEGER = /^-?(0|[1-9]\d*)$/;
+var NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
+var UTC_INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,3})?Z$/;
+var DATE = /^\d{4}-\d\d-\d\d$/;
+var TIME = /^\d\d:\d\d(:\d\d(\.\d{1,3})?)?$/;
+var TYPED = "argument.";
+var SHOWN_AS = "argument as.";
+var EXAMPLES = (
+  /** @type {Record<string, string>} */
+  {
+    duration: "PT1H30M",
+    uuid: "0190c0de-0000-7000-8000-000000000000",
+    byte: "aGVsbG8=",
+    decimal: "12.50"
+  }
+);
+function hasFields(schema) {
+  return Boolean(
+    schema && typesOf(schema).includes("object") && Object.keys(schema["properties"] ?? {}).length > 0
+  );
+}
+function fieldsOf(schema, values2) {
+  const required = (
+    /** @type {string[]} */
+    schema["required"] ?? []
+  );
+  const properties = (
+    /** @type {Record<string, Schema>} */
+    schema["properties"]
+  );
+  const known = Object.entries(properties).map(
+    ([name, one]) => fieldOf(name, one, schema, required.includes(name))
+  );
+  const loose = Object.keys(values2).filter((key) => key.startsWith(TYPED) && values2[key]?.trim()).map((key) => key.slice(TYPED.length)).filter((name) => !Object.hasOwn(properties, name)).map((name) => ({ ...fieldOf(name, {}, schema, false), isLoose: true }));
+  return [...known, ...loose].map((field) => {
+    const shownAs = (
+      /** @type {Control | undefined} */
+      values2[SHOWN_AS + field.name]
+    );
+    return shownAs ? { ...field, control: shownAs } : field;
+  });
+}
+var keyOf3 = (name) => TYPED + name;
+function fieldOf(name, given, root2, isRequired) {
+  const { schema, isNullable } = resolved(given, root2);
+  const about = given["description"] ?? schema["description"];
+  const example = EXAMPLES[schema["format"]];
+  const fallback = Object.hasOwn(given, "default") ? toJson(given["default"]) : null;
+  return {
+    name,
+    control: controlOf(schema),
+    isRequired,
+    isNullable,
+    choices: choicesOf(schema),
+    hint: [
+      typeof about === "string" ? about : "",
+      rangeOf(schema),
+      example ? t("enqueue.field.example", { text: example }) : "",
+      fallback === null ? "" : t("enqueue.field.default", { value: fallback.slice(0, 80) })
+    ].filter(Boolean).join(" "),
+    fallback,
+    isLoose: false
+  };
+}
+function resolved(schema, root2) {
+  let found = schema;
+  let isNullable = false;
+  for (let n = 0; n < 20; n++) {
+    const reference = found["$ref"];
+    const options = found["anyOf"] ?? found["oneOf"];
+    const only = found["allOf"];
+    if (typeof reference === "string" && reference.startsWith("#/$defs/")) {
+      found = root2["$defs"]?.[reference.slice("#/$defs/".length)] ?? {};
+    } else if (Array.isArray(options)) {
+      const others = options.filter((one) => one?.["type"] !== "null");
+      if (others.length < options.length) isNullable = true;
+      if (others.length !== 1) break;
+      found = others[0];
+    } else if (Array.isArray(only) && only.length === 1 && Object.keys(found).every((key) => key === "allOf" || key === "default")) {
+      found = only[0];
+    } else break;
+  }
+  const types = typesOf(found);
+  if (types.includes("null") || found["enum"]?.includes(null)) isNullable = true;
+  return { schema: found, isNullable };
+}
+var typesOf = (schema) => Array.isArray(schema["type"]) ? schema["type"] : [schema["type"]];
+function choicesOf(schema) {
+  if (Array.isArray(schema["enum"])) return schema["enum"].map((value) => toJson(value));
+  if (Object.hasOwn(schema, "const")) return [toJson(schema["const"])];
+  return typesOf(schema).join() === "boolean" ? ["true", "false"] : [];
+}
+function controlOf(schema) {
+  if (choicesOf(schema).length > 0) return "choice";
+  const types = typesOf(schema).filter((type) => type !== "null");
+  if (types.join() === "string,number" && schema["format"] === "decimal") return "text";
+  if (types.length !== 1) return "json";
+  if (types[0] === "integer" || types[0] === "number") return types[0];
+  if (types[0] !== "string") return "json";
+  const format = schema["format"];
+  return format === "date" || format === "time" || format === "date-time" ? format : "text";
+}
+function rangeOf(schema) {
+  const least = schema["minimum"] ?? schema["minLength"] ?? schema["minItems"];
+  const most = schema["maximum"] ?? schema["maxLength"] ?? schema["maxItems"];
+  const what = typesOf(schema).includes("string") ? "length" : typesOf(schema).includes("array") ? "items" : "value";
+  if (schema["format"] === "byte" || least === void 0 && most === void 0) return "";
+  const side = least === void 0 ? "most" : most === void 0 ? "least" : "range";
+  return t(`enqueue.field.${what}.${side}`, { least: String(least), most: String(most) });
+}
+function valuesOf3(schema, text, values2) {
+  let argument;
+  try {
+    argument = text.trim() ? parseExact(text) : {};
+  } catch {
+    return null;
+  }
+  if (argument === null) argument = {};
+  if (typeof argument !== "object" || Array.isArray(argument)) return null;
+  const changes = {};
+  for (const key of Object.keys(values2))
+    if (key.startsWith(TYPED) || key.startsWith(SHOWN_AS)) changes[key] = "";
+  const fields = new Map(fieldsOf(schema, {}).map((field) => [field.name, field]));
+  for (const [name, value] of Object.entries(argument)) {
+    const field = fields.get(name) ?? fieldOf(name, {}, schema, false);
+    const [typed, shownAs] = textOf2(field, value);
+    changes[TYPED + name] = typed;
+    changes[SHOWN_AS + name] = shownAs;
+  }
+  return changes;
+}
+function textOf2(field, value) {
+  const json = toJson(value);
+  if (field.control === "json") return [toJson(value, 2), ""];
+  if (value === null && field.isNullable && (field.isRequired || field.fallback === "null") && field.control !== "choice")
+    return ["", ""];
+  if (field.control === "choice") return field.choices.includes(json) ? [json, ""] : [json, "json"];
+  if (field.control === "integer" || field.control === "number") {
+    const rule2 = field.control === "integer" ? INTEGER : NUMBER;
+    return rule2.test(json) ? [json, ""] : [json, "json"];
+  }
+  if (typeof value !== "string" || value.trim() === "") return [json, "json"];
+  const rule = { "date-time": UTC_INSTANT, date: DATE, time: TIME }[
+    /** @type {string} */
+    field.control
+  ];
+  return [value, rule && !rule.test(value) ? "text" : ""];
+}
+function argumentOf(fields, values2) {
+  const members = [];
+  const problems = [];
+  const missing = [];
+  for (const field of fields) {
+    const typed = values2[TYPED + field.name] ?? "";
+    const key = JSON.stringify(field.name);
+    const loc = ["argument", field.name];
+    if (typed.trim() === "") {
+      if (!field.isRequired) continue;
+      if (field.isNullable) members.push(`${key}:null`);
+      else missing.push({ loc, msg: t("enqueue.field.missing") });
+      continue;
+    }
+    const { text, fault } = memberOf(field.control, typed);
+    members.push(`${key}:${text}`);
+    if (fault) problems.push({ loc, msg: fault });
+  }
+  return { text: `{${members.join(",")}}`, problems, missing };
+}
+function memberOf(control, typed) {
+  const trimmed = typed.trim();
+  if (control === "integer" || control === "number") {
+    const fits = (control === "integer" ? INTEGER : NUMBER).test(trimmed);
+    return {
+      text: fits ? trimmed : JSON.stringify(typed),
+      fault: fits ? "" : t(`enqueue.field.no_${control}`)
+    };
+  }
+  if (control !== "choice" && control !== "json") return { text: JSON.stringify(typed), fault: "" };
+  try {
+    parseExact(trimmed);
+    return { text: trimmed, fault: "" };
+  } catch (error) {
+    const why = error instanceof Error ? error.message : "";
+    return { text: JSON.stringify(typed), fault: `${t("enqueue.field.no_json")}: ${why}` };
+  }
+}
+
+// argument_form.js
+var CONTRACT_MS = 300;
+function useContract(name) {
+  const [contract, setContract] = E2(
+    /** @type {any} */
+    null
+  );
+  W2(() => {
+    if (!name) {
+      setContract(null);
+      return void 0;
+    }
+    const aborter = new AbortController();
+    const timer2 = setTimeout(() => {
+      get(`api/names/${encodeURIComponent(name)}`, {}, aborter.signal).then(
+        (answer) => setContract(answer.contracts[0] ?? null),
+        (error) => {
+          if (error instanceof Problem) setContract(null);
+        }
+      );
+    }, CONTRACT_MS);
+    return () => {
+      clearTimeout(timer2);
+      aborter.abort();
+    };
+  }, [name]);
+  return contract;
+}
+function useArgument(form, contract) {
+  const { values: values2 } = form;
+  const schema = hasFields(contract?.argument_schema) ? contract.argument_schema : null;
+  const [isRefused, setRefused] = E2(false);
+  const given = j(values2["argument"] ?? "");
+  const isByFields = schema !== null && values2["mode"] === "fields";
+  const fields = y(() => schema ? fieldsOf(schema, values2) : [], [schema, values2]);
+  const built = y(() => argumentOf(fields, values2), [fields, values2]);
+  const last = j(built);
+  if (isByFields) last.current = built;
+  const typed = values2["argument"] ?? "";
+  const give = (text, mode = "") => {
+    given.current = text;
+    form.set({ argument: text, mode });
+  };
+  const toRaw = (mode) => {
+    give(isSame(typed, last.current.text) ? typed : toJson(parseExact(last.current.text), 2), mode);
+    setRefused(false);
+  };
+  const toFields = () => {
+    const isUntouched = typed === given.current && fields.some((one) => values2[keyOf3(one.name)]);
+    const changes = isUntouched ? {} : schema && valuesOf3(schema, typed, values2);
+    setRefused(!changes);
+    if (!changes) return;
+    given.current = typed;
+    form.set({ ...changes, mode: "fields" });
+  };
+  W2(() => {
+    const { mode } = values2;
+    if (!schema && mode === "fields") toRaw("");
+    else if (schema && !mode && typed === given.current && !values2["left_out"]) toFields();
+  }, [schema, values2["left_out"]]);
+  return {
+    hasSchema: schema !== null,
+    isByFields,
+    fields,
+    text: isByFields ? built.text : typed,
+    problems: isByFields ? built.problems : [],
+    missing: isByFields ? built.missing : [],
+    isRefused,
+    choose: (mode) => mode === "fields" ? toFields() : toRaw("json"),
+    give
+  };
+}
+function isSame(one, other) {
+  try {
+    return toJson(sorted(parseExact(one))) === toJson(sorted(parseExact(other)));
+  } catch {
+    return false;
+  }
+}
+function sorted(value) {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (value === null || typeof value !== "object") return value;
+  return Object.fromEntries(
+    Object.keys(value).sort().map((key) => [key, sorted(value[key])])
+  );
+}
+function ArgumentForm({ form, argument, problem }) {
+  const raw = html`<${FormField} form=${form} name="argument" as="textarea" rows="9" problem=${problem} label=${t("job.argument")} hint=${html`${t("enqueue.argument.hint")} <code>${'{"$bin": "…"}'}</code> <code>${'{"$ext": [1, "…"]}'}</code>`} spellcheck=${false} />`;
+  if (!argument.hasSchema) return raw;
+  const { isByFields } = argument;
+  const whole = (problem?.errors ?? []).filter((error) => error.loc.join(".") === "argument");
+  return html`<div class="stack"><div class="row" role="group" aria-label=${t("enqueue.argument.mode")}>
+      <${Button} class="small" aria-pressed=${String(isByFields)} onClick=${() => argument.choose("fields")}>${t("enqueue.argument.fields")}<//>
+      <${Button} class="small" aria-pressed=${String(!isByFields)} onClick=${() => argument.choose("json")}>${t("enqueue.argument.raw")}<//></div>
+    ${argument.isRefused && html`<p class="warning" role="alert">${t("enqueue.argument.no_fields")}</p>`}
+    <fieldset class="plain-fields" hidden=${!isByFields}><legend>${t("job.argument")}</legend>
+      ${whole.length > 0 && html`<p class="field-error">${visible(whole.map((error) => error.msg).join("; "))}</p>`}
+      <div class="form-grid">${argument.fields.map((field) => html`<${OneField} key=${field.name} form=${form} field=${field} problem=${problem} />`)}</div></fieldset>
+    ${!isByFields && raw}</div>`;
+}
+function OneField({ form, field, problem }) {
+  const name = keyOf3(field.name);
+  const label = `${visible(field.name)}${field.isRequired ? " *" : ""}`;
+  const hint = [field.isLoose ? t("enqueue.field.loose") : "", visible(field.hint)].filter(Boolean).join(" ");
+  const common = {
+    form,
+    name,
+    label,
+    problem,
+    path: `argument.${field.name}`,
+    hint: field.control === "json" ? [t("enqueue.field.json"), hint].join(" ") : hint || void 0,
+    spellcheck: false,
+    "aria-required": field.isRequired ? "true" : void 0
+  };
+  const usual = field.fallback === null || field.fallback.length > 40 ? "" : visible(field.fallback.replace(/^"|"$/g, ""));
+  switch (field.control) {
+    case "choice":
+      return html`<${FormField} ...${common} as="select"><option value="">${t(field.isRequired ? "enqueue.field.choose" : "enqueue.field.leave_out")}</option>${field.choices.map((one) => html`<option key=${one} value=${one}>${visible(textOfChoice(one))}</option>`)}<//>`;
+    case "json":
+      return html`<${FormField} ...${common} as="textarea" class="short" rows="3" placeholder=${usual} />`;
+    case "integer":
+    case "number":
+      return html`<${FormField} ...${common} inputmode=${field.control === "integer" ? "numeric" : "decimal"} placeholder=${usual} />`;
+    case "date":
+      return html`<${FormField} ...${common} type="date" max="9999-12-31" />`;
+    case "date-time":
+      return html`<${FormField} ...${common} form=${inUtc(form)} label=${`${label} (UTC)`} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`;
+    case "time":
+      return html`<${FormField} ...${common} form=${withSeconds(form)} type="time" step="1" />`;
+    default:
+      return html`<${FormField} ...${common} placeholder=${usual} />`;
+  }
+}
+function textOfChoice(json) {
+  const value = parseExact(json);
+  return typeof value === "string" ? value : json;
+}
+var inUtc = (form) => adapted(
+  form,
+  (text) => text.replace(/Z$/, ""),
+  (text) => `${full(text, 16)}Z`
+);
+var withSeconds = (form) => adapted(
+  form,
+  (text) => text,
+  (text) => full(text, 5)
+);
+var full = (text, length) => text.length === length ? `${text}:00` : text;
+function adapted(form, shown, kept) {
+  return {
+    ...form,
+    input: (name) => ({
+      name,
+      value: shown(form.values[name] ?? ""),
+      onInput: (event) => form.set({ [name]: event.target.value ? kept(event.target.value) : "" })
+    })
+  };
+}
+
+// pages/enqueue.js
+var PREVIEW_MS2 = 500;
+var BLANK3 = {
+  name: "",
+  argument: "{}",
+  // How the argument is entered: by fields, as JSON, or, while nobody has chosen, as soon as possible by fields.
+  mode: "",
+  key: "",
+  priority: "0",
+  max_retry: "5",
+  timeout: "30",
+  when: "now",
+  delay: "60",
+  run_at: "",
+  expires_at: "",
+  tags: "",
+  headers: "",
+  keep_result: "",
+  rerun_lost: "",
+  left_out: ""
+};
+var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
+var REDACTED = "[redacted]";
+function Page13({ query, go: go3, session: session2 }) {
+  if (!may(session2, "push"))
+    return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
+  return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
+}
+function Enqueue({ query, go: go3, session: session2 }) {
+  const form = useForm(null, () => ({ ...BLANK3, name: query["name"] ?? "" }));
+  const { values: values2, problem, setProblem } = form;
+  const [sent, setSent] = E2(
+    /** @type {{id: string, isNew: boolean} | null} */
+    null
+  );
+  const [isTried, setTried] = E2(false);
+  const from = query["from"];
+  const key = j("");
+  y(() => {
+    key.current = newKey();
+  }, [values2]);
+  W2(() => {
+    if (!from) return;
+    get(`api/jobs/${encodeURIComponent(from)}`).then(
+      (job) => {
+        const { argument: given = "", ...rest } = formOf2(job);
+        form.set(rest);
+        argument.give(given);
+      },
+      (error) => setProblem(error instanceof Problem ? error : null)
+    );
+  }, [from]);
+  const typedName = values2["name"]?.trim() ?? "";
+  const contract = useContract(typedName);
+  const argument = useArgument(form, contract);
+  const told = useToldOptions(form, contract, Boolean(from));
+  const made = y(() => bodyOf({ ...values2, argument: argument.text }), [values2, argument.text]);
+  const preview = usePreview(made.text);
+  const faults = [...argument.problems, ...isTried ? argument.missing : []];
+  const submit = async (event) => {
+    event.preventDefault();
+    setSent(null);
+    setTried(true);
+    if (argument.problems.length > 0 || argument.missing.length > 0) {
+      setProblem(null);
+      const page = (
+        /** @type {HTMLFormElement} */
+        event.target
+      );
+      requestAnimationFrame(() => (
+        /** @type {any} */
+        page.querySelector("[aria-invalid=true]")?.focus()
+      ));
+      return;
+    }
+    if (made.text === void 0) return setProblem(made.problem ?? null);
+    const text = made.text;
+    await form.run(async () => {
+      let isNew = true;
+      const answer = await call("POST", "api/jobs", {
+        text,
+        // A key of the form's own takes the place of ours.
+        ...!values2["key"] && { headers: { "Idempotency-Key": key.current } },
+        heard: (response) => isNew = response.status === 201
+      });
+      setSent({ id: answer.id, isNew });
+      setTried(false);
+      key.current = newKey();
+      toast(t(isNew ? "enqueue.done" : "enqueue.was_there"));
+    });
+  };
+  const shown = problem ?? preview.problem;
+  const names = useKnownNames();
+  const ofArgument = made.problem ?? argumentProblem(faults, shown, argument.missing.length > 0, preview.misfits);
+  const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
+  return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
+    ${from && html`<p class="muted">${t("enqueue.from")} <a class="id" href=${href("job", { id: from })}>${visible(from)}</a></p>`}
+    ${values2["left_out"] && html`<div class="card" role="note">${t("enqueue.left_out")}</div>`}
+    ${sent && html`<div class="sent card" role="status"><strong>${t(sent.isNew ? "enqueue.done" : "enqueue.was_there")}</strong> <a class="id" href=${href("job", { id: sent.id })}>${visible(sent.id)}</a> <${Button} class="small" onClick=${() => go3("job", { id: sent.id })}>${t("enqueue.show")}<//></div>`}
+    <div class="job-grid"><form class="card stack" onSubmit=${submit} novalidate>
+      <${FormField} form=${form} name="name" problem=${shown} label=${t("job.name")} hint=${t("enqueue.name.hint")} list="known-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+      ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
+      <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+      <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
+      ${told && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
+      <div class="form-grid">
+        <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
+        ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
+        ${values2["when"] === "run_at" && html`<${FormField} form=${form} name="run_at" problem=${shown} label=${t("job.due_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />`}
+        <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
+        <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
+        <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
+        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
+        <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
+      <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
+      <div class="row">${["keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}>${t(`job.${name}`)}<//> `)}</div>
+      <${ErrorBox} problem=${problem} />
+      <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
+      <${Preview2} preview=${preview} isReady=${Boolean(made.text && values2["name"])} /></div>`;
+}
+function argumentProblem(faults, problem, isMissing, misfits) {
+  const found = new Set(faults.map((fault) => fault.loc.join(".")));
+  const given = problem?.errors.some((error) => error.loc[0] === "argument") ? problem.errors : misfits;
+  const others = given.filter(
+    (error) => !(isMissing && error.loc.length === 1) && !found.has(error.loc.slice(0, 2).join("."))
+  );
+  return faults.length || others.length ? new Problem(422, { errors: [...faults, ...others] }) : null;
+}
+function useToldOptions(form, contract, isCopy) {
+  const filled = j(
+    /** @type {Record<string, string>} */
+    {}
+  );
+  const told = (
+    /** @type {Record<string, any>} */
+    isCopy ? {} : contract?.options ?? {}
+  );
+  const names = TOLD.filter((name) => told[name] !== void 0 && told[name] !== null);
+  W2(() => {
+    const changes = {};
+    for (const name of isCopy ? [] : TOLD) {
+      const before = filled.current[name] ?? BLANK3[name] ?? "";
+      if (form.values[name] === before)
+        changes[name] = names.includes(name) ? asTyped(told[name]) : BLANK3[name] ?? "";
+    }
+    filled.current = { ...filled.current, ...changes };
+    form.set(changes);
+  }, [contract]);
+  return names.length > 0;
+}
+function asTyped(value) {
+  if (typeof value === "boolean") return value ? "yes" : "";
+  return Array.isArray(value) ? value.join(", ") : String(value);
+}
+var newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
+function useKnownNames() {
+  const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 5e3,
+    everyMs: 15e3
+  });
+  if (!data) return null;
+  const able = data.workers.filter((worker) => worker.state === "fresh");
+  return [...new Set(able.flatMap((worker) => worker.names))].sort().slice(0, 500);
+}
+function bodyOf(form) {
+  const typed = (form["argument"] ?? "").trim();
+  if (form["left_out"] === "argument" && !typed)
+    return { problem: refusal2("argument", t("enqueue.argument.left_out")) };
+  if (typed.includes(JSON.stringify(REDACTED)))
+    return { problem: refusal2("argument", t("enqueue.redacted")) };
+  const argument = typed || "null";
+  let parsed2;
+  try {
+    parsed2 = parseExact(argument);
+  } catch (error) {
+    return {
+      problem: refusal2("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`)
+    };
+  }
+  const headers = {};
+  for (const line of (form["headers"] ?? "").split("\n")) {
+    if (!line.trim()) continue;
+    const at2 = line.indexOf(":");
+    if (at2 < 1) return { problem: refusal2("headers", t("enqueue.bad_header")) };
+    const value = line.slice(at2 + 1).trim();
+    if (value === REDACTED) return { problem: refusal2("headers", t("enqueue.redacted")) };
+    headers[line.slice(0, at2).trim()] = value;
+  }
+  const asNumber = (name2) => {
+    const text = (form[name2] ?? "").trim();
+    return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;
+  };
+  const asInstant = (name2) => {
+    const text = form[name2] ?? "";
+    return text ? `${text.length === 16 ? text + ":00" : text}Z` : null;
+  };
+  const tags = (form["tags"] ?? "").split(",").map((tag) => tag.trim()).filter(Boolean);
+  const rest = {
+    ...form["priority"] !== "0" && { priority: asNumber("priority") },
+    max_retry: asNumber("max_retry"),
+    timeout: asNumber("timeout"),
+    ...form["when"] === "delay" && { delay: asNumber("delay") },
+    ...form["when"] === "run_at" && { run_at: asInstant("run_at") },
+    ...form["expires_at"] && { expires_at: asInstant("expires_at") },
+    ...tags.length && { tags },
+    ...form["key"] && { key: form["key"] },
+    ...Object.keys(headers).length && { headers },
+    ...form["keep_result"] && { keep_result: true },
+    ...form["rerun_lost"] && { rerun_lost: true }
+  };
+  const name = (form["name"] ?? "").trim();
+  return {
+    text: `{"name":${JSON.stringify(name)},"argument":${argument},${toJson(rest).slice(1)}`,
+    body: { name, argument: parsed2, ...rest }
+  };
+}
+var refusal2 = (field, title2, more = "") => new Problem(422, { title: title2, errors: [{ loc: [field], msg: title2 + more }] });
+function formOf2(job) {
+  const spec = specOf(job);
+  const isArgumentLeftOut = isArgumentIncomplete(job);
+  const headers = (
+    /** @type {[string, string][]} */
+    Object.entries(job.headers).filter(
+      ([, value]) => value !== REDACTED
+    )
+  );
+  return {
+    ...BLANK3,
+    name: spec.name,
+    argument: isArgumentLeftOut ? "" : toJson(spec.argument, 2),
+    priority: String(job.priority),
+    max_retry: String(job.max_retry),
+    timeout: String(job.timeout),
+    tags: job.tags.join(", "),
+    headers: headers.map(([key, value]) => `${key}: ${value}`).join("\n"),
+    keep_result: job.keep_result ? "yes" : "",
+    left_out: isArgumentLeftOut ? "argument" : job.headers_redacted ? "headers" : ""
+  };
+}
+function usePreview(text) {
+  const [state, setState] = E2(
+    /** @type {{constraints: any[] | null, misfits: import("../api.js").FieldProblem[], problem: Problem | null}} */
+    {
+      constraints: null,
+      misfits: [],
+      problem: null
+    }
+  );
+  W2(() => {
+    if (!text || text.startsWith('{"name":"",')) {
+      setState({ constraints: null, misfits: [], problem: null });
+      return void 0;
+    }
+    const aborter = new AbortController();
+    const timer2 = setTimeout(() => {
+      call("POST", "api/jobs/preview", { text, signal: aborter.signal }).then(
+        (answer) => setState({ constraints: answer.constraints, misfits: answer.misfits, problem: null }),
+        (error) => {
+          if (error instanceof Problem) setState({ constraints: null, misfits: [], problem: error });
+        }
+      );
+    }, PREVIEW_MS2);
+    return () => {
+      clearTimeout(timer2);
+      aborter.abort();
+    };
+  }, [text]);
+  return state;
+}
+function Preview2({ preview, isReady }) {
+  return html`<section class="card preview" aria-labelledby="preview" aria-live="polite"><h2 id="preview">${t("enqueue.preview")}</h2>
+    ${!isReady ? html`<p class="muted">${t("enqueue.preview.wait")}</p>` : preview.problem ? html`<${ErrorBox} problem=${preview.problem} />` : preview.constraints === null ? html`<p class="muted">${t("loading")}</p>` : preview.constraints.length === 0 ? html`<p class="muted">${t("enqueue.preview.none")}</p>` : html`<ul class="plain">${preview.constraints.map(
+    (one) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
+        ${one.key && html`<br /><span class="muted">${visible(one.key)} = <${Text} value=${one.key_value} max=${120} /></span>`}
+        <br />${limitTexts({ ...one.limits, max_backlog: one.max_backlog }).map((text) => html`<span>${text}</span> `)}</li>`
+  )}</ul>`}</section>`;
+}
+
+// pages/login.js
+function Page14({ session: session2, onSession }) {
+  return html`<div class="login card"><h1>${t("nav.login")}</h1><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
+}
+function LoginDialog({ session: session2, onSession, onClose }) {
+  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${LoginForm} session=${session2} onSession=${onSession} /><//>`;
+}
+function LoginForm({ session: session2, onSession }) {
+  const [chosen, setByUser] = E2(
+    /** @type {boolean | null} */
+    null
+  );
+  const isByUser = session2.login_by_user && chosen !== false;
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [isBusy, setBusy] = E2(false);
+  const form = j(
+    /** @type {HTMLFormElement | null} */
+    null
+  );
+  W2(() => {
+    form.current?.querySelector("input")?.focus();
+  }, [isByUser]);
+  const submit = async (event) => {
+    event.preventDefault();
+    const data = new FormData(form.current ?? void 0);
+    const field = (name) => String(data.get(name) ?? "");
+    setBusy(true);
+    setProblem(null);
+    try {
+      const now = await logIn(
+        isByUser ? { user: field("user"), password: field("password") } : { token: field("token").trim() }
+      );
+      onSession(now);
+      if (location.hash.startsWith("#/login")) location.hash = "#/overview";
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  return html`${session2.login_by_user && html`<div class="row" role="group" aria-label=${t("login.by")}>
+      <${Button} class="small" aria-pressed=${String(isByUser)} onClick=${() => setByUser(true)}>${t("login.by_user")}<//>
+      <${Button} class="small" aria-pressed=${String(!isByUser)} onClick=${() => setByUser(false)}>${t("login.by_token")}<//></div>`}
+    <form ref=${form} onSubmit=${submit} class="stack">
+      ${isByUser ? html`<${Field} key="user" label=${t("login.user")} problem=${problem} path="user">${(a2) => html`<input ...${a2} name="user" required maxlength="200" autocomplete="username" autocapitalize="none" spellcheck=${false} />`}<//>
+        <${Field} key="password" label=${t("login.password")} problem=${problem} path="password">${(a2) => html`<input ...${a2} name="password" type="password" required maxlength="1024" autocomplete="current-password" />`}<//>` : html`<${Field} key="token" label=${t("login.token")} hint=${t("login.token.hint")} problem=${problem} path="token">${(a2) => html`<input ...${a2} name="token" type="password" required maxlength="512" autocomplete="off" spellcheck=${false} />`}<//>`}
+      <${ErrorBox} problem=${problem} />
+      <button class="button primary" disabled=${isBusy}>${t("nav.login")}</button></form>`;
+}
+
+// app.js
+var ENTRIES = [
+  { page: "overview", key: "o", scope: "read", group: 0 },
+  { page: "jobs", key: "j", scope: "read", group: 0 },
+  { page: "failures", key: "f", scope: "read", group: 0 },
+  { page: "names", key: "n", scope: "read", group: 0 },
+  { page: "constraints", key: "c", scope: "read", group: 1 },
+  { page: "workers", key: "w", scope: "read", group: 1 },
+  { page: "masters", key: "m", scope: "read", group: 1 },
+  { page: "enqueue", key: "e", scope: "push", group: 2 },
+  { page: "audit", key: "a", scope: "operate", group: 2 },
+  { page: "settings", key: "s", scope: "read", group: 2 },
+  { page: "access", key: "t", scope: "admin", group: 2 }
+];
+var CHORD_MS = 1500;
+var LOST_GRACE_MS = 1500;
+var TYPING_MS4 = 1e3;
+var lastKeyMs = 0;
+addEventListener("keydown", () => lastKeyMs = Date.now(), true);
+var COMPONENTS = {
+  overview: Page,
+  jobs: Page2,
+  job: Page3,
+  names: Page4,
+  failures: Page5,
+  constraints: Page7,
+  workers: Page8,
+  masters: Page9,
+  audit: Page6,
+  settings: Page10,
+  access: Page11,
+  account: Page12,
+  enqueue: Page13,
+  login: Page14
+};
+function App() {
+  const route = useRoute();
+  const [session2, setSession] = E2(
+    /** @type {Session | null} */
+    null
+  );
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [isLoginWanted, setLoginWanted] = E2(false);
+  const [offered, setOffered] = E2(
+    /** @type {Session | null} */
+    null
+  );
+  const wasIn = j(false);
+  const isAsking = j(false);
+  const [isHelpOpen, setHelpOpen] = E2(false);
+  const [isPaletteOpen, setPaletteOpen] = E2(false);
+  const [isMenuOpen, setMenuOpen] = E2(false);
+  const [lang] = usePref("language", null);
+  const [theme] = usePref("theme", "auto");
+  const refresh = async () => {
+    try {
+      const now = await fetchSession();
+      setSession(now);
+      setProblem(null);
+      setLoginWanted(now.role === null && now.scopes.length === 0);
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  W2(() => {
+    whenUnauthorized(() => {
+      stop();
+      if (!wasIn.current) {
+        setLoginWanted(true);
+        void refresh();
+      } else if (!isAsking.current) {
+        isAsking.current = true;
+        fetchSession().then(askAgain, () => {
+          isAsking.current = false;
+        });
+      }
+    });
+    void refresh();
+  }, []);
+  const askAgain = (now) => {
+    if (Date.now() - lastKeyMs < TYPING_MS4) setTimeout(() => askAgain(now), TYPING_MS4);
+    else setOffered(now);
+  };
+  const endAsking = () => {
+    isAsking.current = false;
+    setOffered(null);
+  };
+  W2(() => {
+    if (problem?.status !== 0) return void 0;
+    const timer2 = setInterval(refresh, 2e3);
+    return () => clearInterval(timer2);
+  }, [problem]);
+  const isIn2 = session2 !== null && !isLoginWanted;
+  wasIn.current = isIn2;
+  W2(() => {
+    if (isIn2 && may(session2, "read")) start();
+  }, [isIn2, session2]);
+  W2(() => {
+    document.documentElement.lang = language();
+    if (theme === "auto") delete document.documentElement.dataset["theme"];
+    else document.documentElement.dataset["theme"] = theme;
+  }, [lang, theme]);
+  const page = isIn2 ? route.page : "login";
+  W2(() => {
+    document.title = `${page ? t(`nav.${page}`) : t("error.no_page")} · jqmaster`;
+    setMenuOpen(false);
+  }, [page, lang]);
+  useShortcuts(
+    () => setHelpOpen(true),
+    () => setPaletteOpen(true)
+  );
+  if (session2 === null)
+    return html`<main class="boot-box">${problem ? html`<${ErrorBox} problem=${problem} onRetry=${refresh} />` : html`<${Loading} />`}</main>`;
+  const entries = ENTRIES.filter((entry) => may(session2, entry.scope));
+  const leave = async () => {
+    isAsking.current = true;
+    try {
+      await logOut();
+    } catch {
+    }
+    stop();
+    await refresh();
+    isAsking.current = false;
+  };
+  return html`
+    <a class="skip" href="#main" onClick=${(e2) => {
+    e2.preventDefault();
+    document.getElementById("main")?.focus();
+  }}>${t("skip")}</a>
+    <div class=${`shell ${isMenuOpen ? "menu-open" : ""} ${isIn2 ? "" : "logged-out"}`}>
+      <header class="top">
+        ${isIn2 && html`<button type="button" class="icon-button menu-button" aria-expanded=${String(isMenuOpen)} aria-controls="nav" aria-label=${t("menu")} onClick=${() => setMenuOpen(!isMenuOpen)}><${Icon} name="menu" /></button>`}
+        <a class="brand" href=${href("overview")}><${Logo} /> jqmaster</a>
+        ${isIn2 && html`<${Search} />`}
+        ${isIn2 && may(session2, "read") && html`<button type="button" class="icon-button palette-button" aria-haspopup="dialog" aria-label=${t("palette")} title=${t("palette")} onClick=${() => setPaletteOpen(true)}><kbd>Ctrl K</kbd></button>`}
+        ${isIn2 && html`<${Connection} />`}
+        <${Preferences} session=${isIn2 ? session2 : null} onLeave=${leave} onHelp=${() => setHelpOpen(true)} />
+      </header>
+      ${isIn2 && html`<nav id="nav" class="side" aria-label=${t("nav")}>${[0, 1, 2].map(
+    (group) => html`<ul key=${group}>${entries.filter((entry) => entry.group === group).map(
+      (entry) => html`<li key=${entry.page}>
+        <a href=${href(entry.page)} aria-current=${entry.page === page || entry.page === "jobs" && page === "job" ? "page" : void 0}><${Icon} name=${entry.page} />${t(`nav.${entry.page}`)}</a></li>`
+    )}</ul>`
+  )}<${Language} class="narrow-only" /></nav>`}
+      <main id="main" tabindex="-1">
+        ${isIn2 && html`<${LostBanner} />`}
+        ${isIn2 && may(session2, "read") && html`<${ActionsUnderWay} mayOperate=${may(session2, "operate")} />`}
+        ${page === null ? html`<h1>${t("error.no_page")}</h1><p><a href=${href("overview")}>${t("nav.overview")}</a></p>` : html`<${PageHost} key=${page} name=${page} query=${route.query} session=${session2} onSession=${async (now) => {
+    setSession(now);
+    setLoginWanted(now.role === null && now.scopes.length === 0);
+  }} />`}
+      </main>
+    </div>
+    ${isPaletteOpen && isIn2 && html`<${Palette} entries=${entries} session=${session2} onHelp=${() => setHelpOpen(true)} onClose=${() => setPaletteOpen(false)} />`}
+    ${offered && html`<${LoginDialog} session=${offered} onSession=${(now) => {
+    endAsking();
+    setSession(now);
+  }} onClose=${() => {
+    endAsking();
+    setSession(offered);
+    setLoginWanted(true);
+  }} />`}
+    ${isHelpOpen && html`<${Help} entries=${entries} onClose=${() => setHelpOpen(false)} />`}
+    <${PauseHost} />
+    <${Toasts} />`;
+}
+function PageHost({ name, query, session: session2, onSession }) {
+  const [fault, resetFault] = G2();
+  if (fault)
+    return html`<div class="error-box" role="alert"><p><strong>${t("error.page")}</strong></p><pre>${visible(String(fault)).slice(0, 500)}</pre><${Button} onClick=${resetFault}>${t("error.retry")}<//></div>`;
+  return html`<${COMPONENTS[name]} query=${query} go=${go} session=${session2} onSession=${onSession} />`;
+}
+function Search() {
+  const input = j(
+    /** @type {HTMLInputElement | null} */
+    null
+  );
+  useKeys({
+    "/": () => {
+      input.current?.focus();
+      input.current?.select();
+    }
+  });
+  const submit = (event) => {
+    event.preventDefault();
+    const text = input.current?.value.trim() ?? "";
+    if (!text) return;
+    if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text)) go("job", { id: text.toLowerCase() });
+    else go("jobs", { q: text });
+    input.current?.blur();
+  };
+  return html`<form class="search" role="search" onSubmit=${submit}><input ref=${input} type="search" aria-label=${t("search")} placeholder=${t("search.hint")} maxlength="200" autocomplete="off" spellcheck=${false} /></form>`;
+}
+function Connection() {
+  const status2 = useLiveStatus();
+  const kind = status2 === "live" ? "ok" : status2 === "lost" ? "bad" : "off";
+  return html`<span class=${`connection ${kind}`} title=${t(`live.${status2}.title`)}><i aria-hidden="true"></i><span class="wide-only">${t(`live.${status2}`)}</span></span>`;
+}
+function LostBanner() {
+  const status2 = useLiveStatus();
+  const [isShown, setShown] = E2(false);
+  W2(() => {
+    if (status2 !== "lost") {
+      setShown(false);
+      return void 0;
+    }
+    const timer2 = setTimeout(() => setShown(liveStatus() === "lost"), LOST_GRACE_MS);
+    return () => clearTimeout(timer2);
+  }, [status2]);
+  return html`<div role="status" aria-live="polite">${isShown && html`<p class="banner">${t("live.banner")}</p>`}</div>`;
+}
+function Preferences({ session: session2, onLeave, onHelp }) {
+  const [theme, setTheme] = usePref("theme", "auto");
+  const [times, setTimes] = usePref("times", "relative");
+  const next = (
+    /** @type {Record<string, string>} */
+    { auto: "light", light: "dark", dark: "auto" }[theme] ?? "auto"
+  );
+  return html`<div class="prefs">
+    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(
+    /** @type {Record<string, string>} */
+    { relative: "local", local: "utc" }[times] ?? "relative"
+  )}><${Icon} name="times" /> ${t(`times.${times}`)}</button>
+    <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
+    <${Language} class=${session2 ? "wide-only" : ""} />
+    <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
+    ${session2?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session2.who ?? "").replace(/^user:/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
+  </div>`;
+}
+function Language({ class: where }) {
+  usePref("language", null);
+  const choose = (event) => setLanguage(event.target.value).catch(() => {
+    event.target.value = language();
+    toast(t("error.no_answer"), "bad");
+  });
+  return html`<select class=${where} aria-label=${t("language")} value=${language()} onChange=${choose}>${Object.entries(LANGUAGES).map(([code, name]) => html`<option key=${code} value=${code} lang=${code}>${name}</option>`)}</select>`;
+}
+function Help({ entries, onClose }) {
+  const [keys, setKeys] = usePref("keys", "on");
+  const rows = [
+    ...entries.map((entry) => [`g ${entry.key}`, t(`nav.${entry.page}`)]),
+    ["Ctrl K", t("palette")],
+    ["/", t("search")],
+    ["j / k", t("key.rows")],
+    ["Enter", t("key.open")],
+    ["x", t("key.select")],
+    ["Escape", t("key.escape")],
+    ["?", t("help.keys")]
+  ];
+  return html`<${Dialog} title=${t("help.keys")} onClose=${onClose}>
+    <table class="keys"><tbody>${rows.map(([key, text]) => html`<tr key=${key}><th scope="row"><kbd>${key}</kbd></th><td>${text}</td></tr>`)}</tbody></table>
+    <label class="check"><input type="checkbox" checked=${keys === "on"} onChange=${() => setKeys(keys === "on" ? "off" : "on")} /> ${t("keys.on")}</label>
+  <//>`;
+}
+function useShortcuts(onHelp, onPalette) {
+  const [isOn] = usePref("keys", "on");
+  const prefix = j({ key: "", at: 0 });
+  W2(() => {
+    const press = (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k" && !event.altKey) {
+        event.preventDefault();
+        if (!document.querySelector("dialog[open]")) onPalette();
+        return;
+      }
+      if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing)
+        return;
+      const target = event.target;
+      const isTyping = target instanceof HTMLElement && (target.isContentEditable || target.matches("textarea, select, input:not([type=checkbox], [type=radio])"));
+      if (event.key === "Escape" && target instanceof HTMLElement && !target.closest("dialog")) {
+        for (const layer of [...keysInForce()].reverse())
+          if (layer.keys["Escape"] && !isTyping) {
+            layer.keys["Escape"]();
+            return;
+          }
+        target.blur();
+        return;
+      }
+      if (isTyping || isOn !== "on" || document.querySelector("dialog[open]")) return;
+      const chord = prefix.current.key && Date.now() - prefix.current.at < CHORD_MS ? `${prefix.current.key} ${event.key}` : "";
+      prefix.current = { key: event.key === "g" ? "g" : "", at: Date.now() };
+      const entry = ENTRIES.find((one) => chord === `g ${one.key}`);
+      if (entry) {
+        event.preventDefault();
+        go(entry.page);
+        return;
+      }
+      if (event.key === "?") {
+        event.preventDefault();
+        onHelp();
+        return;
+      }
+      for (const layer of [...keysInForce()].reverse()) {
+        const act = chord && layer.keys[chord] || layer.keys[event.key];
+        if (act) {
+          event.preventDefault();
+          act();
+          return;
+        }
+      }
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, [isOn]);
+}
+var root = document.getElementById("app");
+if (root) {
+  root.textContent = "";
+  de(html`<${App} />`, root);
+}

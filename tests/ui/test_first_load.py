@@ -1,0 +1,183 @@
+"""How the web UI gets into a browser: few requests, few round trips, one language, and by itself after an outage."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from tests.support import real_time
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.support.waiting import wait_until
+from tests.ui.conftest import Screens
+from tests.ui.test_core import LATER
+
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+MOST_REQUESTS = 12
+LATENCY_MS = 400
+
+
+class Rounds:
+    """Holds the requests of a page until the test lets them go, so that each round trip is one step of the test."""
+
+    def __init__(self) -> None:
+        self.waiting: list[Route] = []
+        self.urls: list[str] = []
+
+    async def hold(self, route: Route) -> None:
+        self.urls.append(route.request.url)
+        self.waiting.append(route)
+
+    async def go_on(self, *expected: str) -> None:
+        """Wait until requests for these are held, and let all go that are."""
+
+        def are_there() -> bool:
+            return all(any(part in route.request.url for route in self.waiting) for part in expected)
+
+        await wait_until(are_there, what=f"requests for {expected}")
+        held, self.waiting = self.waiting, []
+        for route in held:
+            await route.continue_()
+
+
+async def test_the_first_page_takes_three_round_trips_and_few_requests(screens: Screens, api: Api) -> None:
+    await api.enqueue("ui.echo", **LATER)
+    rounds = Rounds()
+    async with screens.open("icon.svg") as page:
+        await page.route("**/*", rounds.hold)
+        going = asyncio.create_task(page.goto("/#/overview", wait_until="commit"))
+        await rounds.go_on("/")
+        await going
+        # Everything that draws the page is asked for at once, and who is there as well.
+        await rounds.go_on("app.css", "app.js", "en.js", "api/session")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        assert not [url for url in rounds.urls if "ja.js" in url]
+        await rounds.go_on("api/stream", "api/stats/history", "api/workers", "api/constraints", "api/masters")
+        await page.unroute("**/*")
+        await expect(page.locator(".tiles")).to_be_visible()
+        await expect(page.locator(".plot").first).to_be_visible()
+        await expect(page.locator(".connection")).to_have_text("Live")
+        await _is_quiet(page)
+        asked = [url for url in await _asked(page) if "favicon" not in url]
+        # With the page itself.
+        assert len(asked) + 1 <= MOST_REQUESTS, asked
+
+
+async def test_files_that_their_address_names_are_not_asked_for_again(screens: Screens) -> None:
+    async with screens.open() as page:
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        await page.reload()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        sent = await page.evaluate(
+            """performance.getEntriesByType("resource").filter((e) => e.name.includes("/bundle/"))
+                .map((e) => [e.name.split("?")[0].split("/").pop(), e.transferSize])"""
+        )
+    assert dict(sent) == {"app.css": 0, "app.js": 0, "en.js": 0}
+
+
+async def test_a_language_is_loaded_when_it_is_chosen(screens: Screens) -> None:
+    async with screens.open(locale="ja-JP") as page:
+        await expect(page.get_by_role("heading", level=1)).to_have_text("概要")
+        assert not [url for url in await _asked(page) if "en.js" in url]
+        await page.get_by_role("combobox", name="言語").select_option("en")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        await page.reload()
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+
+
+@pytest.mark.parametrize("lost", ["app.js", "en.js", "api/session"])
+async def test_a_page_whose_master_was_away_while_it_loaded_heals_by_itself(
+    screens: Screens, lost: str
+) -> None:
+    async with screens.open("icon.svg", is_fault=lambda text: "dynamically imported" not in text) as page:
+        is_away = True
+
+        async def refuse(route: Route) -> None:
+            if is_away:
+                await route.abort()
+            else:
+                await route.continue_()
+
+        await page.route(f"**/{lost}*", refuse)
+        await page.goto("/#/jobs")
+        await expect(page.get_by_text("No master answer")).to_be_visible()
+        is_away = False
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
+
+
+async def test_it_is_measured_at_a_latency_of_400_ms(
+    screens: Screens, record_property: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The reader judges the figure; the test does not, since other tests share the machine."""
+    async with screens.open("icon.svg") as page:
+        network = await page.context.new_cdp_session(page)
+        await network.send("Network.enable")
+        await network.send(
+            "Network.emulateNetworkConditions",
+            {"offline": False, "latency": LATENCY_MS, "downloadThroughput": -1, "uploadThroughput": -1},
+        )
+        await page.goto("/#/overview", wait_until="commit")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        heading_ms = await page.evaluate("performance.now()")
+        await expect(page.locator(".tiles")).to_be_visible()
+        data_ms = await page.evaluate("performance.now()")
+    record_property("first_load_ms", [round(heading_ms), round(data_ms)])
+    with capsys.disabled():
+        print(f"\nfirst load at {LATENCY_MS} ms: heading {heading_ms:.0f} ms, figures {data_ms:.0f} ms")
+
+
+async def test_large_queues_are_shown(browser: Browser, store_server: StoreServer) -> None:
+    """100,000 jobs of 200 names, 50 workers, 500 constraints."""
+    async with master_on(store_server.url) as (master, api):
+        for batch in range(20):
+            jobs = [
+                {"name": f"big.{(batch * 5_000 + n) % 200:03}", "argument": n, "delay": 7_200 + n}
+                for n in range(5_000)
+            ]
+            assert (await api.call("POST", "/api/jobs/bulk", {"jobs": jobs}))[0] == 201
+        for n in range(50):
+            worker = {
+                "url": None,
+                "names": [f"big.{n:03}"],
+                "max_jobs": 4,
+                "secret": "s" * 32,
+                "node_id": f"vm-{n}",
+            }
+            assert (await api.call("POST", "/api/workers", worker))[0] == 201
+        for n in range(500):
+            document = {
+                "matcher": {"field": "name", "op": "eq", "value": f"other.{n}"},
+                "concurrency": n + 1,
+            }
+            assert (await api.call("PUT", f"/api/constraints/c{n:03}", document))[0] == 201
+        async with Screens(browser, master.server.url).open("#/jobs?state=scheduled") as page:
+            await expect(page.locator(".tabs a[aria-current=page] .count")).to_have_text("100,000")
+            await expect(page.locator("tbody tr").first).to_be_visible()
+            assert await page.locator("tbody tr").count() <= 100
+            await page.get_by_label("Name", exact=True).press_sequentially("big.007", delay=30)
+            await expect(page.locator(".matches")).to_contain_text("jobs match")
+            await expect(page.locator("tbody tr").first).to_contain_text("big.007")
+            await page.goto("/#/constraints")
+            await expect(page.locator("tbody tr")).to_have_count(500)
+            await page.goto("/#/workers")
+            await expect(page.locator("tbody tr")).to_have_count(50)
+            await page.goto("/#/names")
+            await expect(page.get_by_role("heading", level=1)).to_have_text("Names")
+            await page.get_by_label("Name contains").press_sequentially("big.19", delay=30)
+            await expect(page.locator("tbody tr")).to_have_count(10)
+            await page.goto("/#/overview")
+            await expect(page.locator(".tiles")).to_contain_text("100,000")
+
+
+async def _asked(page: Page) -> list[str]:
+    return await page.evaluate("""performance.getEntriesByType("resource").map((e) => e.name)""")
+
+
+async def _is_quiet(page: Page) -> None:
+    """Wait until every answer but that of the stream has come."""
+    await expect(page.locator(".loading")).to_have_count(0)
+    await page.wait_for_function(
+        """performance.getEntriesByType("resource").filter((e) => e.name.includes("/api/")).length >= 7"""
+    )
