@@ -1,0 +1,145 @@
+"""Faults are on the Overview soon after they began, and until they are over: those of a real queue, and those that a
+test can only pretend."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, Page, Route, expect
+
+from tests.support import real_time
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from tests.ui.conftest import Screens, worker_on
+
+pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+LONG_S = 600
+
+
+def named(name: str) -> dict[str, str]:
+    return {"field": "name", "op": "eq", "value": name}
+
+
+async def _put(api: Api, name: str, **document: Any) -> None:
+    assert (await api.call("PUT", f"/api/constraints/{name}", document))[0] == 201
+
+
+async def _delete(api: Api, name: str) -> None:
+    assert (await api.call("DELETE", f"/api/constraints/{name}"))[0] == 204
+
+
+async def test_faults_of_a_queue_are_told_until_they_are_over(
+    browser: Browser, store_server: StoreServer
+) -> None:
+    async with (
+        master_on(store_server.url) as (master, api),
+        worker_on(master.server.url).running(),
+        Screens(browser, master.server.url).open("#/overview") as page,
+    ):
+        await expect(page.get_by_text("No problems.")).to_be_visible()
+        over: dict[str, Callable[[], Awaitable[Any]]] = {}
+
+        await _put(api, "stopped", matcher=named("nobody.has.this"), paused=True)
+        over["Constraint stopped is paused"] = lambda: _delete(api, "stopped")
+
+        values = [{"value": "globex", "paused": True}]
+        await _put(api, "tenants", matcher=named("nobody.has.that"), key="argument.tenant", overrides=values)
+        over["1 value is paused (globex)"] = lambda: _delete(api, "tenants")
+
+        pause = {"job_name": "mail.send", "reason": "the provider is down", "duration_s": 3600}
+        status, made = await api.call("POST", "/api/pauses", pause)
+        assert status == 201
+        over["the provider is down"] = lambda: _delete(api, made["name"])
+
+        await _put(api, "partner", matcher=named("ui.nap"), concurrency=1)
+        naps = [await api.enqueue("ui.nap", LONG_S, timeout=2 * LONG_S) for _ in range(2)]
+        over["Constraint partner is full: 1 job waits for it."] = lambda: _cancel(api, naps)
+
+        orphan = await api.enqueue("nobody.runs.this")
+        over["nobody.runs.this: 1 job waits, but no live worker runs this name."] = lambda: _cancel(
+            api, [orphan]
+        )
+
+        status, silent = await api.call(
+            "POST",
+            "/api/workers",
+            {"url": None, "names": ["video.encode"], "max_jobs": 1, "node_id": "vm-3", "secret": "s" * 32},
+        )
+        assert status == 201
+        over["Worker vm-3 is dead"] = lambda: api.call("DELETE", f"/api/workers/{silent['worker_id']}")
+
+        for n in range(3):
+            await api.until_state(await api.enqueue("ui.fail", f"no {n}", max_retry=0), "failed")
+
+        for text in over:
+            await expect(_fault(page, text)).to_be_visible()
+        # Failures of the last hour stay for that hour, unless somebody acknowledges them.
+        failing = _fault(page, "ui.fail: 3 failed in the last hour")
+        await expect(failing).to_be_visible()
+        await failing.get_by_role("button", name="Acknowledge").click()
+        await expect(failing).to_have_count(0)
+        await asyncio.gather(*(end() for end in over.values()))
+        for text in over:
+            await expect(_fault(page, text)).to_have_count(0)
+
+
+PRETENDED: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "no leader": ("No master leads", lambda s: s["masters"].update(leader_id=None)),
+    "a silent master": ("1 master is silent.", lambda s: s["masters"].update(stale=1)),
+    "a store that is frozen": (
+        "Store: the disk is full",
+        lambda s: s["store"].update(faults=["the disk is full"]),
+    ),
+    "less durability": (
+        "The store gives only besteffort, but fsync is configured.",
+        lambda s: s["store"].update(durability="fsync", durability_available="besteffort"),
+    ),
+    "little memory": (
+        "The store has used 96% of its memory",
+        lambda s: s["store"].update(used_memory_bytes=96_000_000, max_memory_bytes=100_000_000),
+    ),
+    "a slow store": ("The store takes 250 ms to answer.", lambda s: s["store"].update(latency_ms=250.0)),
+    "a long wait": (
+        "The oldest ready job has waited 11 min",
+        lambda s: s.update(oldest_wait_ms=11 * 60_000),
+    ),
+    "no worker": (
+        "7 jobs wait, but no worker is live.",
+        lambda s: (s["workers"].update(fresh=0), s["counts"].update(ready=7)),
+    ),
+}
+
+
+async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens: Screens) -> None:
+    present: list[Callable[[Any], object]] = []
+
+    async def pretend(route: Route) -> None:
+        answer = await route.fetch()
+        stats = await answer.json()
+        for change in present:
+            change(stats)
+        await route.fulfill(response=answer, body=json.dumps(stats))
+
+    async with screens.open("icon.svg") as page:
+        # Without the stream the page asks for the figures.
+        await page.route("**/api/stream", lambda route: route.abort())
+        await page.route("**/api/stats", pretend)
+        present.extend(change for _, change in PRETENDED.values())
+        await page.goto("/#/overview")
+        for text, _ in PRETENDED.values():
+            await expect(_fault(page, text)).to_be_visible()
+        present.clear()
+        for text, _ in PRETENDED.values():
+            await expect(_fault(page, text)).to_have_count(0)
+
+
+def _fault(page: Page, text: str) -> Any:
+    return page.locator("li.fault").filter(has_text=text)
+
+
+async def _cancel(api: Api, jobs: list[str]) -> None:
+    for job in jobs:
+        await api.call("POST", f"/api/jobs/{job}/cancel")
