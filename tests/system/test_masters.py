@@ -330,7 +330,8 @@ async def test_a_lone_master_that_was_killed_leads_again_before_its_old_lock_run
     store_server: StoreServer, tmp_path: Path
 ) -> None:
     """Its predecessor is silent in the store, and does not answer at their common address: the new one does."""
-    settings = {**DEFAULTS, "leader_ttl_s": 10.0}
+    # Long enough for a start on a busy machine, and the eight seconds of silence after it.
+    settings = {**DEFAULTS, "leader_ttl_s": 20.0}
     async with masters_on(store_server, tmp_path, "a", settings=settings) as masters:
         before = await masters.id_of("a")
         masters["a"].kill()
@@ -340,7 +341,7 @@ async def test_a_lone_master_that_was_killed_leads_again_before_its_old_lock_run
             _, answer = await masters.apis["a"].call("GET", "/api/masters")
             return any(one["role"] == "leader" and one["id"] != before for one in answer["masters"])
 
-        await wait_until(leads, timeout_s=18)
+        await wait_until(leads, timeout_s=30)
         _, page = await masters.apis["a"].call("GET", f"/api/audit?target={before}")
         (entry,) = page["entries"]
         assert (entry["action"], entry["who"]) == ("master.take_over", f"master {await masters.id_of('a')}")
