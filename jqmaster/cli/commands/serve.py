@@ -19,7 +19,8 @@ from jqmaster.cli.console import exits
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
-# Python's own is 700: one batch of jobs has several times as many objects, which are gone a moment later.
+# Python's own is 700: one batch of jobs has several times as many objects, which are gone a moment later, and the
+# imports of a master make hundreds of thousands, which stay.
 GC_THRESHOLD: Final = 10_000
 
 
@@ -54,6 +55,7 @@ def serve(
 
     Every setting can also be a JQMASTER_… variable or a line of the --config file.
     """
+    gc.set_threshold(GC_THRESHOLD)
     settings = load_settings(
         config,
         host=host,
@@ -86,6 +88,7 @@ def serve(
 
 def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
     """One of several processes, at a port that is known by now. Calls `ready` when it serves."""
+    gc.set_threshold(GC_THRESHOLD)
     from jqmaster.cli.console import logs
 
     logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
@@ -133,11 +136,9 @@ def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 def _keep_what_is_made() -> None:
     """Exempt everything imported and built so far from garbage collection, so that the collector does not walk it
-    again every few thousand jobs. Jobs leave no cycles behind. The collector looks for those of other objects, and
-    may take its time."""
+    again. Jobs leave no cycles behind. The collector looks for those of other objects, and may take its time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
 
 
 async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
