@@ -136,6 +136,23 @@ async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens:
             await expect(_fault(page, text)).to_have_count(0)
 
 
+async def test_the_overview_says_that_all_is_well_only_when_it_knows(screens: Screens) -> None:
+    held = asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        await held.wait()
+        await route.continue_()
+
+    async with screens.open("icon.svg") as page:
+        await page.route("**/api/constraints", slow)
+        await page.goto("/#/overview")
+        # The page does not wait long for what is slow.
+        await expect(page.locator(".tiles")).to_be_visible()
+        await expect(page.get_by_text("No problems.")).to_have_count(0)
+        held.set()
+        await expect(page.locator(".faults")).not_to_contain_text("Loading")
+
+
 def _fault(page: Page, text: str) -> Any:
     return page.locator("li.fault").filter(has_text=text)
 

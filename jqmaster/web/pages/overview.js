@@ -1,5 +1,5 @@
 /** The page for 3 a.m.: what is wrong, worst first; then how much there is, how fast it goes, and who does it. */
-import { html, useEffect, useMemo } from "../lib.js";
+import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Problem, get, may } from "../api.js";
 import { curl } from "../curl.js";
 import { number, t, tOr } from "../i18n.js";
@@ -39,6 +39,7 @@ const MOST_NAMES = 5;
 const FORGET_MS = 15_000;
 // How often what faults are read from is asked for: each is shown within ten seconds.
 const FAULTS_MS = 4_000;
+const PATIENCE_MS = 1_500;
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
 /** @typedef {import("../router.js").PageName} PageName */
@@ -167,7 +168,16 @@ export function Page({ query, session }) {
     { everyMs: 30_000, pollMs: 30_000 },
   );
 
-  if (!stats)
+  // Drawn at once, lest each answer pushes down what stands there already; what is slow is not waited for.
+  const sources = [names, waiting, workers, constraints, masters, history];
+  const wasAnswered = useRef(false);
+  wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
+  const [isLate, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), PATIENCE_MS);
+    return () => clearTimeout(timer);
+  }, []);
+  if (!stats || !(wasAnswered.current || isLate))
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
   const failing = (names.data?.names ?? []).filter(
     (/** @type {any} */ name) =>
@@ -189,7 +199,7 @@ export function Page({ query, session }) {
   ].sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
   const total = Object.values(stats.counts).reduce((/** @type {number} */ sum, n) => sum + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
-    <${Faults} faults=${faults} isWhole=${[names, waiting, workers, constraints, masters, history].every((one) => one.data !== null)} problem=${asked.problem} />
+    <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session} />`}
     <${Tiles} stats=${stats} />
     <section class="card" aria-labelledby="throughput"><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
@@ -228,8 +238,11 @@ function newer(a, b) {
   return Date.parse(a.at) >= Date.parse(b.at) ? a : b;
 }
 
-/** @param {{faults: Fault[], isWhole: boolean, problem: Problem | null}} props `isWhole`: everything that faults are read from is there. */
-function Faults({ faults: found, isWhole, problem }) {
+/**
+ * @param {{faults: Fault[], isAnswered: boolean, isWhole: boolean, problem: Problem | null}} props `isAnswered`: all that faults are read from has been
+ *   answered once. `isWhole`: all of it is there.
+ */
+function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const [known, setKnown] = usePref("acknowledged", []);
   const acknowledged = /** @type {string[]} */ (Array.isArray(known) ? known : []);
   const keys = found.map((fault) => fault.key);
@@ -246,7 +259,9 @@ function Faults({ faults: found, isWhole, problem }) {
     <${ErrorBox} problem=${problem} />
     ${
       faults.length === 0
-        ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>`
+        ? isAnswered
+          ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>`
+          : html`<p class="all-well">${t("loading")}</p>`
         : html`<ul>${faults.map(
             (
               fault,
