@@ -63,7 +63,10 @@ def shots(ids: dict[str, str]) -> list[Shot]:
     """All that is shown, in the order of docs/ui.md."""
     return [
         Shot("overview", "Overview", "Faults come first, followed by waiting, running and failed jobs, with rates and times.", "#/overview"),
-        Shot("jobs", "Jobs", "Find jobs by state, name, tag, time, error or worker. The filters are part of the address, so a link shows others the same list.", "#/jobs"),
+        Shot("jobs", "Jobs", "Find jobs by state, name, tag, time, error or worker. The filters are part of the address, so a link shows others the same list.\n\n"
+            "Lists are in the order of time across names and states. A search that finds little goes on by itself and says how far it came.\n"
+            "Filters match a value of the argument or a header, the last minutes, or the time since the last deploy. **Copy link** keeps filters and\n"
+            "columns, and **CSV** and **JSON** export up to 10,000 of the matching jobs.", "#/jobs"),
         Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_dialog=True),
         Shot("why", "Why a job waits", "A waiting job shows what has to change first, which jobs hold the slots, and when the constraint opens.", f"#/job?id={ids['held']}"),
         Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}"),

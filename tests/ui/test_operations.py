@@ -42,6 +42,9 @@ async def test_pages_of_operations_are_accessible_and_fit_a_phone(
                 await expect(page.get_by_role("heading", level=1)).to_be_visible()
             await expect(page.locator(".loading")).to_have_count(0)
             await accessible_in_each_look(page, address)
+        await page.goto("/#/settings")
+        await expect(page.get_by_role("heading", level=2).first).to_be_visible()
+        await expect(page.locator("main")).not_to_contain_text("`")
 
 
 async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Screens, api: Api) -> None:

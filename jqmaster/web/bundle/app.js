@@ -940,6 +940,7 @@ function Text({ value, max = 300, isBlock = false }) {
     setWhole(true);
   }}>${t("text.more", { count: text.length - max })}</button>`}`;
 }
+var Marked = ({ text }) => html`<span>${text.split("`").map((part, at2) => at2 % 2 ? html`<code>${visible(part)}</code>` : visible(part))}</span>`;
 function Num({ value, digits = 0 }) {
   if (value === null || value === void 0)
     return html`<span class="num none" aria-label=${t("none")}>–</span>`;
@@ -4429,6 +4430,7 @@ var FAILING_LEAST = 3;
 var MOST_NAMES = 5;
 var FORGET_MS = 15e3;
 var FAULTS_MS = 4e3;
+var PATIENCE_MS = 1500;
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing, orphans) {
   const faults = [];
@@ -4534,7 +4536,15 @@ function Page({ query, session: session2 }) {
     [span === "1h"],
     { everyMs: 3e4, pollMs: 3e4 }
   );
-  if (!stats)
+  const sources = [names, waiting, workers, constraints, masters, history2];
+  const wasAnswered = j(false);
+  wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
+  const [isLate, setLate] = E2(false);
+  W2(() => {
+    const timer2 = setTimeout(() => setLate(true), PATIENCE_MS);
+    return () => clearTimeout(timer2);
+  }, []);
+  if (!stats || !(wasAnswered.current || isLate))
     return html`<h1>${t("nav.overview")}</h1><${ErrorBox} problem=${asked.problem} onRetry=${asked.reload} />${!asked.problem && html`<${Loading} />`}`;
   const failing = (names.data?.names ?? []).filter(
     (name) => !name.is_ignored && name.failed >= FAILING_LEAST && name.success_share !== null && 1 - name.success_share >= FAILING_SHARE
@@ -4552,7 +4562,7 @@ function Page({ query, session: session2 }) {
   ].sort((a2, b2) => Number(a2.kind === "warn") - Number(b2.kind === "warn"));
   const total = Object.values(stats.counts).reduce((sum2, n) => sum2 + Number(n), 0);
   return html`<div class="page-head"><h1>${t("nav.overview")}</h1></div>
-    <${Faults} faults=${faults} isWhole=${[names, waiting, workers, constraints, masters, history2].every((one) => one.data !== null)} problem=${asked.problem} />
+    <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session2} />`}
     <${Tiles} stats=${stats} />
     <section class="card" aria-labelledby="throughput"><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
@@ -4577,7 +4587,7 @@ function newer(a2, b2) {
   if (!a2 || !b2) return a2 ?? b2;
   return Date.parse(a2.at) >= Date.parse(b2.at) ? a2 : b2;
 }
-function Faults({ faults: found, isWhole, problem }) {
+function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const [known, setKnown] = usePref("acknowledged", []);
   const acknowledged = (
     /** @type {string[]} */
@@ -4594,7 +4604,7 @@ function Faults({ faults: found, isWhole, problem }) {
   const hidden = found.length - faults.length;
   return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
     <${ErrorBox} problem=${problem} />
-    ${faults.length === 0 ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<ul>${faults.map(
+    ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
     (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
         ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}<${Button} class="small" onClick=${() => setKnown([...acknowledged, fault.key])}>${t("fault.acknowledge")}<//></li>`
   )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
@@ -5921,7 +5931,7 @@ function List({ query, go: go3, session: session2 }) {
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
       <${Field} label=${t("filter.order")}>${(a2) => html`<select ...${a2} value=${sort} onChange=${(e2) => change2({ sort: e2.target.value })}>${SORTS.map((one) => html`<option key=${one} value=${one}>${t(`names.sort.${one}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(name) => go3("names", { name: name.name, span: query["span"] })} columns=${[...columns(), ...may(session2, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : []]}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(name) => go3("names", { name: name.name, span: query["span"] })} columns=${[...columns(rows), ...may(session2, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : []]}
       empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`}
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />`;
 }
@@ -5931,7 +5941,15 @@ function Success({ name }) {
   const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
   return 1 - name.success_share >= FAILING_SHARE2 ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
-function columns() {
+var Linked = ({ count, to: to2 }) => count > 0 ? html`<a href=${to2}><${Num} value=${count} /></a>` : html`<span class="muted"><${Num} value=${count} /></span>`;
+function columns(names) {
+  const discarded = {
+    key: "discarded",
+    label: t("state.discarded"),
+    align: "end",
+    priority: 3,
+    render: (name) => html`<${Num} value=${name.discarded} />`
+  };
   return [
     {
       key: "name",
@@ -5942,7 +5960,7 @@ function columns() {
       key: "ready",
       label: t("state.ready"),
       align: "end",
-      render: (name) => html`<a href=${href("jobs", { state: "ready", name: name.name })}><${Num} value=${name.ready} /></a>`
+      render: (name) => html`<${Linked} count=${name.ready} to=${href("jobs", { state: "ready", name: name.name })} />`
     },
     {
       key: "pushed",
@@ -5958,18 +5976,13 @@ function columns() {
       priority: 2,
       render: (name) => html`<${Num} value=${name.succeeded} />`
     },
-    {
-      key: "discarded",
-      label: t("state.discarded"),
-      align: "end",
-      priority: 3,
-      render: (name) => html`<${Num} value=${name.discarded} />`
-    },
+    // Few queues discard jobs, and the room is scarce.
+    ...names.some((name) => name.discarded > 0) ? [discarded] : [],
     {
       key: "failed",
       label: t("state.failed"),
       align: "end",
-      render: (name) => html`<a href=${href("failures", { name: name.name })}><${Num} value=${name.failed} /></a>`
+      render: (name) => html`<${Linked} count=${name.failed} to=${href("failures", { name: name.name })} />`
     },
     {
       key: "retried",
@@ -6002,7 +6015,7 @@ function columns() {
       key: "run50",
       label: t("names.run50"),
       align: "end",
-      priority: 3,
+      priority: 4,
       render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />`
     },
     {
@@ -6608,18 +6621,19 @@ function Entries({ query, go: go3 }) {
     (entry) => html`<li key=${entry.id} class="card entry">
         <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
         <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
-        <${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`
+        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
   )}</ol>`}
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go3("audit", { target })} />`;
 }
+var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 function differences(before, after) {
-  const isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
   if (!isMap(before) && !isMap(after))
     return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
   const was = isMap(before) ? before : {};
   const is2 = isMap(after) ? after : {};
   return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
 }
+var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
 function ChangedValue({ entry }) {
   const document2 = entry.after ?? entry.before;
   const what = document2 && changedText(entry.action, document2);
@@ -7446,7 +7460,7 @@ function columns2(session2, onEdit) {
     {
       key: "setting",
       label: t("settings.setting"),
-      render: (one) => html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Text} value=${one.effect} max=${600} /></p>`
+      render: (one) => html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${one.effect} /></p>`
     },
     {
       key: "value",
@@ -7549,7 +7563,7 @@ function Edit({ setting, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${visible(setting.label)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => visible(setting.label)}
       more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
-    <p class="muted"><${Text} value=${setting.effect} max=${600} /></p>${control()}<//>`;
+    <p class="muted"><${Marked} text=${setting.effect} /></p>${control()}<//>`;
 }
 
 // access_dialogs.js

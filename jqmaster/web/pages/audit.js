@@ -41,11 +41,14 @@ function Entries({ query, go }) {
               (entry) => html`<li key=${entry.id} class="card entry">
         <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
         <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
-        <${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`,
+        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`,
             )}</ol>`
     }
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go("audit", { target })} />`;
 }
+
+const isMap = (/** @type {any} */ value) =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
 
 /**
  * What differs between two values, member by member where both are maps.
@@ -54,8 +57,6 @@ function Entries({ query, go }) {
  * @returns {{key: string, before: any, after: any}[]} `undefined` where there was, or is, none.
  */
 export function differences(before, after) {
-  const isMap = (/** @type {any} */ value) =>
-    value !== null && typeof value === "object" && !Array.isArray(value);
   if (!isMap(before) && !isMap(after))
     return toJson(before) === toJson(after)
       ? []
@@ -66,6 +67,15 @@ export function differences(before, after) {
     .filter((key) => toJson(was[key] ?? null) !== toJson(is[key] ?? null))
     .map((key) => ({ key, before: was[key], after: is[key] }));
 }
+
+/**
+ * @param {any} entry
+ * @returns {{before: any, after: any}} What was and what is. The end of an action on many jobs names its filter, which nobody removed.
+ */
+const changeOf = ({ action, before, after }) =>
+  action.endsWith(".ended") && isMap(before) && isMap(after)
+    ? { before: null, after: { ...before, ...after } }
+    : { before, after };
 
 /** @param {{entry: any}} props Which value of a key, or which worker, was changed: that stayed the same, so the differences lack it. */
 export function ChangedValue({ entry }) {

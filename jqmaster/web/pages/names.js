@@ -61,7 +61,7 @@ function List({ query, go, session }) {
     ${
       !found.data
         ? html`<${Loading} isLoading=${!found.problem} />`
-        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${[...columns(), ...(may(session, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : [])]}
+        : html`<div ...${hold.bind}><${Table} caption=${t("nav.names")} rows=${rows} rowKey=${nameOf} onOpen=${(/** @type {any} */ name) => go("names", { name: name.name, span: query["span"] })} columns=${[...columns(rows), ...(may(session, "operate") ? [pauseColumn((name) => html`<${PauseName} name=${name.name} />`)] : [])]}
       empty=${html`<div class="card"><${Empty} title=${t(query["q"] ? "names.empty.filtered" : "names.empty")} /></div>`} /></div>`
     }
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go("names", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change({})} />`;
@@ -79,8 +79,25 @@ function Success({ name }) {
     : html`<span class="num">${text}</span>`;
 }
 
-/** @returns {import("../ui/tables.js").Column[]} */
-function columns() {
+/** @param {{count: number, to: string}} props A link where there is something to see. */
+const Linked = ({ count, to }) =>
+  count > 0
+    ? html`<a href=${to}><${Num} value=${count} /></a>`
+    : html`<span class="muted"><${Num} value=${count} /></span>`;
+
+/**
+ * @param {any[]} names
+ * @returns {import("../ui/tables.js").Column[]}
+ */
+function columns(names) {
+  /** @type {import("../ui/tables.js").Column} */
+  const discarded = {
+    key: "discarded",
+    label: t("state.discarded"),
+    align: "end",
+    priority: 3,
+    render: (name) => html`<${Num} value=${name.discarded} />`,
+  };
   return [
     {
       key: "name",
@@ -93,7 +110,7 @@ function columns() {
       label: t("state.ready"),
       align: "end",
       render: (name) =>
-        html`<a href=${href("jobs", { state: "ready", name: name.name })}><${Num} value=${name.ready} /></a>`,
+        html`<${Linked} count=${name.ready} to=${href("jobs", { state: "ready", name: name.name })} />`,
     },
     {
       key: "pushed",
@@ -109,19 +126,13 @@ function columns() {
       priority: 2,
       render: (name) => html`<${Num} value=${name.succeeded} />`,
     },
-    {
-      key: "discarded",
-      label: t("state.discarded"),
-      align: "end",
-      priority: 3,
-      render: (name) => html`<${Num} value=${name.discarded} />`,
-    },
+    // Few queues discard jobs, and the room is scarce.
+    ...(names.some((name) => name.discarded > 0) ? [discarded] : []),
     {
       key: "failed",
       label: t("state.failed"),
       align: "end",
-      render: (name) =>
-        html`<a href=${href("failures", { name: name.name })}><${Num} value=${name.failed} /></a>`,
+      render: (name) => html`<${Linked} count=${name.failed} to=${href("failures", { name: name.name })} />`,
     },
     {
       key: "retried",
@@ -154,7 +165,7 @@ function columns() {
       key: "run50",
       label: t("names.run50"),
       align: "end",
-      priority: 3,
+      priority: 4,
       render: (name) => html`<${Duration} ms=${name.run?.p50_ms} />`,
     },
     {

@@ -6,7 +6,7 @@ import { useResource } from "../live.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { toast } from "../ui/dialogs.js";
-import { Badge, Text, bytesText, durationText } from "../ui/formats.js";
+import { Badge, Marked, bytesText, durationText } from "../ui/formats.js";
 import { FilterInput } from "../ui/filters.js";
 import { FormDialog } from "../ui/form_dialog.js";
 import { Field, FormField, useForm } from "../ui/forms.js";
@@ -66,7 +66,7 @@ function columns(session, onEdit) {
       key: "setting",
       label: t("settings.setting"),
       render: (one) =>
-        html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Text} value=${one.effect} max=${600} /></p>`,
+        html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${one.effect} /></p>`,
     },
     {
       key: "value",
@@ -195,5 +195,5 @@ function Edit({ setting, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${visible(setting.label)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => visible(setting.label)}
       more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
-    <p class="muted"><${Text} value=${setting.effect} max=${600} /></p>${control()}<//>`;
+    <p class="muted"><${Marked} text=${setting.effect} /></p>${control()}<//>`;
 }

@@ -28,6 +28,10 @@ export function Text({ value, max = 300, isBlock = false }) {
   }`;
 }
 
+/** @param {{text: string}} props Text of the master in which backticks mark code. */
+export const Marked = ({ text }) =>
+  html`<span>${text.split("`").map((part, at) => (at % 2 ? html`<code>${visible(part)}</code>` : visible(part)))}</span>`;
+
 /** @param {{value: number | bigint | null | undefined, digits?: number}} props */
 export function Num({ value, digits = 0 }) {
   if (value === null || value === undefined)
