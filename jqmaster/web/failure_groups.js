@@ -88,7 +88,7 @@ function Ignored({ group }) {
 
 /** @param {{group: any, onClose: () => void, onDone: () => unknown}} props */
 export function IgnoreDialog({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ duration_s: "", reason: "" }));
+  const form = useForm(null, () => ({ ignored_s: "", reason: "" }));
   const save = async (/** @type {import("./ui/forms.js").Values} */ { reason, duration_s }) => {
     await post(pathOf(group), { reason, ...(duration_s && { duration_s: Number(duration_s) }) });
     await onDone();
@@ -97,7 +97,7 @@ export function IgnoreDialog({ group, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
     <p><strong><${Text} value=${group.name} max=${100} /></strong></p><p class="muted">${t("failures.ignore.text")}</p>
-    <${FormField} form=${form} name="duration_s" as="select" label=${t("failures.ignore.for")} hint=${t("failures.changes")}><option value="">${t("failures.until.changes")}</option>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1000)}</option>`)}<//>
+    <${FormField} form=${form} name="ignored_s" path="duration_s" as="select" label=${t("failures.ignore.for")} hint=${t("failures.changes")}><option value="">${t("failures.until.changes")}</option>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1000)}</option>`)}<//>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
 }
 

@@ -4076,7 +4076,7 @@ function Ignored({ group }) {
   return html`<p><${Badge} kind="off">${t("failures.ignored")}<//> <span class="muted">${t("audit.by")} <${Text} value=${ignored.by} max=${80} /> · <${Time} at=${ignored.at} /> · ${ignored.until ? html`${t("failures.until")} <${Time} at=${ignored.until} />` : t("failures.until.changes")}${ignored.reason && html` · <${Text} value=${ignored.reason} max=${200} />`}</span></p>`;
 }
 function IgnoreDialog({ group, onClose, onDone }) {
-  const form = useForm(null, () => ({ duration_s: "", reason: "" }));
+  const form = useForm(null, () => ({ ignored_s: "", reason: "" }));
   const save = async ({ reason, duration_s }) => {
     await post(pathOf(group), { reason, ...duration_s && { duration_s: Number(duration_s) } });
     await onDone();
@@ -4085,7 +4085,7 @@ function IgnoreDialog({ group, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("failures.ignore.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("failures.ignore")}>
     <p><strong><${Text} value=${group.name} max=${100} /></strong></p><p class="muted">${t("failures.ignore.text")}</p>
-    <${FormField} form=${form} name="duration_s" as="select" label=${t("failures.ignore.for")} hint=${t("failures.changes")}><option value="">${t("failures.until.changes")}</option>${DURATIONS_S2.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<//>
+    <${FormField} form=${form} name="ignored_s" path="duration_s" as="select" label=${t("failures.ignore.for")} hint=${t("failures.changes")}><option value="">${t("failures.until.changes")}</option>${DURATIONS_S2.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<//>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} maxlength="500" /><//>`;
 }
 function useIgnoring() {
