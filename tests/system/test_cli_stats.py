@@ -93,7 +93,7 @@ async def test_all_workers_of_a_version_are_drained_and_waited_for(
         assert (done.code, done.lines()[0]["worker_ids"]) == (0, [worker.id])
         assert "0 jobs left" in done.err
         resumed = await cli("workers", "resume", "--node", "node-1")
-        assert "resume 1 worker with 0 running jobs" in resumed.out
+        assert "resumed 1 worker with 0 running jobs" in resumed.out
         for wrong in (["drain"], ["drain", worker.id, "--version", "1"], ["drain", "--label", "zone"],
                       ["drain", worker.id, "--wait"], ["resume", worker.id, "--dry-run"]):  # fmt: skip
             assert (await cli("workers", *wrong)).code == 2, wrong

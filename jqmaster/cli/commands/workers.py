@@ -28,6 +28,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the wo
 
 # Pause between two looks at what is left.
 _COUNT_DOWN_S: Final = 1.0
+_DONE: Final = {"drain": "draining", "resume": "resumed"}
 
 
 @app.command("list")
@@ -173,10 +174,9 @@ def _order_set(
     if as_json:
         output.say_json(answer)
     else:
-        would = "would " if dry_run else ""
-        output.say(
-            f"{would}{order} {_counted(answer['count'], 'worker')} with {_counted(answer['jobs'], 'running job')}"
-        )
+        did = f"would {order}" if dry_run else _DONE[order]
+        workers, jobs = _counted(answer["count"], "worker"), _counted(answer["jobs"], "running job")
+        output.say(f"{did} {workers} with {jobs}")
     return answer
 
 

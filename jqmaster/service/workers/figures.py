@@ -28,6 +28,8 @@ class WorkerFigures:
         self._lock = asyncio.Lock()
         self._over: dict[int, Mapping[str, WorkerCounts]] = {}
         self._known: tuple[float, int, Mapping[str, WorkerCounts]] | None = None
+        self._all_lock = asyncio.Lock()
+        self._all: tuple[float, Mapping[str, Figures]] = (0.0, {})
 
     async def of(self, workers: Iterable[Worker]) -> dict[str, Figures]:
         """Return the figures of all `workers` by ID. They are compared with each other."""
@@ -37,8 +39,12 @@ class WorkerFigures:
 
     async def of_one(self, worker: Worker) -> Figures:
         """Return the figures of one worker, compared with all that are registered."""
-        others = [other for other in await self._workers.all() if other.id != worker.id]
-        return (await self.of([worker, *others]))[worker.id]
+        async with self._all_lock:
+            now_s = self._clock.monotonic_s()
+            if worker.id not in self._all[1] or now_s - self._all[0] >= LIVES_S:
+                others = [other for other in await self._workers.all() if other.id != worker.id]
+                self._all = now_s, await self.of([worker, *others])
+            return self._all[1][worker.id]
 
     async def groups(self, kind: GroupKind) -> list[WorkerGroup]:
         """Return the registered workers by machine, version or label."""
