@@ -36,7 +36,8 @@ class SeenVersion:
 @dataclass(frozen=True, slots=True)
 class Ignore:
     """A group is ignored until `until_ms`, or, where that is 0, until it changes. `versions` and `most_per_hour` are
-    those known when it began.
+    those known when it began; `since_per_hour` is the busiest hour since, and `has_new_version` says whether it was
+    seen on another version since.
     """
 
     who: str
@@ -45,6 +46,8 @@ class Ignore:
     reason: str
     versions: tuple[str, ...]
     most_per_hour: int
+    since_per_hour: int = 0
+    has_new_version: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +96,10 @@ class FailureGroup:
             return "time" if now_ms >= ignore.until_ms else None
         if self.regressed_ms > ignore.at_ms:
             return "regressed"
-        if any(
-            seen.version not in ignore.versions for seen in self.versions if seen.first_seen_ms > ignore.at_ms
-        ):
+        if ignore.has_new_version:
             return "version"
-        since = ignore.at_ms // HOUR_MS
-        most = max((count for hour, count in self.hours.items() if hour >= since), default=0)
-        is_more = most > MORE_FACTOR * ignore.most_per_hour and most >= ignore.most_per_hour + LEAST_MORE
-        return "more" if is_more else None
+        before, since = ignore.most_per_hour, ignore.since_per_hour
+        return "more" if since > MORE_FACTOR * before and since >= before + LEAST_MORE else None
 
     def ignored(self, *, who: str, now_ms: int, until_ms: int, reason: str) -> Ignore:
         """Return the decision to ignore the group as it is now."""

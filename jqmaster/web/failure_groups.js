@@ -27,15 +27,16 @@ export const isIgnored = (group) => Boolean(group.ignored) && group.ignored.ende
  */
 export async function withIgnored(answer, signal) {
   if (!answer.names.some((/** @type {any} */ name) => name.failed > 0)) return answer;
-  const { groups } = await get("api/failures", { limit: KEPT }, signal);
-  const lately = groups.filter(
-    (/** @type {any} */ group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS,
-  );
-  const names = answer.names.map((/** @type {any} */ name) => {
-    const own = lately.filter((/** @type {any} */ group) => group.name === name.name);
-    return { ...name, is_ignored: own.length > 0 && own.every(isIgnored) };
-  });
-  return { ...answer, names };
+  const isRecent = (/** @type {any} */ group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
+  const { groups } = await get("api/failures", { ignored: "true", limit: KEPT }, signal);
+  const ignored = new Set(groups.filter(isRecent).map((/** @type {any} */ group) => group.name));
+  // Usually nobody ignores anything. Of the other groups the latest tells, and no example of the rest is read.
+  const marked = async (/** @type {any} */ name) => {
+    if (!ignored.has(name.name)) return { ...name, is_ignored: false };
+    const others = await get("api/failures", { name: name.name, ignored: "false", limit: 1 }, signal);
+    return { ...name, is_ignored: !others.groups.some(isRecent) };
+  };
+  return { ...answer, names: await Promise.all(answer.names.map(marked)) };
 }
 
 /** @param {any} group */

@@ -48,24 +48,24 @@ def test_a_group_is_ignored_until_a_time() -> None:
     ("after", "changed"),
     [
         ({}, None),
-        ({"hours": {HOUR: 20, HOUR + 1: 20}}, None),
-        ({"hours": {HOUR: 10, HOUR + 1: 21}}, "more"),
-        # The version was known when the group was ignored.
-        ({"versions": (SeenVersion("1", 5, OLD_MS, NOW_MS + 5),)}, None),
-        ({"versions": (SeenVersion("2", 1, NOW_MS + 5, NOW_MS + 5),)}, "version"),
+        ({"since_per_hour": 20}, None),
+        ({"since_per_hour": 21}, "more"),
+        ({"has_new_version": True}, "version"),
         ({"regressed_ms": NOW_MS + 5}, "regressed"),
         ({"regressed_ms": NOW_MS - 5}, None),
     ],
 )
 def test_a_group_is_ignored_until_it_changes(after: dict[str, Any], changed: str | None) -> None:
     before = group(hours={HOUR: 10}, versions=(SeenVersion("1", 5, OLD_MS, NOW_MS),))
+    regressed_ms = after.pop("regressed_ms", 0)
     ignore = before.ignored(who="ada", now_ms=NOW_MS, until_ms=0, reason="known")
-    ignored = replace(before, ignore=ignore, **after)
+    assert (ignore.versions, ignore.most_per_hour) == (("1",), 10)
+    ignored = replace(before, ignore=replace(ignore, **after), regressed_ms=regressed_ms)
     assert ignored.changed(NOW_MS + 10 * HOUR_MS) == changed
     assert ignored.is_ignored(NOW_MS + 10 * HOUR_MS) == (changed is None)
 
 
 def test_few_more_failures_are_no_change() -> None:
     ignore = group(hours={HOUR: 1}).ignored(who="ada", now_ms=NOW_MS, until_ms=0, reason="")
-    assert group(ignore=ignore, hours={HOUR + 1: 10}).is_ignored(NOW_MS)
-    assert group(ignore=ignore, hours={HOUR + 1: 11}).changed(NOW_MS) == "more"
+    assert group(ignore=replace(ignore, since_per_hour=10)).is_ignored(NOW_MS)
+    assert group(ignore=replace(ignore, since_per_hour=11)).changed(NOW_MS) == "more"

@@ -8,7 +8,7 @@ from typing import Final
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.error_type import error_type_of
 from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.failures import MAX_VERSIONS, FailureGroup
+from jqmaster.domain.failures import MAX_VERSIONS, FailureGroup, Ignore
 from jqmaster.domain.job import Attempt
 from jqmaster.domain.job_content import JobContent
 from jqmaster.domain.redact import REDACTED
@@ -109,7 +109,7 @@ def _merged(
 
 
 def _both(first: FailureGroup, other: FailureGroup) -> FailureGroup:
-    """Return two groups as one, which is ignored if both are. `first` was seen last."""
+    """Return two groups as one, which is ignored for as long as both are. `first` was seen last."""
     versions = {seen.version: seen for seen in other.versions}
     for seen in first.versions:
         if same := versions.get(seen.version):
@@ -128,5 +128,16 @@ def _both(first: FailureGroup, other: FailureGroup) -> FailureGroup:
         hours=Counter(first.hours) + Counter(other.hours),
         versions=tuple(latest[:MAX_VERSIONS]),
         regressed_ms=max(first.regressed_ms, other.regressed_ms),
-        ignore=first.ignore if other.ignore else None,
+        ignore=_ignore_of_both(first, other),
     )
+
+
+def _ignore_of_both(first: FailureGroup, other: FailureGroup) -> Ignore | None:
+    if first.ignore is None or other.ignore is None:
+        return None
+    for group in (first, other):
+        if group.changed(0):
+            return group.ignore
+    ignores = (first.ignore, other.ignore)
+    ending = [ignore for ignore in ignores if ignore.until_ms]
+    return min(ending, key=lambda i: i.until_ms) if ending else max(ignores, key=lambda i: i.at_ms)

@@ -36,16 +36,27 @@ def decode_group(group_id: bytes, packed: bytes, ignore: Ignore | None) -> Failu
 
 
 def encode_ignore(ignore: Ignore) -> bytes:
-    return codec.pack(
-        [ignore.who, ignore.at_ms, ignore.until_ms, ignore.reason, ignore.versions, ignore.most_per_hour]
-    )
+    # lua/operations/add_failures.lua reads the versions and writes the last two.
+    return codec.pack([
+        ignore.who, ignore.at_ms, ignore.until_ms, ignore.reason, ignore.versions, ignore.most_per_hour,
+        ignore.since_per_hour, int(ignore.has_new_version),
+    ])  # fmt: skip
 
 
 def decode_ignore(packed: bytes) -> Ignore | None:
     """Return the decision; None if it cannot be read."""
     try:
-        who, at_ms, until_ms, reason, versions, most, *_ = msgpack.unpackb(packed)
-        return Ignore(str(who), int(at_ms), int(until_ms), str(reason), tuple(map(str, versions)), int(most))
+        who, at_ms, until_ms, reason, versions, most, since, is_new, *_ = msgpack.unpackb(packed)
+        return Ignore(
+            str(who),
+            int(at_ms),
+            int(until_ms),
+            str(reason),
+            tuple(map(str, versions)),
+            int(most),
+            int(since),
+            bool(is_new),
+        )
     except _UNREADABLE:
         return None
 

@@ -4026,15 +4026,15 @@ var MARKS = (
 var isIgnored = (group) => Boolean(group.ignored) && group.ignored.ended_by === null;
 async function withIgnored(answer, signal) {
   if (!answer.names.some((name) => name.failed > 0)) return answer;
-  const { groups } = await get("api/failures", { limit: KEPT }, signal);
-  const lately = groups.filter(
-    (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS
-  );
-  const names = answer.names.map((name) => {
-    const own = lately.filter((group) => group.name === name.name);
-    return { ...name, is_ignored: own.length > 0 && own.every(isIgnored) };
-  });
-  return { ...answer, names };
+  const isRecent = (group) => nowMs() - Date.parse(group.last_seen_at) < HOUR_MS;
+  const { groups } = await get("api/failures", { ignored: "true", limit: KEPT }, signal);
+  const ignored = new Set(groups.filter(isRecent).map((group) => group.name));
+  const marked = async (name) => {
+    if (!ignored.has(name.name)) return { ...name, is_ignored: false };
+    const others = await get("api/failures", { name: name.name, ignored: "false", limit: 1 }, signal);
+    return { ...name, is_ignored: !others.groups.some(isRecent) };
+  };
+  return { ...answer, names: await Promise.all(answer.names.map(marked)) };
 }
 var pathOf = (group) => `api/failures/${encodeURIComponent(group.id)}/ignore`;
 function FailureCard({ group, session: session2, count = group.count, onAct, onIgnore, onChange }) {

@@ -1,5 +1,7 @@
 """Groups of failures keep their trend, the versions of workers, and who ignores them."""
 
+from dataclasses import replace
+
 import msgpack
 import pytest
 
@@ -115,10 +117,40 @@ async def test_who_ignores_a_group_is_kept_and_audited(world: StoreWorld, histor
     assert await history.ignore(group.id, ignore, ENTRY)
     assert (await only(history)).ignore == ignore
     await history.add_failures(2, [boom()])
-    assert (await only(history)).ignore == ignore
+    assert (await only(history)).ignore == replace(ignore, since_per_hour=3)
     assert await history.unignore(group.id, ENTRY)
     assert (await only(history)).ignore is None
     assert len((await AuditStore(world.shard).page(limit=10, cursor=None)).entries) == 2
+
+
+async def test_what_ended_a_decision_is_not_forgotten_with_the_hours_and_the_versions(
+    world: StoreWorld, history: HistoryStore
+) -> None:
+    known = await worker_of(world, "1")
+    await history.add_failures(1, [boom(2, **{known: 2})])
+    group = await only(history)
+    ignore = group.ignored(who="ada", now_ms=world.now_ms, until_ms=0, reason="")
+    await history.ignore(group.id, ignore, ENTRY)
+    await history.add_failures(2, [boom(8, **{known: 8})])
+    assert (await only(history)).is_ignored(world.now_ms)
+    world.pass_ms(HOUR_MS)
+    await history.add_failures(3, [boom(40, **{known: 40})])
+    assert (await only(history)).changed(world.now_ms) == "more"
+    for number in range(25):
+        world.pass_ms(HOUR_MS)
+        await history.add_failures(4 + number, [boom(1, **{known: 1})])
+    group = await only(history)
+    assert max(group.hours.values()) == 1
+    assert (group.ignore, group.changed(world.now_ms)) == (replace(ignore, since_per_hour=40), "more")
+
+    ignore = group.ignored(who="ada", now_ms=world.now_ms, until_ms=0, reason="")
+    await history.ignore(group.id, ignore, ENTRY)
+    for number in range(MAX_VERSIONS + 1):
+        later = await worker_of(world, f"2.{number}" if number == 0 else f"1.{number}")
+        await history.add_failures(30 + number, [boom(1, **{later: 1})])
+    group = await only(history)
+    assert "2.0" not in [seen.version for seen in group.versions]
+    assert group.changed(world.now_ms) == "version"
 
 
 async def test_a_decision_goes_with_its_group(world: StoreWorld, history: HistoryStore) -> None:

@@ -57,6 +57,22 @@ local function add_versions(before, told)
   return versions
 end
 
+-- Notes with an ignored group what may end that: the group itself forgets versions of workers and hours.
+local function tell_ignore(id, hours, told)
+  local packed = redis.call('HGET', ignores_key, id)
+  local ok, ignore = pcall(cmsgpack.unpack, packed or '')
+  if not packed or not ok or type(ignore) ~= 'table' or #ignore < 8 then return end
+  local known, most, is_new = {}, math.max(hours[#hours], tonumber(ignore[7]) or 0), ignore[8]
+  for _, version in ipairs(list(ignore[5])) do known[version] = true end
+  for i = 1, #told, 2 do
+    if not known[told[i]] then is_new = 1 end
+  end
+  if most ~= ignore[7] or is_new ~= ignore[8] then
+    ignore[7], ignore[8] = most, is_new
+    redis.call('HSET', ignores_key, id, cmsgpack.pack(ignore))
+  end
+end
+
 for i = FIRST, #ARGV, WIDTH do
   local id, more, example_job_id, name, cause, message, told = unpack(ARGV, i, i + WIDTH - 1)
   local count, first_ms, regressed_ms, hours, versions = tonumber(more), now_ms, 0, {}, {}
@@ -67,14 +83,16 @@ for i = FIRST, #ARGV, WIDTH do
     regressed_ms = tonumber(group[10]) or 0
     if now_ms - (tonumber(group[3]) or now_ms) >= quiet_ms then regressed_ms = now_ms end
   end
+  told = list(cmsgpack.unpack(told))
   hours = add_hour(hours, tonumber(more))
-  versions = add_versions(versions, list(cmsgpack.unpack(told)))
+  versions = add_versions(versions, told)
   -- jqmaster/store/operations/failure_records.py reads it.
   local packed = cmsgpack.pack({
     count, first_ms, now_ms, example_job_id, name, cause, message, hours, versions, regressed_ms,
   })
   redis.call('HSET', groups_key, id, packed)
   redis.call('ZADD', seen_key, now_ms, id)
+  tell_ignore(id, hours, told)
 end
 local gone = redis.call('ZRANGEBYSCORE', seen_key, '-inf', now_ms - lives_ms)
 local surplus = redis.call('ZCARD', seen_key) - #gone - max_groups
