@@ -16,8 +16,6 @@ from jqmaster.domain.ids import new_id
 from jqmaster.errors import FieldError, ForbiddenError, InvalidError, TooLargeError, UnparsableError
 from jqmaster.service.constraints.documents import describe_limits, limits_of
 from jqmaster.service.constraints.editor import Precondition
-from jqmaster.service.constraints.key_values import ValueId
-from jqmaster.service.constraints.pauses import PauseTarget
 from jqmaster.service.constraints.reader import AskedValue
 
 # Every master keeps all constraints in memory, and every change reads them anew.
@@ -76,14 +74,12 @@ async def put_value(call: Call) -> Reply:
 
 async def pause(call: Call) -> Reply:
     request = await _read(call, PauseRequest)
-    target = PauseTarget(
-        request.job_name,
-        request.tag,
-        request.constraint,
-        None if request.value_id is None else ValueId(request.value_id),
-    )
     stored = await call.services.pauses.begin(
-        target, reason=request.reason, duration_s=request.duration_s, who=call.who, access=call.content
+        request.to_target(),
+        reason=request.reason,
+        duration_s=request.duration_s,
+        who=call.who,
+        access=call.content,
     )
     return Reply(201, views.constraint_view(stored, call.content), _etag(stored.etag))
 

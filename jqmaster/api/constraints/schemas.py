@@ -22,7 +22,7 @@ from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.constraints.key_values import ValueId
-from jqmaster.service.constraints.pauses import MAX_PAUSE_S
+from jqmaster.service.constraints.pauses import MAX_PAUSE_S, PauseTarget
 from jqmaster.service.constraints.reader import AskedValue
 
 VALUE_ID_PATTERN: Final = r"^[0-9a-f]{16}$"
@@ -192,7 +192,7 @@ class ValueRequest(Request):
 
 class PauseRequest(Request):
     """Pauses jobs. Give one of `job_name`, `tag` and `constraint`; with a constraint that has a key you can name one
-    value of it."""
+    value of it, by `value` or `value_id`."""
 
     job_name: Annotated[str, Field(pattern=NAME_PATTERN)] | None = Field(
         None, description="Pause the jobs of this name."
@@ -205,6 +205,9 @@ class PauseRequest(Request):
         None,
         description="Only those with this value of its key. The constraint's answer shows the `id` of each.",
     )
+    value: KeyScalar = Field(
+        None, description="Only those with this value of its key. If given, null is a value as well."
+    )
     reason: str = Field("", description="Why, for people.", json_schema_extra={"maxLength": MAX_REASON})
     duration_s: Annotated[Seconds, Field(gt=0, le=MAX_PAUSE_S)] | None = Field(
         None, description="Seconds until the pause ends by itself. Null: until somebody ends it."
@@ -214,9 +217,17 @@ class PauseRequest(Request):
     def _one_target(self) -> Self:
         if sum(one is not None for one in (self.job_name, self.tag, self.constraint)) != 1:
             raise ValueError("give one of job_name, tag and constraint")
-        if self.value_id is not None and self.constraint is None:
-            raise ValueError("value_id requires constraint")
+        values = ("value" in self.model_fields_set) + (self.value_id is not None)
+        if values and self.constraint is None:
+            raise ValueError("value and value_id require constraint")
+        if values > 1:
+            raise ValueError("give value or value_id, not both")
         return self
+
+    def to_target(self) -> PauseTarget:
+        value = AskedValue(self.value) if "value" in self.model_fields_set else None
+        by_id = None if self.value_id is None else ValueId(self.value_id)
+        return PauseTarget(self.job_name, self.tag, self.constraint, value or by_id)
 
 
 class PreviewRequest(Request):

@@ -28,9 +28,9 @@ def set_paused(master: Master, name: str, value: str | None, *, is_paused: bool)
                 body = {**document_of(present), "paused": is_paused}
             else:
                 path, method = path_to(name, "values"), "POST"
-                wanted = _value_of(value)
+                wanted = value_of(value)
                 same = [
-                    o for o in present["overrides"] if spelled(_whole(o["value"])) == spelled(_whole(wanted))
+                    o for o in present["overrides"] if spelled(whole(o["value"])) == spelled(whole(wanted))
                 ]
                 body = {**(same[0] if same else {"value": wanted}), "paused": is_paused}
             headers, admit = if_match_of(present["etag"]), (412,) if left else ()
@@ -41,15 +41,16 @@ def set_paused(master: Master, name: str, value: str | None, *, is_paused: bool)
     return changed
 
 
-def _value_of(text: str) -> Any:
+def value_of(text: str) -> Any:
+    """Return a value of a key as an option gives it: JSON, or else plain text."""
     try:
         return json.loads(text)
     except ValueError:
         return text
 
 
-def _whole(value: Any) -> Any:
-    # The master treats 1.0 as 1.
+def whole(value: Any) -> Any:
+    """Return a value of a key as the master compares it: it treats 1.0 as 1."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

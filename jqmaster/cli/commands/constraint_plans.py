@@ -17,7 +17,9 @@ FileArgument = Annotated[
         help="TOML or JSON file with tables named constraint, or one constraint; - reads JSON from standard input.",
     ),
 ]
-PruneOption = Annotated[bool, typer.Option("--prune", help="Delete constraints that are not in FILE.")]
+PruneOption = Annotated[
+    bool, typer.Option("--prune", help="Delete constraints that are not in FILE. Pauses stay.")
+]
 
 
 def plan(
@@ -37,7 +39,7 @@ def plan(
     if (
         not prune
         and not as_json
-        and (others := [one["name"] for one in present if one["name"] not in wanted])
+        and (others := [step.name for step in steps_to({}, present, prune=True) if step.name not in wanted])
     ):
         output.say(f"not in {file}, kept without --prune: {', '.join(others)}")
     if not steps and not as_json:

@@ -14,6 +14,7 @@ from jqmaster.cli.commands import (
     jobs,
     live_settings,
     masters,
+    pauses,
     serve,
     stats,
     store,
@@ -78,6 +79,9 @@ app.command()(stats.failures)
 app.add_typer(workers.app, name="workers")
 app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")
+app.command()(pauses.pause)
+app.command()(pauses.resume)
+app.command("pauses")(pauses.list_pauses)
 app.add_typer(live_settings.app, name="settings")
 app.command()(audit.audit)
 app.add_typer(tokens.app, name="tokens")

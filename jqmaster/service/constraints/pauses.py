@@ -11,7 +11,7 @@ from jqmaster.domain.limit_kinds import KINDS
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor, Precondition
 from jqmaster.service.constraints.key_values import KeyValues, ValueId
-from jqmaster.service.constraints.reader import no_key, unknown_constraint
+from jqmaster.service.constraints.reader import AskedValue, no_key, unknown_constraint
 from jqmaster.store.constraints.documents import StoredConstraint
 
 MAX_PAUSE_S: Final = 366 * 86_400
@@ -24,7 +24,7 @@ class PauseTarget:
     job_name: str | None = None
     tag: str | None = None
     constraint: str | None = None
-    value: ValueId | None = None
+    value: AskedValue | ValueId | None = None
 
 
 class Pauses:
@@ -76,10 +76,15 @@ class Pauses:
         constraint = stored.constraint
         if target.value is None:
             return constraint.matcher.document
+        given = "value" if isinstance(target.value, AskedValue) else "value_id"
         if constraint.key is None:
-            raise no_key(("value_id",))
-        access.check_path(constraint.key, ("value_id",))
-        value = await self._values.find(constraint, target.value)
+            raise no_key((given,))
+        access.check_path(constraint.key, (given,))
+        value = (
+            target.value.value
+            if isinstance(target.value, AskedValue)
+            else await self._values.find(constraint, target.value)
+        )
         return {
             "all": [constraint.matcher.document, {"field": str(constraint.key), "op": "eq", "value": value}]
         }

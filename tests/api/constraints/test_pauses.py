@@ -79,6 +79,8 @@ async def test_a_pause_with_an_end_ends_by_itself_and_the_audit_log_says_so(api:
         ({}, 422),
         ({"job_name": "a", "tag": "b"}, 422),
         ({"job_name": "a", "value_id": "0" * 16}, 422),
+        ({"tag": "a", "value": None}, 422),
+        ({"constraint": "a", "value": 1, "value_id": "0" * 16}, 422),
         ({"job_name": "a", "duration_s": 0}, 422),
         ({"job_name": "a", "reason": "x" * 501}, 422),
         ({"constraint": "none"}, 404),
@@ -89,3 +91,17 @@ async def test_a_pause_of_nothing_or_of_two_things_is_refused(
 ) -> None:
     assert (await api.call("POST", "/api/pauses", fields))[0] == status
     assert (await api.call("GET", "/api/constraints"))[1]["constraints"] == []
+
+
+async def test_a_value_is_paused_by_itself_before_any_job_has_it(api: Api) -> None:
+    work = {"field": "name", "op": "eq", "value": "work"}
+    await made(api, "tenants", matcher=work, key="argument.tenant", concurrency=50)
+    await made(api, "all-work", matcher=work, concurrency=50)
+    one = await paused(api, constraint="tenants", value=42)
+    assert await reasons(api, await api.enqueue("work", {"tenant": 42})) == [one["name"]]
+    assert await reasons(api, await api.enqueue("work", {"tenant": "42"})) == []
+    nobody = await paused(api, constraint="tenants", value=None)
+    assert await reasons(api, await api.enqueue("work", {"tenant": None})) == [nobody["name"]]
+    assert await reasons(api, await api.enqueue("work", {})) == []
+    status, problem = await api.call("POST", "/api/pauses", {"constraint": "all-work", "value": 1})
+    assert (status, problem["errors"][0]["loc"]) == (422, ["value"])

@@ -1,0 +1,208 @@
+"""Commands about pauses: of the jobs of a name, with a tag, of a constraint, or of one value of its key."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+import typer
+
+from jqmaster.cli.commands.constraint_calls import all_constraints, path_to, value_of, whole
+from jqmaster.cli.commands.constraint_files import spelled
+from jqmaster.cli.commands.jobs import instant
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.domain.constraint import PAUSE_PREFIX
+
+_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+TagOption = Annotated[str | None, typer.Option(help="The jobs with this tag.")]
+ConstraintOption = Annotated[str | None, typer.Option(help="The jobs that this constraint matches.")]
+ValueOption = Annotated[
+    str | None,
+    typer.Option(help="Only those with this value of the constraint's key, as JSON. Anything else is plain text."),
+]  # fmt: skip
+
+
+def pause(
+    job_name: Annotated[str | None, typer.Argument(metavar="NAME", help="The jobs of this name.")] = None,
+    *,
+    tag: TagOption = None,
+    constraint: ConstraintOption = None,
+    value: ValueOption = None,
+    reason: Annotated[str, typer.Option(help="Why, for people.")] = "",
+    lasts: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="End the pause after 90s, 30m, 2h or 7d.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="End the pause at this time.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let no job of a name, a tag, a constraint or one value of its key start. Running jobs go on.
+
+    Without --for and --until, the pause lasts until `jqmaster resume`.
+    """
+    _check_one([job_name] if job_name else [], tag, constraint, value)
+    body: dict[str, Any] = {"job_name": job_name, "tag": tag, "constraint": constraint, "reason": reason}
+    if value is not None:
+        body["value"] = value_of(value)
+    body["duration_s"] = _duration_s(lasts, until)
+    with Master(master, token) as http:
+        _, made = http.call("POST", "/api/pauses", body=body)
+    if as_json:
+        output.say_json(made)
+    else:
+        ends = f"until {made['expires_at']}" if made["expires_at"] else "until somebody resumes it"
+        output.say(f"{made['name']}  paused {_what(made)} {ends}")
+
+
+def resume(
+    paused: Annotated[
+        list[str] | None, typer.Argument(metavar="NAME…", help="Job names, or IDs of pauses.")
+    ] = None,
+    *,
+    tag: TagOption = None,
+    constraint: ConstraintOption = None,
+    value: ValueOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """End pauses: by their IDs, or by what they pause. `jqmaster pauses` lists them."""
+    _check_one(paused or [], tag, constraint, value)
+    with Master(master, token) as http:
+        present = all_constraints(http)
+        worst = exits.OK
+        for text, matcher in _meant(paused or [], tag, constraint, value, present):
+            ended = [
+                one["name"]
+                for one in present
+                if _is_pause(one) and (one["name"] == text or spelled(one["matcher"]) == matcher)
+            ]
+            for name in ended:
+                http.call("DELETE", path_to(name))
+                output.say(f"{name}  ended")
+            if not ended:
+                typer.echo(f"No pause of {output.inert(text)}.{_other_pause(present, constraint)}", err=True)
+                worst = exits.NOT_FOUND
+    raise typer.Exit(worst)
+
+
+def list_pauses(
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List what is paused now, with who paused it, why, and until when."""
+    with Master(master, token) as http:
+        found = [one for one in all_constraints(http) if one["enabled"] and any(_paused_parts(one))]
+    if as_json:
+        output.show_list(found, (), lambda one: (), as_json=True)
+        return
+    output.show_table(
+        ("ID", "PAUSED", "WAITING", "BY", "SINCE", "UNTIL", "REASON"),
+        (
+            (one["name"], part, one["usage"]["waiting"], *_origin(one), one.get("reason"))
+            for one in found
+            for part in _paused_parts(one)
+        ),
+    )
+
+
+# --- which jobs
+
+
+def _check_one(names: list[str], tag: str | None, constraint: str | None, value: str | None) -> None:
+    if sum(map(bool, (names, tag, constraint))) != 1:
+        exits.fail(exits.USAGE, "give NAME, --tag or --constraint")
+    if value is not None and constraint is None:
+        exits.fail(exits.USAGE, "--value needs --constraint")
+
+
+def _meant(
+    paused: list[str],
+    tag: str | None,
+    constraint: str | None,
+    value: str | None,
+    present: list[dict[str, Any]],
+) -> Iterator[tuple[str, str]]:
+    """Yield what was asked for in words, and the matcher of its pauses."""
+    for name in paused:
+        yield name, spelled({"field": "name", "op": "eq", "value": name})
+    if tag:
+        yield f"tag {tag}", spelled({"field": "tags", "op": "eq", "value": tag})
+    if constraint:
+        text = f"constraint {constraint}" + ("" if value is None else f" at the value {value}")
+        yield text, spelled(_matcher_of(constraint, value, present))
+
+
+def _matcher_of(constraint: str, value: str | None, present: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Return the matcher of a pause of the constraint. End the command if there is no such constraint."""
+    one = next((one for one in present if one["name"] == constraint), None)
+    if one is None:
+        exits.fail(exits.NOT_FOUND, f"no constraint {constraint}")
+    matcher: Mapping[str, Any] = one["matcher"]
+    if value is None:
+        return matcher
+    return {"all": [matcher, {"field": one["key"], "op": "eq", "value": whole(value_of(value))}]}
+
+
+def _is_pause(one: Mapping[str, Any]) -> bool:
+    return bool(one["name"].startswith(PAUSE_PREFIX))
+
+
+def _other_pause(present: list[dict[str, Any]], constraint: str | None) -> str:
+    """Return a hint if the constraint itself, or a value of it, is paused."""
+    is_paused = any(one["name"] == constraint and any(_paused_parts(one)) for one in present)
+    return f" It is paused as a limit: run `jqmaster constraints resume {constraint}`." if is_paused else ""
+
+
+# --- until when
+
+
+def _duration_s(lasts: str | None, until: str | None) -> float | None:
+    if lasts is not None and until is not None:
+        exits.fail(exits.USAGE, "give --for or --until, not both")
+    if lasts is not None:
+        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", lasts)
+        if match is None:
+            exits.fail(exits.USAGE, f"--for {lasts}: expected a time such as 90s, 30m, 2h or 7d")
+        return float(match[1]) * _UNITS_S[match[2] or "s"]
+    end = instant(until)
+    if end is None:
+        return None
+    left_s = (datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds()
+    if left_s <= 0:
+        exits.fail(exits.USAGE, f"--until {until} is in the past")
+    return left_s
+
+
+# --- what is shown
+
+
+def _what(one: Mapping[str, Any]) -> str:
+    """Return the jobs that a pause concerns, in words."""
+    matcher = one["matcher"]
+    if matcher.get("op") == "eq" and matcher["field"] == "name":
+        return f"jobs named {matcher['value']}"
+    if matcher.get("op") == "eq" and matcher["field"] == "tags":
+        return f"jobs tagged {matcher['value']}"
+    return f"jobs that match {spelled(matcher)}"
+
+
+def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is paused of a constraint, in words; a pause of its own is one of them."""
+    if _is_pause(one):
+        yield _what(one)
+        return
+    if one["paused"]:
+        yield f"constraint {one['name']}"
+    for override in one["overrides"]:
+        if override["paused"]:
+            yield f"constraint {one['name']} at {one['key']} = {spelled(override['value'])}"
+
+
+def _origin(one: Mapping[str, Any]) -> tuple[object, object, object]:
+    """Return who paused it, since when and until when; of a limit that is paused, only the time of its last change is
+    known."""
+    if _is_pause(one):
+        return one.get("created_by"), one["created_at"], one.get("expires_at")
+    return None, one["changed_at"], None
