@@ -281,6 +281,9 @@ class Settings(BaseSettings):
         le=100_000,
         description="Constraint previews allowed per caller and minute. Further ones get 429.",
     )
+    max_definitions: int = Field(
+        20_000, ge=1, le=100_000, description="Most definitions. A request to make a further one gets 409."
+    )
     max_intake_bytes: int = Field(
         64 * MIB,
         ge=MIB,
@@ -397,6 +400,15 @@ class Settings(BaseSettings):
         ge=0,
         le=MOST_KEPT_JOBS,
         description="Most failed jobs to keep. The oldest are removed first.",
+    )
+    definition_runs_max: int = Field(
+        1_000,
+        ge=1,
+        le=100_000,
+        description="Most run records to keep of each definition. The oldest are removed first.",
+    )
+    definition_runs_s: float = Field(
+        90 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep run records of definitions."
     )
     result_ttl_s: float = Field(
         DAY_S, ge=0, le=MOST_KEPT_S, description="How long to keep a result that nobody fetches."

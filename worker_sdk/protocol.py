@@ -11,8 +11,8 @@ ProblemCode = Literal[
     "action_over", "address_refused", "address_unresolved", "address_unverified", "admin_only",
     "argument_too_large", "backlog_full", "bad_base64", "bad_ext", "bad_host", "bad_request_line",
     "bad_timestamp", "body_too_large", "changed_meanwhile", "conflict", "constraint_exists", "content_hidden",
-    "cross_site", "csrf", "damaged", "duplicate_key", "durability_unavailable", "empty_body",
-    "error_too_large", "first_must_be_admin", "forbidden", "foreign_worker", "head_too_large",
+    "cross_site", "csrf", "damaged", "definition_exists", "duplicate_key", "durability_unavailable",
+    "empty_body", "error_too_large", "first_must_be_admin", "forbidden", "foreign_worker", "head_too_large",
     "http_version_not_supported", "id_taken", "idempotency_key_reused", "integer_out_of_range", "internal",
     "invalid", "invalid_argument", "invalid_cursor", "job_canceled", "job_discarded", "job_failed",
     "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded",
@@ -21,13 +21,14 @@ ProblemCode = Literal[
     "not_leader", "not_pulling", "number_out_of_range", "other_store", "outcome_unknown", "overloaded",
     "poll_replaced", "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large",
     "settings_changing", "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired",
-    "too_deep", "too_large", "too_many_actions", "too_many_constraints", "too_many_headers", "too_many_items",
-    "too_many_logins", "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_streams",
-    "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unknown_action",
-    "unknown_constraint", "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method",
-    "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
-    "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
-    "worker_detached", "wrong_password"
+    "too_deep", "too_large", "too_many_actions", "too_many_constraints", "too_many_definitions",
+    "too_many_headers", "too_many_items", "too_many_logins", "too_many_nodes", "too_many_previews",
+    "too_many_registrations", "too_many_streams", "too_many_tokens", "too_many_users", "trailing_bytes",
+    "truncated", "unauthorized", "unknown_action", "unknown_constraint", "unknown_definition",
+    "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method", "unknown_name",
+    "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable", "unserved_name",
+    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "worker_detached",
+    "wrong_password"
 ]
 
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from jqmaster.api.constraints import routes as constraints
+from jqmaster.api.definitions import routes as definitions
 from jqmaster.api.identity import routes as identity
 from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
@@ -17,6 +18,7 @@ OPERATIONS: Final = [
     *jobs.OPERATIONS,
     *workers.OPERATIONS,
     *constraints.OPERATIONS,
+    *definitions.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,
     *settings.OPERATIONS,

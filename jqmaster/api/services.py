@@ -10,6 +10,8 @@ from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.definitions.editor import DefinitionEditor
+from jqmaster.service.definitions.reader import DefinitionReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
@@ -76,6 +78,8 @@ class Services:
     constraints: ConstraintReader
     pauses: Pauses
     constraint_editor: ConstraintEditor
+    definitions: DefinitionReader
+    definition_editor: DefinitionEditor
     audit: AuditStore
     audit_writer: AuditWriter
     masters: MasterService

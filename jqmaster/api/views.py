@@ -5,8 +5,9 @@ from typing import Any, Final, get_args
 
 from jqmaster.api.encoding.answers import RawMsgpack
 from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.definitions.run import Run
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Attempt, Cause, Job
+from jqmaster.domain.job import Attempt, Cause, Job, JobSpec
 from jqmaster.domain.job_content import JobContent, shown_error_type
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Path
@@ -16,6 +17,8 @@ from jqmaster.domain.worker_figures import Figures, WorkerGroup
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
+from jqmaster.service.definitions.documents import describe as describe_definition
+from jqmaster.service.definitions.reader import ShownDefinition
 from jqmaster.service.jobs.excerpts import Excerpt
 from jqmaster.service.jobs.reader import JobDetail
 from jqmaster.service.workers.masters import ListedMaster
@@ -246,6 +249,49 @@ def constraint_view(stored: StoredConstraint, access: ContentAccess) -> dict[str
         "etag": stored.etag,
         "created_at": iso_ms(stored.created_at_ms),
         "changed_at": iso_ms(stored.changed_at_ms),
+    }
+
+
+def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, Any]:
+    """`DefinitionView`."""
+    stored, clock = shown.known.stored, shown.known.clock
+    document = describe_definition(stored.definition)
+    return {
+        **document,
+        "job": document["job"] | _job_content(stored.definition.job, access),
+        "next_due_at": _time(shown.next_due_ms or 0),
+        "queued_at": _time(clock.queued_ms or 0),
+        "last_run": run_view(shown.last_run) if shown.last_run else None,
+        "etag": stored.etag,
+        "created_by": stored.created_by,
+        "created_at": iso_ms(stored.created_at_ms),
+        "changed_at": iso_ms(stored.changed_at_ms),
+    }
+
+
+def _job_content(job: JobSpec, access: ContentAccess) -> dict[str, Any]:
+    own = access.for_name(job.name)
+    argument = own.redactor.encoded("argument", job.argument)
+    headers = own.redactor.headers(job.headers)
+    is_shown = own.is_granted
+    return {
+        "argument": _shown(argument) if is_shown else None,
+        "argument_bytes": len(job.argument),
+        "argument_hidden": not is_shown,
+        "argument_redacted": is_shown and (argument != job.argument or headers != job.headers),
+        "headers": headers if is_shown else {},
+    }
+
+
+def run_view(run: Run) -> dict[str, Any]:
+    """`RunView`."""
+    return {
+        "definition": run.definition,
+        "due_at": iso_ms(run.due_at_ms),
+        "outcome": str(run.outcome),
+        "reason": str(run.reason) or None,
+        "job_id": run.job_id or None,
+        "recorded_at": iso_ms(run.recorded_at_ms),
     }
 
 

@@ -10,6 +10,7 @@ from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.runtime.duties.constraint_expiry import ConstraintExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
+from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.failure_detector import FailureDetector
@@ -70,6 +71,9 @@ class LeaderDuties:
         self.promoter = Promoter(
             leadership, self._stores.due, shared.clock, on_ready=self._on_ready, on_stale=leader.step_down
         )
+        self.definitions = DefinitionLoop(
+            leadership, parts.definition_firing, shared.clock, on_stale=leader.step_down
+        )
         self._reaper = self._make_reaper()
         self._detector = self._make_detector()
         self._sweeper = Sweeper(
@@ -94,6 +98,7 @@ class LeaderDuties:
                 on_stale=self._leader.step_down,
             ),
             self.promoter,
+            self.definitions,
             self._make_quarantine(),
             self._reaper,
             self._detector,

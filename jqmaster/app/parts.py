@@ -3,6 +3,7 @@
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
+from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties.fleet import Fleet
@@ -11,6 +12,7 @@ from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
+from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -52,6 +54,10 @@ class ShardParts:
             self.store_time_ms,
             self.key_values,
             audience=policies.audience,
+        )
+        self.firing_figures = FiringFigures()
+        self.definition_firing = DefinitionFiring(
+            stores.definitions, self.rules, kept=policies.kept_runs, figures=self.firing_figures
         )
         self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
         self.polls = PollDesk(stores.polls, stores.leases)

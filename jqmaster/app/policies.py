@@ -22,6 +22,7 @@ from jqmaster.runtime.duties.reaper import ReaperPolicy
 from jqmaster.service.identity.sessions import LoginPolicy
 from jqmaster.service.jobs.why import WhyPolicy
 from jqmaster.service.operations.live_settings import LiveSettings
+from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.job_times import JobTimes
 
 # After an election the living get this much more than a lease to say so.
@@ -53,6 +54,7 @@ class Policies:
         self.reaper = live.derive(reaper)
         self.failure_detector = live.derive(failure_detector)
         self.retention = live.derive(retention)
+        self.kept_runs = live.derive(lambda s: KeptRuns(s.definition_runs_max, _ms(s.definition_runs_s)))
         self.server = ServerLimits(live.derive(room_limits), live.derive(RequestLimits.of))
 
 

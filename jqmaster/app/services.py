@@ -11,6 +11,8 @@ from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.definitions.editor import DefinitionEditor
+from jqmaster.service.definitions.reader import DefinitionReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
@@ -104,6 +106,10 @@ class RequestServices:
             constraints=constraints,
             pauses=Pauses(parts.rules, parts.constraint_editor, parts.key_values, parts.store_time_ms),
             constraint_editor=parts.constraint_editor,
+            definitions=DefinitionReader(stores.definitions),
+            definition_editor=DefinitionEditor(
+                stores.definitions, parts.definition_firing, audit, parts.store_time_ms
+            ),
             audit=audit,
             audit_writer=AuditWriter(audit),
             identity=self._identity,
@@ -152,6 +158,7 @@ class RequestServices:
             self._parts.tally,
             traffic,
             (self._parts.store.client, self._parts.store.reserve),
+            firing=self._parts.firing_figures,
             own=lambda: self._readiness.own_facts(self._connections()),
             ask_store=facts.read,
         )

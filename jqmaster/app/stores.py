@@ -8,6 +8,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
+from jqmaster.store.definitions.definitions import DefinitionStore
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.job_times import JobTimes
@@ -68,6 +69,7 @@ class Stores:
     rules: ConstraintStore
     lanes: LaneStore
     gates: GateStore
+    definitions: DefinitionStore
     leadership: LeadershipStore
     masters: MasterStore
     actions: ActionStore
@@ -94,6 +96,7 @@ class Stores:
             rules=ConstraintStore(shard),
             lanes=LaneStore(shard),
             gates=GateStore(shard),
+            definitions=DefinitionStore(shard, tally),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),
             actions=ActionStore(shard),

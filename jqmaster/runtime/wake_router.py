@@ -5,6 +5,7 @@ from typing import Protocol
 
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
+from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.leadership.leader import Leader
@@ -15,6 +16,7 @@ from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.link.wake import (
     BulkActionsChanged,
     ConstraintsChanged,
+    DefinitionsChanged,
     GateClosed,
     IdentityChanged,
     JobDelayed,
@@ -34,6 +36,7 @@ _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     WorkersChanged(),
     JobDelayed(),
     ConstraintsChanged(),
+    DefinitionsChanged(),
     LeaderResigned(),
     SettingsChanged(),
     IdentityChanged(),
@@ -51,6 +54,9 @@ class WokenDuties(Protocol):
 
     @property
     def keeper(self) -> ConstraintKeeper: ...
+
+    @property
+    def definitions(self) -> DefinitionLoop: ...
 
     @property
     def bulk(self) -> BulkActions: ...
@@ -101,6 +107,8 @@ class WakeRouter:
                 duties.promoter.wake()
             case ConstraintsChanged() | GateClosed():
                 duties.keeper.wake()
+            case DefinitionsChanged():
+                duties.definitions.wake()
             case BulkActionsChanged():
                 duties.bulk.wake()
 

@@ -36,6 +36,54 @@ _SUMMARY: Final[dict[str, Any]] = {
     "worker_id": WORKER_ID,
     "tags": ["welcome"],
 }
+_RUN: Final[dict[str, Any]] = {
+    "definition": "nightly-report",
+    "due_at": "2026-11-21T17:30:00.000Z",
+    "outcome": "fired",
+    "reason": None,
+    "job_id": JOB_ID,
+    "recorded_at": "2026-11-21T17:30:00.004Z",
+}
+_DEFINITION: Final[dict[str, Any]] = {
+    "description": "Sends the report of the day.",
+    "schedule": {"daily_at": "02:30"},
+    "time_zone": "Asia/Tokyo",
+    "overlap": "forbid",
+}
+_DEFINITION_VIEW: Final[dict[str, Any]] = {
+    "name": "nightly-report",
+    "kind": "time",
+    "enabled": True,
+    **_DEFINITION,
+    "starts_at": None,
+    "ends_at": None,
+    "jitter_s": 0.0,
+    "skip_late_after_s": 300.0,
+    "catch_up": "latest",
+    "max_catch_up": 100,
+    "job": {
+        "name": "report.send",
+        "argument": {"kind": "daily"},
+        "argument_bytes": 12,
+        "argument_hidden": False,
+        "argument_redacted": False,
+        "priority": 0,
+        "max_retry": 5,
+        "keep_result": False,
+        "timeout": 600.0,
+        "retry": {"base_s": 1.0, "factor": 2.0, "max_s": 3600.0, "jitter": True},
+        "rerun_lost": False,
+        "tags": ["report"],
+        "headers": {},
+    },
+    "next_due_at": "2026-11-22T17:30:00.000Z",
+    "queued_at": None,
+    "last_run": _RUN,
+    "etag": "5f0c2a9b71d3e846",
+    "created_by": "admin",
+    "created_at": "2026-11-20T09:00:00.000Z",
+    "changed_at": "2026-11-20T09:00:00.000Z",
+}
 _FILTER: Final[dict[str, Any]] = {
     "state": "failed",
     "name": "mail.send",
@@ -482,6 +530,37 @@ EXAMPLES: Final[dict[str, Any]] = {
             }
         ],
     },
+    "DefinitionRequest": {
+        **_DEFINITION,
+        "job": {
+            "name": "report.send",
+            "argument": {"kind": "daily"},
+            "max_retry": 5,
+            "timeout": 600,
+            "tags": ["report"],
+        },
+    },
+    "DefinitionView": _DEFINITION_VIEW,
+    "DefinitionList": {"definitions": [_DEFINITION_VIEW], "next_cursor": None},
+    "DefinitionPreviewRequest": {
+        "schedule": {"daily_at": "02:30"},
+        "time_zone": "Europe/Berlin",
+        "from": "2026-03-28T12:00:00Z",
+        "count": 1,
+    },
+    "DefinitionPreview": {
+        "instants": [
+            {
+                "due_at": "2026-03-29T01:00:00.000Z",
+                "local": "2026-03-29T03:00:00+02:00",
+                "note": "02:30 does not exist on this day: the clocks are put forward",
+            }
+        ]
+    },
+    "RunAnswer": {"id": JOB_ID},
+    "BackfillRequest": {"from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "dry_run": True},
+    "BackfillAnswer": {"due": 7, "fired_before": 5, "started": None},
+    "DefinitionRuns": {"runs": [_RUN], "next_cursor": None},
     "ConstraintRequest": {
         "matcher": _CONSTRAINT["matcher"],
         "key": "argument.tenant",

@@ -180,6 +180,21 @@ class Keys:
         "constraints whose gates may let more through than when they closed; score: since which version",
     )
     shadowed = Key("hash", "while not empty", "by shadow constraint: starts that it would have delayed")
+    definitions = Key("hash", "while not empty", "by name: ETag, then the definition as MessagePack")
+    definitions_due = Key(
+        "sorted set", "while not empty", "definitions with instants to come; score: when to look at it, ms"
+    )
+    definition_clocks = Key(
+        "hash",
+        "with its definition",
+        "by name: the last instant with a record, the newest job, and the instant that waits for its end",
+    )
+    runs = NamedKey(
+        "sorted set",
+        "with its definition",
+        "run records: `due_at_ms outcome reason job_id recorded_at_ms`; score: due, ms",
+        of=("definition",),
+    )
     actions = Key("sorted set", "while not empty", "actions on many jobs that are known; score: begun, ms")
     running_actions = Key("set", "while not empty", "those of them that are under way")
     action = NamedKey(

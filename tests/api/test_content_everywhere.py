@@ -53,6 +53,11 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/pauses"): [{"job_name": "other"}],
     ("PUT", "/api/constraints/{name}"): [{"matcher": {"field": "name", "op": "eq", "value": "x"}}],
     ("POST", "/api/constraints/{name}/values"): [{}],
+    ("POST", "/api/definitions/preview"): [{"schedule": {"daily_at": "02:30"}}],
+    ("PUT", "/api/definitions/{name}"): [{}],
+    ("POST", "/api/definitions/{name}/backfill"): [
+        {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "dry_run": True}
+    ],
     ("POST", "/api/jobs/actions"): [
         {"action": "retry", "filter": {"name": NAME}, "dry_run": True},
         {"action": "retry", "filter": {"text": "with", "name": "none"}},
@@ -77,11 +82,12 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
 # Without a body. These are called for what they refuse, or would end what other calls look at.
 PLAIN: Final = {
     ("POST", "/api/jobs/{job_id}/retry"), ("POST", "/api/jobs/{job_id}/run"),
-    ("POST", "/api/jobs/actions/{action_id}/cancel"),
+    ("POST", "/api/jobs/actions/{action_id}/cancel"), ("POST", "/api/definitions/{name}/run"),
     ("POST", "/api/masters/{master_id}/demote"), ("POST", "/api/workers/{worker_id}/resume"),
 }  # fmt: skip
 UNTOUCHED: Final = {
     ("DELETE", "/api/jobs/{job_id}"), ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
+    ("DELETE", "/api/definitions/{name}"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),
     ("DELETE", "/api/workers/{worker_id}"),
     ("DELETE", "/api/session"), ("DELETE", "/api/sessions"), ("DELETE", "/api/sessions/{session_id}"),

@@ -38,12 +38,13 @@ ALLOWED: dict[str, set[str]] = {
 # that stand in no room. Where one file alone may enter a room it is named, as ROOM.FILE.
 ROOMS: dict[str, dict[str, set[str]]] = {
     "api": {
-        "": {"http", "encoding", "jobs", "workers", "constraints", "identity", "operations"},
+        "": {"http", "encoding", "jobs", "workers", "constraints", "definitions", "identity", "operations"},
         "http": {"encoding", ".services"},
         "encoding": {".schemas"},
         "jobs": {"http", "encoding", ".schemas", ".views"},
         "workers": {"http", "encoding", "jobs.outcome_schemas", ".schemas", ".views"},
         "constraints": {"http", "encoding", "jobs", ".schemas", ".views"},
+        "definitions": {"http", "jobs", "constraints.handlers", ".schemas", ".views"},
         "identity": {"http", ".schemas", ".views"},
         "operations": {"http", "encoding", "identity.audit", ".schemas", ".views"},
     },
@@ -51,6 +52,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "jobs": {"constraints"},
         "workers": {"constraints"},
         "constraints": set(),
+        "definitions": {"constraints"},
         "identity": {"jobs.batching"},
         "operations": {"constraints", "jobs.failures", "workers.masters"},
     },
@@ -59,11 +61,12 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "link": {".keys"},
         "jobs": {"", "link"},
         "constraints": {"", "link", "jobs", "identity.audit"},
+        "definitions": {"", "link", "jobs.placement", "identity.audit"},
         "workers": {"", "link", "jobs.claims", "identity.audit"},
         "leadership": {"", "link", "identity.audit"},
         "identity": {"", "link"},
         "operations": {"", "link", "identity.audit"},
-        "health": {"", "link", "jobs", "constraints", "identity.audit"},
+        "health": {"", "link", "jobs", "constraints", "definitions.documents", "identity.audit"},
     },
     "runtime": {
         "": {"leadership", "duties"},

@@ -9,6 +9,7 @@ from jqmaster.store.link.wake import (
     WORDS,
     BulkActionsChanged,
     ConstraintsChanged,
+    DefinitionsChanged,
     GateClosed,
     IdentityChanged,
     JobDelayed,
@@ -31,6 +32,7 @@ ROUTES: list[tuple[WakeMessage, str]] = [
     (JobDelayed(), "promoter.wake"),
     (ConstraintsChanged(), "keeper.wake"),
     (GateClosed(), "keeper.wake"),
+    (DefinitionsChanged(), "definitions.wake"),
     (BulkActionsChanged(), "bulk.wake"),
     (MailArrived("w"), "polls.look"),
     (SettingsChanged(), "settings.wake"),
@@ -38,7 +40,7 @@ ROUTES: list[tuple[WakeMessage, str]] = [
     (LeaderResigned(), "leader.wake"),
     (MasterDemoted("m"), "leader.wake"),
 ]
-OF_THE_LEADER = {"dispatcher", "promoter", "keeper", "bulk"}
+OF_THE_LEADER = {"dispatcher", "promoter", "keeper", "definitions", "bulk"}
 
 
 class Part:
@@ -88,6 +90,6 @@ def test_after_a_gap_everyone_looks_for_himself() -> None:
     called: list[str] = []
     router_of(called, leads=True).on_gap()
     assert sorted(called) == sorted(
-        ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "promoter.wake", "keeper.wake",
+        ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "promoter.wake", "keeper.wake", "definitions.wake",
          "leader.wake", "settings.wake", "identity.wake"]
     )  # fmt: skip

@@ -71,6 +71,16 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
             for value in (document["overrides"][0]["value"],) if "overrides" in document else ():
                 limit = {"value": value, "concurrency": 3}
                 assert (await admin.call("POST", f"/api/constraints/{name}/values", limit))[0] == 200
+        for name in CONSTRAINTS:
+            # The same names, so that one list of paths does for both. They never start a job.
+            content = {"argument": job["argument"], "headers": job["headers"]}
+            document = {
+                "job": {"name": "other", **content},
+                "schedule": {"daily_at": "02:30"},
+                "enabled": False,
+            }
+            status, problem = await admin.call("PUT", f"/api/definitions/{name}", document)
+            assert status == 201, problem
         running = await admin.enqueue(NAME, **job)
         await worker.next_job()
         waiting = await admin.enqueue(NAME, **job)

@@ -23,6 +23,7 @@ from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
+from jqmaster.store.definitions.definitions import DefinitionStore
 from jqmaster.store.health import fsck
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.repair import Repair
@@ -83,6 +84,7 @@ class StoreWorld:
         self.rules = ConstraintCache(self.rule_store)
         self.lanes = LaneStore(shard)
         self.gates = GateStore(shard)
+        self.definitions = DefinitionStore(shard, self.tally)
         self.epoch = ""
         # By name: jobs whose lane can no more be told from what is left of their records, so that it counts them still.
         self.never_counted_out: Counter[str] = Counter()

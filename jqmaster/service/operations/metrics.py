@@ -17,6 +17,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from jqmaster.domain.definitions.figures import FiringFigures
+from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
@@ -70,6 +72,10 @@ METRICS: Final = {
         MetricInfo("jqmaster_constraint_limit", "gauge", ("constraint",),
                    "Maximum number of jobs that a constraint lets run at once; with a key, for each of its values."),
         MetricInfo("jqmaster_constraint_waiting", "gauge", ("constraint",), "Ready jobs that a constraint applies to."),
+        MetricInfo("jqmaster_definition_instants", "counter", ("outcome",),
+                   "Due instants of definitions that this master handled: fired, skipped or missed."),
+        MetricInfo("jqmaster_definition_lateness_seconds", "histogram", (),
+                   "Time between a due instant and the step that enqueued its job."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
@@ -155,10 +161,12 @@ class Metrics(Collector):
         traffic: Traffic,
         store_meters: Sequence["StoreMeter"],
         *,
+        firing: FiringFigures,
         own: Callable[[], OwnFacts],
         ask_store: Callable[[], Awaitable[StoreFacts]],
     ) -> None:
         self._tally = tally
+        self._firing = firing
         self._traffic = traffic
         self._store_meters = store_meters
         self._own = own
@@ -190,6 +198,7 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from self._jobs()
+        yield from self._definitions()
         yield from self._http()
         yield from self._store()
         yield from self._process()
@@ -210,11 +219,19 @@ class Metrics(Collector):
                 ended.add_metric((name, str(outcome)), getattr(counts, outcome))
             for ending in ("retried", "deferred", "handed_back", "lost"):
                 attempts.add_metric((name, ending), getattr(counts, ending))
-            _add_durations(wait, name, counts.wait)
-            _add_durations(run, name, counts.run)
+            _add_durations(wait, (name,), counts.wait)
+            _add_durations(run, (name,), counts.run)
         returned = _counter("jqmaster_offers_returned")
         returned.add_metric((), self._tally.returned_offers)
         yield from (pushed, ended, attempts, wait, run, returned)
+
+    def _definitions(self) -> Iterator[Metric]:
+        instants = _counter("jqmaster_definition_instants")
+        for outcome in RunOutcome:
+            instants.add_metric((str(outcome),), self._firing.outcomes[outcome])
+        lateness = _histogram("jqmaster_definition_lateness_seconds")
+        _add_durations(lateness, (), self._firing.lateness)
+        yield from (instants, lateness)
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")
@@ -315,7 +332,7 @@ def _gauge(name: str, values: Mapping[LabelsT, float]) -> GaugeMetricFamily:
     return family
 
 
-def _add_durations(family: HistogramMetricFamily, name: str, durations: Histogram) -> None:
+def _add_durations(family: HistogramMetricFamily, labels: tuple[str, ...], durations: Histogram) -> None:
     total = durations.count
     if not total:
         return
@@ -326,7 +343,7 @@ def _add_durations(family: HistogramMetricFamily, name: str, durations: Histogra
         start = end
         buckets.append((str(bound_ms / 1000), below))
     buckets.append(("+Inf", total))
-    family.add_metric((name,), buckets, durations.sum_ms / 1000)
+    family.add_metric(labels, buckets, durations.sum_ms / 1000)
 
 
 def _add_latencies(family: HistogramMetricFamily, latencies: Mapping[LabelsT, Latency]) -> None:

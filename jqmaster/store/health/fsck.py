@@ -4,6 +4,7 @@ Each job is read with everything that names it in one script, hence at one insta
 no false alarm.
 """
 
+import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -13,6 +14,7 @@ from jqmaster.domain.job import FINISHED, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import decode_constraint
+from jqmaster.store.definitions.documents import decode_clock, decode_definition
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages, scanned
@@ -58,7 +60,7 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
         for job_id in job_ids:
             if job_id not in told:
                 yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
-    async for finding in checker.check_constraints():
+    async for finding in checker.check_documents():
         yield finding
     async for findings in checker.lane_pages():
         for finding in findings:
@@ -68,6 +70,34 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
             yield finding
     async for finding in checker.check_slots():
         yield finding
+
+
+async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
+    """Yield definitions that cannot fire: damaged ones, and those that nobody will look at in time."""
+    documents, clocks, due = await client.pipeline(
+        [
+            ("HGETALL", keys.definitions),
+            ("HGETALL", keys.definition_clocks),
+            ("ZRANGE", keys.definitions_due, 0, -1, "WITHSCORES"),
+        ]
+    )
+    clock_of = dict(zip(clocks[::2], clocks[1::2], strict=True))
+    due_ms = {due[n]: float(due[n + 1]) for n in range(0, len(due), 2)}
+    for name, document in zip(documents[::2], documents[1::2], strict=True):
+        text = name.decode()
+        try:
+            definition = decode_definition(text, document).definition
+            clock = decode_clock(text, clock_of.get(name, b""))
+        except DamagedError as exc:
+            yield Finding("definition", keys.definitions, exc.detail)
+            continue
+        next_ms = definition.next_due_ms(clock.handled_ms)
+        if next_ms is not None and due_ms.get(name, math.inf) > next_ms:
+            yield Finding(
+                "definition", keys.definitions_due, f"definition {text} is due before it is looked at"
+            )
+    for name in (clock_of.keys() | due_ms.keys()) - set(documents[::2]):
+        yield Finding("definition", keys.definition_clocks, f"definition {name.decode()} does not exist")
 
 
 class Checker:
@@ -189,6 +219,12 @@ class Checker:
             if job.state is JobState.READY
             else self._keys.index(job.state)
         )
+
+    async def check_documents(self) -> AsyncIterator[Finding]:
+        async for finding in self.check_constraints():
+            yield finding
+        async for finding in check_definitions(self._client, self._keys):
+            yield finding
 
     async def check_constraints(self) -> AsyncIterator[Finding]:
         flat = await self._client.command("HGETALL", self._keys.constraints)

@@ -121,11 +121,7 @@ class SteeringStore:
         k = self._keys
         return ScriptCall(
             load("cancel"),
-            (
-                k.job(job_id),
-                k.finished(JobState.CANCELED),
-                k.history(job_id),
-            ),
+            (k.job(job_id),),
             (
                 self._shard.now_arg,
                 k.tag,

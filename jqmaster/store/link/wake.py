@@ -52,6 +52,11 @@ class ConstraintsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class DefinitionsChanged:
+    """A definition was made, changed or removed: it may be due sooner than all that the leader knows of."""
+
+
+@dataclass(frozen=True, slots=True)
 class GateClosed:
     """A gate closed that opens by itself at some time."""
 
@@ -91,6 +96,7 @@ WakeMessage = (
     | PollOpened
     | MailArrived
     | ConstraintsChanged
+    | DefinitionsChanged
     | GateClosed
     | BulkActionsChanged
     | SettingsChanged
@@ -108,6 +114,7 @@ WORDS: Final[dict[str, type[WakeMessage]]] = {
     "polls": PollOpened,
     "mail": MailArrived,
     "rules": ConstraintsChanged,
+    "definitions": DefinitionsChanged,
     "gates": GateClosed,
     "actions": BulkActionsChanged,
     "settings": SettingsChanged,

@@ -1,0 +1,1 @@
+"""Definitions over HTTP: documents, previews, runs and backfills."""

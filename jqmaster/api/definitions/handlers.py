@@ -1,0 +1,135 @@
+"""Definitions over HTTP."""
+
+from datetime import datetime
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from jqmaster.api import views
+from jqmaster.api.constraints.handlers import precondition
+from jqmaster.api.definitions.schemas import BackfillRequest, DefinitionPreviewRequest, DefinitionRequest
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.jobs.handlers import check_argument
+from jqmaster.domain.definitions.run import RunOutcome
+from jqmaster.domain.definitions.schedule import Occurrence
+from jqmaster.domain.definitions.time_zone import Oddity
+from jqmaster.domain.instant import iso_ms
+from jqmaster.errors import FieldError, InvalidError
+from jqmaster.service.definitions.documents import draft_of
+from jqmaster.service.definitions.reader import coming
+
+MAX_PAGE: Final = 500
+
+
+async def list_definitions(call: Call) -> Reply:
+    query = call.query("limit", "cursor")
+    limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
+    page = await call.services.definitions.page(query.get("cursor", ""), limit)
+    return Reply(
+        200,
+        {
+            "definitions": [views.definition_view(shown, call.content) for shown in page.definitions],
+            "next_cursor": page.next_cursor,
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    call.query()
+    return await _shown(call, 200)
+
+
+async def put(call: Call) -> Reply:
+    name = call.path["name"]
+    demands = precondition(call)
+    request = await call.read(DefinitionRequest)
+    if request.name not in (None, name):
+        raise InvalidError(
+            "the name differs from the one in the path",
+            errors=[FieldError(("name",), f"must be {name[:100]}")],
+        )
+    job = request.job.to_spec()
+    check_argument(call, job, ("job",))
+    _, is_new = await call.services.definition_editor.put(
+        name,
+        request.model_dump(),
+        job,
+        who=call.who,
+        access=call.content,
+        most=call.services.settings.max_definitions,
+        demands=demands,
+    )
+    return await _shown(call, 201 if is_new else 200)
+
+
+async def delete(call: Call) -> Reply:
+    await call.services.definition_editor.delete(call.path["name"], call.who, precondition(call))
+    return Reply(204)
+
+
+async def preview(call: Call) -> Reply:
+    request = await call.read(DefinitionPreviewRequest)
+    definition = draft_of(request.name or "new", request.model_dump())
+    after_ms = request.from_ if request.from_ is not None else await call.services.store_time_ms()
+    zone = definition.trigger.zone
+    delay_ms = definition.delay_ms
+    found = coming(definition, after_ms, request.count)
+    return Reply(200, {"instants": [_instant_view(one, zone, delay_ms) for one in found]})
+
+
+async def run(call: Call) -> Reply:
+    return Reply(201, {"id": await call.services.definition_editor.run(call.path["name"], call.who)})
+
+
+async def backfill(call: Call) -> Reply:
+    request = await call.read(BackfillRequest)
+    done = await call.services.definition_editor.backfill(
+        call.path["name"], request.from_, request.to, call.who, is_dry=request.dry_run
+    )
+    return Reply(200, {"due": done.due, "fired_before": done.fired_before, "started": done.started})
+
+
+async def runs(call: Call) -> Reply:
+    query = call.query("outcome", "limit", "cursor")
+    limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
+    outcome = query.get("outcome")
+    if outcome is not None and outcome not in set(RunOutcome):
+        raise query_error("outcome", f"one of {', '.join(RunOutcome)}")
+    cursor = query.get("cursor")
+    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):
+        raise query_error("cursor", "the next_cursor of the previous page")
+    page = await call.services.definitions.runs(
+        call.path["name"],
+        None if cursor is None else int(cursor),
+        limit,
+        None if outcome is None else RunOutcome(outcome),
+    )
+    return Reply(
+        200,
+        {
+            "runs": [views.run_view(one) for one in page.runs],
+            "next_cursor": None if page.next_before_ms is None else str(page.next_before_ms),
+        },
+    )
+
+
+async def _shown(call: Call, status: int) -> Reply:
+    shown = await call.services.definitions.get(call.path["name"])
+    etag = ((b"etag", f'"{shown.known.stored.etag}"'.encode()),)
+    return Reply(status, views.definition_view(shown, call.content), etag)
+
+
+def _instant_view(occurrence: Occurrence, zone: ZoneInfo, delay_ms: int) -> dict[str, Any]:
+    notes = []
+    if occurrence.local is not None and occurrence.oddity is Oddity.SKIPPED:
+        notes.append(f"{occurrence.local:%H:%M} does not exist on this day: the clocks are put forward")
+    elif occurrence.local is not None and occurrence.oddity is Oddity.REPEATED:
+        notes.append(f"{occurrence.local:%H:%M} occurs twice on this day: this is the first time")
+    if delay_ms:
+        notes.append(f"with {delay_ms / 1000:g} s of jitter")
+    local = datetime.fromtimestamp(occurrence.at_ms / 1000, zone)
+    return {
+        "due_at": iso_ms(occurrence.at_ms),
+        "local": local.isoformat(timespec="seconds"),
+        "note": "; ".join(notes) or None,
+    }

@@ -1,0 +1,58 @@
+"""Routes of definitions."""
+
+from typing import Any, Final
+
+from jqmaster.api.definitions import handlers, schemas
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.domain.access import Scope
+from jqmaster.domain.definitions.run import RunOutcome
+
+_STORE: Final = (503,)
+_PAGE: Final[dict[str, Any]] = {
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_PAGE, "default": 100},
+        "description": "Maximum number of entries.",
+    },
+    "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
+}
+_OUTCOME: Final[dict[str, Any]] = {
+    "outcome": {
+        "schema": {"type": "string", "enum": [str(outcome) for outcome in RunOutcome]},
+        "description": "Show only records with this outcome.",
+    }
+}
+_PUT_TEXT: Final = (
+    "Creates the definition, or replaces it. Instants that were due before fire first, under the former schedule. "
+    "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
+)
+_DELETE_TEXT: Final = "Its run records go with it. Jobs that it started stay."
+_PREVIEW_TEXT: Final = "Changes nothing. It checks the definition as `PUT` would."
+_RUN_TEXT: Final = (
+    "Starts the job once and now, whatever the schedule and `overlap` say, also of a paused definition."
+)
+_BACKFILL_TEXT: Final = (
+    "Starts the jobs of past instants that were missed or skipped, or that lie before the definition was made, "
+    "whatever `overlap` says. An instant that started a job is left out. At most 1000 instants in one call."
+)
+
+OPERATIONS: Final = [
+    Operation("GET", "/api/definitions", handlers.list_definitions, Scope.READ, "List definitions", "definitions",
+              {200: schemas.DefinitionList}, query=_PAGE, problems=_STORE),
+    Operation("POST", "/api/definitions/preview", handlers.preview, Scope.READ,
+              "Preview the instants of a definition", "definitions",
+              {200: schemas.DefinitionPreview}, schemas.DefinitionPreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
+    Operation("GET", "/api/definitions/{name}", handlers.get, Scope.READ, "Get a definition", "definitions",
+              {200: schemas.DefinitionView}, problems=(404, *_STORE)),
+    Operation("PUT", "/api/definitions/{name}", handlers.put, Scope.OPERATE, "Create or replace a definition",
+              "definitions", {200: schemas.DefinitionView, 201: schemas.DefinitionView}, schemas.DefinitionRequest,
+              problems=(409, 412, 413, *_STORE), text=_PUT_TEXT),
+    Operation("DELETE", "/api/definitions/{name}", handlers.delete, Scope.OPERATE, "Delete a definition",
+              "definitions", {204: None}, problems=(404, 412, *_STORE), text=_DELETE_TEXT),
+    Operation("POST", "/api/definitions/{name}/run", handlers.run, Scope.OPERATE, "Run a definition now",
+              "definitions", {201: schemas.RunAnswer}, problems=(404, 429, *_STORE), text=_RUN_TEXT),
+    Operation("POST", "/api/definitions/{name}/backfill", handlers.backfill, Scope.OPERATE,
+              "Start the jobs of past instants", "definitions", {200: schemas.BackfillAnswer},
+              schemas.BackfillRequest, problems=(404, *_STORE), text=_BACKFILL_TEXT),
+    Operation("GET", "/api/definitions/{name}/runs", handlers.runs, Scope.READ, "List the runs of a definition",
+              "definitions", {200: schemas.DefinitionRuns}, query={**_OUTCOME, **_PAGE}, problems=(404, *_STORE)),
+]  # fmt: skip

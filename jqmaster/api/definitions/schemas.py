@@ -1,0 +1,295 @@
+"""HTTP models of definitions."""
+
+from typing import Annotated, Any, Literal
+
+import msgpack
+from pydantic import Field, WithJsonSchema
+
+from jqmaster.api.jobs.schemas import RetryRequest
+from jqmaster.api.schemas import (
+    NAME_PATTERN,
+    Answer,
+    AnyValue,
+    Instant,
+    JobId,
+    Request,
+    Seconds,
+    ShortText,
+    StoredText,
+    Timestamp,
+)
+from jqmaster.domain.definitions.definition import (
+    DEFAULT_CATCH_UP,
+    MAX_CATCH_UP,
+    MAX_DESCRIPTION,
+    MAX_JITTER_S,
+    MAX_SKIP_LATE_AFTER_S,
+    SKIP_LATE_AFTER_S,
+    CatchUp,
+    Kind,
+    Overlap,
+)
+from jqmaster.domain.definitions.definition import NAME_PATTERN as DEFINITION_NAME_PATTERN
+from jqmaster.domain.definitions.run import RunOutcome
+from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, MAX_EVERY_MINUTES
+from jqmaster.domain.definitions.time_zone import MAX_NAME
+from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
+from jqmaster.domain.job_terms import MAX_RETRY, MOST_HEADERS, MOST_TAGS, PRIORITY, TIMEOUT_S
+
+_CLOCK = {"type": "string", "pattern": CLOCK_PATTERN, "examples": ["02:30"]}
+
+
+def _form(required: list[str], **properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+
+
+Schedule = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "description": "`every_minutes` counts real minutes from midnight UTC of 1 January 1970, `offset` minutes "
+            "later. All other forms are local times of `time_zone`. A time that a clock change skips fires at the "
+            "first instant after the gap; one that occurs twice fires once, the first time. `cron` has five fields, "
+            "with names, `L` and `#`, or is `@daily` and the like.",
+            "oneOf": [
+                _form(
+                    ["every_minutes"],
+                    every_minutes={"type": "integer", "minimum": 1, "maximum": MAX_EVERY_MINUTES},
+                    offset={"type": "integer", "minimum": 0},
+                ),
+                _form(["hourly_at"], hourly_at={"type": "integer", "minimum": 0, "maximum": 59}),
+                _form(["daily_at"], daily_at=_CLOCK),
+                _form(
+                    ["weekly_on", "at"],
+                    weekly_on={
+                        "type": "array",
+                        "minItems": 1,
+                        "items": {"type": "string", "enum": list(DAYS)},
+                    },
+                    at=_CLOCK,
+                ),
+                _form(["cron"], cron={"type": "string", "minLength": 1, "maxLength": MAX_CRON}),
+            ],
+        }
+    ),
+]
+AnyArgument = Annotated[
+    Any, WithJsonSchema({"description": 'Any value. In JSON, binary is {"$bin": base64}.'})
+]
+
+
+class DefinitionJob(Request):
+    """The job that a definition starts. It has the fields of a pushed job but for its ID and its times."""
+
+    name: Annotated[str, Field(pattern=NAME_PATTERN, description="Kind of job. It selects the handler.")]
+    argument: AnyArgument = None
+    priority: int = Field(
+        PRIORITY.default, ge=PRIORITY.least, le=PRIORITY.most, description="The lowest number runs first."
+    )
+    max_retry: int = Field(MAX_RETRY.default, ge=MAX_RETRY.least, le=MAX_RETRY.most)
+    keep_result: bool = False
+    timeout: Seconds = Field(
+        TIMEOUT_S.default,
+        ge=TIMEOUT_S.least,
+        le=TIMEOUT_S.most,
+        description="Maximum run time in seconds. A longer run fails.",
+    )
+    retry: RetryRequest | None = None
+    rerun_lost: bool = False
+    tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
+    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
+
+    def to_spec(self) -> JobSpec:
+        """Return the job without an ID."""
+        retry = self.retry
+        return JobSpec(
+            id="",
+            name=self.name,
+            argument=msgpack.packb(self.argument, datetime=True, unicode_errors="surrogateescape"),
+            priority=self.priority,
+            max_retry=self.max_retry,
+            keep_result=self.keep_result,
+            timeout_ms=round(self.timeout * 1000),
+            retry=RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
+            if retry
+            else DEFAULT_RETRY,
+            rerun_lost=self.rerun_lost,
+            tags=tuple(self.tags),
+            headers=self.headers,
+        )
+
+
+class _DefinitionFields(Request):
+    name: Annotated[str, Field(pattern=DEFINITION_NAME_PATTERN)] | None = Field(
+        None, description="If it is given, it must be the name in the path."
+    )
+    enabled: bool = Field(True, description="False: its instants are recorded as skipped, and start no job.")
+    description: str = Field("", max_length=MAX_DESCRIPTION)
+    kind: Literal["time", "event"] = Field("time", description="`event` is reserved, and refused.")
+    overlap: Literal["allow", "forbid", "replace", "queue"] = Field(
+        "allow",
+        description="Rule for an instant at which the job of an earlier one is not finished. allow: it fires. forbid: "
+        "it is skipped. replace: the earlier job is canceled. queue: the newest such instant waits for its end.",
+    )
+    schedule: Schedule
+    time_zone: str = Field(
+        "UTC", max_length=MAX_NAME, description="IANA name of the zone.", examples=["Asia/Tokyo"]
+    )
+    starts_at: Instant | None = Field(None, description="No instant before this one counts.")
+    ends_at: Instant | None = Field(None, description="No instant from this one on counts.")
+    jitter_s: Seconds = Field(
+        0.0,
+        ge=0,
+        le=MAX_JITTER_S,
+        description="All instants are delayed by the same part of it, which depends on the name of the definition.",
+    )
+    skip_late_after_s: Seconds = Field(
+        SKIP_LATE_AFTER_S,
+        ge=1,
+        le=MAX_SKIP_LATE_AFTER_S,
+        description="An instant that is noticed later than this, as after an outage, follows `catch_up`.",
+    )
+    catch_up: Literal["skip", "latest", "all"] = Field(
+        "latest",
+        description="Which instants fire although they are late. skip: none. latest: the newest of all that are due. "
+        "all: those among the newest `max_catch_up`. The others are recorded as missed.",
+    )
+    max_catch_up: int = Field(DEFAULT_CATCH_UP, ge=1, le=MAX_CATCH_UP)
+
+
+class DefinitionRequest(_DefinitionFields):
+    """A definition to create or replace."""
+
+    job: DefinitionJob
+
+
+class DefinitionPreviewRequest(_DefinitionFields):
+    """A definition whose instants are asked for."""
+
+    job: DefinitionJob | None = None
+    from_: Instant | None = Field(
+        None, alias="from", description="Show instants after this one. Null: from now on."
+    )
+    count: int = Field(10, ge=1, le=1000)
+
+
+class InstantView(Answer):
+    """One instant of a schedule."""
+
+    due_at: Timestamp
+    local: str = Field(description="The same instant in the time zone of the definition, with its offset.")
+    note: str | None = Field(description="A remark, such as that a clock change skips the local time.")
+
+
+class DefinitionPreview(Answer):
+    """The next instants of a definition. There are fewer than were asked for if it ends before."""
+
+    instants: list[InstantView]
+
+
+class DefinitionJobView(Answer):
+    """The job that a definition starts."""
+
+    name: str
+    argument: AnyValue = Field(
+        description="Null if it is too large to show, or if the caller may not see it."
+    )
+    argument_bytes: int
+    argument_hidden: bool = Field(description="True: the caller may not see argument and headers.")
+    argument_redacted: bool = Field(
+        description="True: parts of the argument or the headers are replaced by `[redacted]`. If you send them back "
+        "as they are shown, they stay as they are."
+    )
+    priority: int
+    max_retry: int
+    keep_result: bool
+    timeout: float
+    retry: dict[str, Any]
+    rerun_lost: bool
+    tags: list[str]
+    headers: dict[str, str]
+
+
+class RunView(Answer):
+    """The record of one due instant."""
+
+    definition: str
+    due_at: Timestamp
+    outcome: RunOutcome
+    reason: str | None = Field(
+        description="caught_up, manual or backfill for one that fired; overlap, paused, backlog_full or superseded "
+        "for a skipped one; late for a missed one. Null: it fired in time. Future releases may add values."
+    )
+    job_id: JobId | None = Field(description="The job that it started.")
+    recorded_at: Timestamp
+
+
+class DefinitionView(Answer):
+    """A definition."""
+
+    name: str
+    kind: Kind
+    enabled: bool
+    description: str
+    overlap: Overlap
+    schedule: dict[str, Any]
+    time_zone: str
+    starts_at: Timestamp | None
+    ends_at: Timestamp | None
+    jitter_s: float
+    skip_late_after_s: float
+    catch_up: CatchUp
+    max_catch_up: int
+    job: DefinitionJobView
+    next_due_at: Timestamp | None = Field(description="Null: it is never due again.")
+    queued_at: Timestamp | None = Field(
+        description="The instant that waits for the end of an earlier job, with overlap `queue`."
+    )
+    last_run: RunView | None = Field(description="Record of the newest instant. Null if none is kept.")
+    etag: str = Field(
+        description="Version tag that changes with every change. The ETag header holds it in quotes."
+    )
+    created_by: str
+    created_at: Timestamp
+    changed_at: Timestamp
+
+
+class DefinitionList(Answer):
+    """A page of definitions, sorted by name."""
+
+    definitions: list[DefinitionView]
+    next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
+
+
+class DefinitionRuns(Answer):
+    """A page of run records, newest first."""
+
+    runs: list[RunView]
+    next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")
+
+
+class RunAnswer(Answer):
+    """The ID of the started job."""
+
+    id: JobId
+
+
+class BackfillRequest(Request):
+    """The instants whose jobs are to be started now: from `from` to before `to`."""
+
+    from_: Instant = Field(alias="from")
+    to: Instant
+    dry_run: bool = Field(False, description="Count only.")
+
+
+class BackfillAnswer(Answer):
+    """The instants of a backfill."""
+
+    due: int = Field(description="Instants in the range.")
+    fired_before: int = Field(description="Those of them that have started a job already.")
+    started: int | None = Field(description="Jobs that were started. Null with `dry_run`.")

@@ -1,0 +1,197 @@
+"""Changes of definitions, and runs besides their schedules, by operators."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.definitions.definition import Definition, new_did
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import JobSpec
+from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnavailableError
+from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.service.definitions.documents import describe, draft_of, refusal
+from jqmaster.service.definitions.firing import DefinitionFiring, unknown_definition
+from jqmaster.store.definitions.definitions import Became, DefinitionChange, DefinitionStore, KnownDefinition
+from jqmaster.store.definitions.documents import ETAG_LENGTH, DefinitionClock, StoredDefinition
+from jqmaster.store.identity.audit import AuditStore, encode_entry
+
+# Each time somebody else changed the same definition, or it fired, in between.
+MAX_REPEATS: Final = 20
+# One call starts no more: people narrow the range.
+MAX_BACKFILL: Final = 1_000
+BACKLOG_RETRY_AFTER_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """`due` instants are in the range, of which `fired_before` have started a job. `started` None: nothing was done."""
+
+    due: int
+    fired_before: int
+    started: int | None
+
+
+class DefinitionEditor:
+    """Methods raise what the store raises. `now_ms` is the time of the store."""
+
+    def __init__(
+        self,
+        store: DefinitionStore,
+        firing: DefinitionFiring,
+        audit: AuditStore,
+        now_ms: Callable[[], Awaitable[int]],
+    ) -> None:
+        self._store = store
+        self._firing = firing
+        self._audit = audit
+        self._now_ms = now_ms
+
+    async def put(
+        self,
+        name: str,
+        fields: Mapping[str, Any],
+        job: JobSpec,
+        *,
+        who: str,
+        access: ContentAccess,
+        most: int,
+        demands: Precondition = ANYHOW,
+    ) -> tuple[KnownDefinition, bool]:
+        """Create or replace the definition; return it, and whether it is new. A request that changes nothing writes
+        nothing. A redacted part of the job that is sent back as it was shown stays as it is.
+
+        Instants that are due by now under the former schedule fire first; the new one counts from now on.
+
+        Raises InvalidError, PreconditionFailedError, ConflictError when there are `most`, StoreUnavailableError when
+        others change it all the time.
+        """
+        draft = draft_of(name, fields, job)
+        for _ in range(MAX_REPEATS):
+            (present,) = await self._store.get([name])
+            _check(demands, name, present)
+            now_ms = await self._now_ms()
+            if present and not await self._firing.settle(present, now_ms):
+                continue
+            new = _changed(present, draft, who, access, now_ms)
+            if present and new.stored is present.stored:
+                return present, False
+            entry = encode_entry(
+                who=who,
+                action="definition.put",
+                target=name,
+                before=describe(present.stored.definition) if present else None,
+                after=describe(new.stored.definition),
+            )
+            due_ms = new.stored.definition.next_due_ms(new.clock.handled_ms)
+            if new.clock.queued_ms is not None:
+                due_ms = min(now_ms, due_ms or now_ms)
+            if await self._store.change(DefinitionChange(name, present, new, due_ms, entry, most)):
+                return new, present is None
+        raise _too_busy(name)
+
+    async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
+        """Remove the definition and its run records; its jobs stay. Raise NotFoundError, PreconditionFailedError."""
+        for _ in range(MAX_REPEATS):
+            (present,) = await self._store.get([name])
+            _check(demands, name, present)
+            if present is None:
+                raise unknown_definition(name)
+            before = describe(present.stored.definition)
+            entry = encode_entry(who=who, action="definition.delete", target=name, before=before, after=None)
+            if await self._store.change(DefinitionChange(name, present, None, None, entry, 0)):
+                return
+        raise _too_busy(name)
+
+    async def run(self, name: str, who: str) -> str:
+        """Start the job of a definition once, whatever its schedule and overlap say; return the ID.
+
+        Raises NotFoundError; RateLimitedError while as many of these jobs wait as a constraint allows.
+        """
+        job_id = new_id()
+        if await self._firing.run_now(name, job_id, await self._now_ms()) is Became.BACKLOG_FULL:
+            raise RateLimitedError(
+                "a constraint lets no more of these jobs wait; no job was started",
+                code="backlog_full",
+                retry_after_s=BACKLOG_RETRY_AFTER_S,
+            )
+        await self._audit.write(
+            encode_entry(who=who, action="definition.run", target=name, before=None, after={"job_id": job_id})
+        )
+        return job_id
+
+    async def backfill(self, name: str, from_ms: int, to_ms: int, who: str, *, is_dry: bool) -> Backfill:
+        """Start the jobs of the instants from `from_ms` to before `to_ms` that started none yet; `is_dry`: count them
+        only. Raise NotFoundError, InvalidError for a range that is empty or has too many."""
+        if to_ms <= from_ms:
+            raise refusal(("to",), "must be later than from")
+        known = await self._firing.known(name)
+        # Later ones are the leader's.
+        end_ms = min(to_ms, known.clock.handled_ms + 1)
+        due_ms: list[int] = []
+        for occurrence in known.stored.definition.due_after(from_ms - 1):
+            if occurrence.at_ms >= end_ms:
+                break
+            due_ms.append(occurrence.at_ms)
+            if len(due_ms) > MAX_BACKFILL:
+                raise refusal(("to",), f"there are more than {MAX_BACKFILL} instants; give a shorter range")
+        fired = {
+            run.due_at_ms
+            for run in await self._store.recorded(name, from_ms, end_ms)
+            if run.outcome == "fired"
+        }
+        missing = [at_ms for at_ms in due_ms if at_ms not in fired]
+        if is_dry:
+            return Backfill(len(due_ms), len(due_ms) - len(missing), None)
+        became = await self._firing.backfill(name, missing, await self._now_ms())
+        started = became.count(Became.FIRED)
+        after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
+        await self._audit.write(
+            encode_entry(who=who, action="definition.backfill", target=name, before=None, after=after)
+        )
+        return Backfill(len(due_ms), len(due_ms) - len(missing), started)
+
+
+def _changed(
+    present: KnownDefinition | None, draft: Definition, who: str, access: ContentAccess, now_ms: int
+) -> KnownDefinition:
+    """Return the definition as it is to be; the stored one itself where nothing changes."""
+    etag = os.urandom(ETAG_LENGTH // 2).hex()
+    if present is None:
+        new = replace(draft, did=new_did())
+        return KnownDefinition(StoredDefinition(new, etag, now_ms, now_ms, who), DefinitionClock(now_ms))
+    old = present.stored.definition
+    new = replace(draft, did=old.did, job=_uncovered(draft.job, old.job, access))
+    if new == old:
+        return present
+    # A clock that stands in the future, because that of the store was set back, stays: no instant fires twice.
+    clock = replace(present.clock, handled_ms=max(present.clock.handled_ms, now_ms))
+    stored = replace(present.stored, definition=new, etag=etag, changed_at_ms=now_ms)
+    return KnownDefinition(stored, clock)
+
+
+def _uncovered(job: JobSpec, old: JobSpec, access: ContentAccess) -> JobSpec:
+    """Return the job with the original values in place of redacted ones that the caller sends back."""
+    redactor = access.redactor
+    if job.argument != old.argument and job.argument == redactor.encoded("argument", old.argument):
+        job = replace(job, argument=old.argument)
+    if job.headers != old.headers and job.headers == redactor.headers(old.headers):
+        job = replace(job, headers=old.headers)
+    return job
+
+
+def _check(demands: Precondition, name: str, present: KnownDefinition | None) -> None:
+    """Raise PreconditionFailedError unless the precondition holds."""
+    etag = present.stored.etag if present else None
+    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
+        what = "was deleted, or never was" if etag is None else "was changed by somebody else"
+        raise PreconditionFailedError(f"definition {name} {what}; read it again")
+    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
+        raise PreconditionFailedError(f"definition {name} exists", code="definition_exists")
+
+
+def _too_busy(name: str) -> StoreUnavailableError:
+    return StoreUnavailableError(
+        f"definition {name} changes faster than it can be followed", retry_after_s=1.0
+    )

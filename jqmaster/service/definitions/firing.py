@@ -1,0 +1,206 @@
+"""Fires definitions: decides about each instant that is due, and has the store write what becomes of it."""
+
+import functools
+import logging
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from jqmaster.domain.definitions.figures import FiringFigures
+from jqmaster.domain.definitions.misfire import judge
+from jqmaster.domain.definitions.run import RunOutcome, RunReason
+from jqmaster.errors import NotFoundError, OverloadedError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.store.definitions.definitions import (
+    Became,
+    DefinitionStore,
+    Entry,
+    Firing,
+    KeptRuns,
+    KnownDefinition,
+    Verdict,
+)
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+
+logger = logging.getLogger(__name__)
+
+# Definitions per read: so many are decided about before others of this process get a turn.
+BATCH: Final = 100
+# Instants of one definition that one step handles, and how many are looked at to judge them.
+MAX_INSTANTS: Final = 200
+MAX_LOOKED_AT: Final = 2_000
+# The arguments that travel in one step.
+MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_REPEATS: Final = 20
+# The outcome in the run record; the others have no record yet, or none of this step.
+_OUTCOMES: Final = {
+    Became.FIRED: RunOutcome.FIRED,
+    Became.KNOWN: RunOutcome.FIRED,
+    Became.BACKLOG_FULL: RunOutcome.SKIPPED,
+    Became.OVERLAP: RunOutcome.SKIPPED,
+    Became.SUPERSEDED: RunOutcome.SKIPPED,
+    Became.SKIPPED: RunOutcome.SKIPPED,
+    Became.MISSED: RunOutcome.MISSED,
+}
+
+
+class DefinitionFiring:
+    """Methods raise what the store raises. `figures` counts what became of the instants."""
+
+    def __init__(
+        self,
+        store: DefinitionStore,
+        rules: ConstraintCache,
+        *,
+        kept: LiveValue[KeptRuns],
+        figures: FiringFigures,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._kept = kept
+        self._figures = figures
+
+    async def fire_due(self, epoch: str) -> int | None:
+        """Fire a batch of what is due, as the leader of `epoch`. Return the milliseconds until something is due; None:
+        nothing is."""
+        due = await self._store.due(BATCH)
+        await self._fire([firing_of(known, due.now_ms) for known in due.found], due.now_ms, epoch)
+        # Those that cannot be read stay due; they must not keep the leader busy.
+        return due.next_ms if due.found or due.next_ms else None
+
+    async def settle(self, known: KnownDefinition, now_ms: int) -> bool:
+        """Fire the due instants of one definition, whoever leads. Return whether there were none: only then `known` is
+        still what the store has."""
+        firing = firing_of(known, now_ms)
+        # An instant that waits for the end of a job does so under the new rules as well.
+        if all(entry.verdict is Verdict.QUEUED for entry in firing.entries):
+            return True
+        await self._fire([firing], now_ms)
+        return False
+
+    async def run_now(self, name: str, job_id: str, now_ms: int) -> Became:
+        """Start the job of a definition once, besides its schedule. Raise NotFoundError."""
+        for _ in range(MAX_REPEATS):
+            known = await self.known(name)
+            entry = Entry(now_ms, Verdict.MANUAL, RunReason.MANUAL, job_id)
+            became = (await self._fire([_besides(known, [entry])], now_ms))[0]
+            if became is not Became.CHANGED:
+                return became
+        raise _too_busy(name)
+
+    async def backfill(self, name: str, due_ms: Sequence[int], now_ms: int) -> list[Became]:
+        """Start the jobs of instants that are over. Raise NotFoundError."""
+        found: list[Became] = []
+        for page in pages(due_ms, MAX_INSTANTS):
+            entries = [Entry(at_ms, Verdict.BACKFILL, RunReason.BACKFILL) for at_ms in page]
+            for _ in range(MAX_REPEATS):
+                became = await self._fire([_besides(await self.known(name), entries)], now_ms)
+                if Became.CHANGED not in became:
+                    break
+            else:
+                raise _too_busy(name)
+            found += became
+        return found
+
+    async def known(self, name: str) -> KnownDefinition:
+        """Return a definition. Raise NotFoundError."""
+        (known,) = await self._store.get([name])
+        if known is None:
+            raise unknown_definition(name)
+        return known
+
+    async def _fire(self, firings: Sequence[Firing], now_ms: int, epoch: str = "") -> list[Became]:
+        found: list[Became] = []
+        for step in _steps(firings):
+            fire = functools.partial(
+                self._store.fire, step, now_ms=now_ms, kept=self._kept.current, epoch=epoch
+            )
+            recorded_at_ms, became = await self._rules.under(fire)
+            for firing, outcomes in zip(step, became, strict=True):
+                self._note(firing, outcomes, recorded_at_ms)
+                found += outcomes
+        return found
+
+    def _note(self, firing: Firing, outcomes: Sequence[Became], recorded_at_ms: int) -> None:
+        # One place waits for the end of a job: a later instant takes it from an earlier one.
+        self._figures.outcomes[RunOutcome.SKIPPED] += max(0, outcomes.count(Became.QUEUED) - 1)
+        for entry, became in zip(firing.entries, outcomes, strict=True):
+            if outcome := _OUTCOMES.get(became):
+                self._figures.outcomes[outcome] += 1
+            if became is Became.FIRED and entry.verdict is Verdict.FIRES:
+                self._figures.lateness.add(recorded_at_ms - entry.due_at_ms)
+            if became is Became.MISSED:
+                logger.warning(
+                    "definition %s missed an instant", firing.known.stored.definition.name,
+                    extra={"due_at_ms": entry.due_at_ms},
+                )  # fmt: skip
+
+
+def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
+    """Return what is to become of the instants of a definition that are due by now."""
+    definition, clock = known.stored.definition, known.clock
+    due_ms: list[int] = []
+    next_due_ms = None
+    for occurrence in islice(definition.due_after(clock.handled_ms), MAX_LOOKED_AT + 1):
+        next_due_ms = occurrence.at_ms
+        if occurrence.at_ms > now_ms:
+            break
+        due_ms.append(occurrence.at_ms)
+        next_due_ms = None
+    more_are_due = len(due_ms) > MAX_LOOKED_AT
+    reasons = judge(due_ms, now_ms, definition.trigger, more_are_due=more_are_due)
+    entries = [] if clock.queued_ms is None else [_queued(clock.queued_ms, definition.enabled)]
+    entries += [
+        _entry(at_ms, reason, definition.enabled)
+        for at_ms, reason in zip(due_ms[:MAX_INSTANTS], reasons[:MAX_INSTANTS], strict=True)
+    ]
+    if len(due_ms) > MAX_INSTANTS:
+        next_due_ms = due_ms[MAX_INSTANTS]
+    handled_ms = due_ms[:MAX_INSTANTS][-1] if due_ms else clock.handled_ms
+    return Firing(known, handled_ms, next_due_ms, entries)
+
+
+def _entry(due_at_ms: int, reason: RunReason, is_enabled: bool) -> Entry:
+    if not is_enabled:
+        return Entry(due_at_ms, Verdict.SKIPPED, RunReason.PAUSED)
+    if reason is RunReason.LATE:
+        return Entry(due_at_ms, Verdict.MISSED, reason)
+    return Entry(due_at_ms, Verdict.FIRES, reason)
+
+
+def _queued(due_at_ms: int, is_enabled: bool) -> Entry:
+    if is_enabled:
+        return Entry(due_at_ms, Verdict.QUEUED)
+    return Entry(due_at_ms, Verdict.SKIPPED, RunReason.PAUSED)
+
+
+def _besides(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
+    """Return a firing that leaves the clock of the definition where it stands."""
+    handled_ms = known.clock.handled_ms
+    return Firing(known, handled_ms, known.stored.definition.next_due_ms(handled_ms), entries)
+
+
+def _steps(firings: Sequence[Firing]) -> Iterator[list[Firing]]:
+    """Yield firings in groups that one step of the store can take."""
+    step: list[Firing] = []
+    count = size = 0
+    for firing in firings:
+        jobs = sum(entry.has_job for entry in firing.entries)
+        more = jobs * (len(firing.known.stored.definition.job.argument) + 1000)
+        if step and (count + len(firing.entries) > MAX_PER_CALL or size + more > MAX_BYTES):
+            yield step
+            step, count, size = [], 0, 0
+        step.append(firing)
+        count, size = count + len(firing.entries), size + more
+    if step:
+        yield step
+
+
+def unknown_definition(name: str) -> NotFoundError:
+    """Return the error for a definition that is not there."""
+    return NotFoundError(f"no definition {name[:100]}", code="unknown_definition")
+
+
+def _too_busy(name: str) -> OverloadedError:
+    return OverloadedError(f"definition {name} changes faster than it can be followed", retry_after_s=1.0)

@@ -1,0 +1,1 @@
+"""Definitions, their clocks and their run records."""

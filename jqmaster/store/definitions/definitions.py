@@ -1,0 +1,318 @@
+"""Definitions in the store: single changes, what is due, and the one step that fires them."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+import msgpack
+
+from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason, job_id_of
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
+from jqmaster.domain.tally import Tally
+from jqmaster.errors import ConflictError, DamagedError, StoreUnavailableError
+from jqmaster.store import codec
+from jqmaster.store.definitions.documents import (
+    DefinitionClock,
+    StoredDefinition,
+    decode_clock,
+    decode_definition,
+    decode_run,
+    encode_definition,
+)
+from jqmaster.store.identity.audit import MAX_ENTRIES
+from jqmaster.store.jobs.placement import LaneTable, StaleRules
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import DefinitionsChanged, JobsReady, SlotsFreed
+
+logger = logging.getLogger(__name__)
+
+RUNS_PER_READ: Final = 200
+# Records that one page of a filtered list looks at.
+MAX_LOOKED_AT: Final = 2_000
+# The Lua library knows no binary, only raw strings.
+_PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
+# An entry without a job has these in the place of ID, terms, digest and record.
+_NO_JOB: Final[tuple[Arg, ...]] = ("", b"", b"", b"")
+
+
+class Verdict(StrEnum):
+    """The caller's decision about an instant."""
+
+    FIRES = "fires"
+    QUEUED = "queued"
+    MANUAL = "manual"
+    BACKFILL = "backfill"
+    MISSED = "missed"
+    SKIPPED = "skipped"
+
+
+class Became(StrEnum):
+    """The state of an instant after its definition was fired."""
+
+    FIRED = "fired"
+    # Its job was there already.
+    KNOWN = "known"
+    BACKLOG_FULL = "backlog_full"
+    OVERLAP = "overlap"
+    SUPERSEDED = "superseded"
+    # It waits for the end of an earlier job.
+    QUEUED = "queued"
+    MISSED = "missed"
+    SKIPPED = "skipped"
+    # A backfill found that it had fired.
+    BEFORE = "before"
+    # The definition was changed or fired since it was read: nothing is done.
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDefinition:
+    """A definition with its clock, as they were read together."""
+
+    stored: StoredDefinition
+    clock: DefinitionClock
+
+
+@dataclass(frozen=True, slots=True)
+class DueDefinitions:
+    """`next_ms`: until the next one is due; 0 if some are, None if none is."""
+
+    now_ms: int
+    next_ms: int | None
+    found: list[KnownDefinition]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One instant and the verdict on it. `job_id` empty: that of the instant."""
+
+    due_at_ms: int
+    verdict: Verdict
+    reason: RunReason = RunReason.NONE
+    job_id: str = ""
+
+    @property
+    def has_job(self) -> bool:
+        return self.verdict not in (Verdict.MISSED, Verdict.SKIPPED)
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """The instants of one definition that get their records. Its clock stands at `handled_ms` from then on, and it is
+    looked at again at `next_due_ms` (None: never)."""
+
+    known: KnownDefinition
+    handled_ms: int
+    next_due_ms: int | None
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRuns:
+    """The run records that are kept of each definition."""
+
+    most: int
+    life_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionChange:
+    """One change of one definition, made on `present`. `new` None removes it. `audit_entry` is a packed map."""
+
+    name: str
+    present: KnownDefinition | None
+    new: KnownDefinition | None
+    next_due_ms: int | None
+    audit_entry: bytes
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunPage:
+    """A page of run records, newest first. `next_before_ms` None: there are no older ones."""
+
+    runs: list[Run]
+    next_before_ms: int | None
+
+
+class DefinitionStore:
+    """Definitions of one shard. `tally` counts the jobs that they start. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, tally: Tally) -> None:
+        self._shard = shard
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+        # By name, with the bytes that were decoded: to parse an expression costs more than all else.
+        self._decoded: dict[str, tuple[bytes, StoredDefinition]] = {}
+
+    async def names(self) -> list[str]:
+        """Return the names of all definitions, sorted."""
+        return sorted(name.decode() for name in await self._client.command("HKEYS", self._keys.definitions))
+
+    async def get(self, names: Sequence[str]) -> list[KnownDefinition | None]:
+        """Return definitions in the order of their names. None: there is none."""
+        if not names:
+            return []
+        documents, clocks = await self._client.pipeline(
+            [("HMGET", self._keys.definitions, *names), ("HMGET", self._keys.definition_clocks, *names)]
+        )
+        return [self._known(*parts) for parts in zip(names, documents, clocks, strict=True)]
+
+    async def due(self, limit: int) -> DueDefinitions:
+        """Return definitions that are due, at most `limit` of them. One that cannot be read is reported and omitted."""
+        k = self._keys
+        _, (now_ms, next_ms, flat) = await self._client.run(
+            "due_definitions",
+            (k.definitions, k.definitions_due, k.definition_clocks),
+            (self._shard.now_arg, limit),
+        )
+        found = []
+        for n in range(0, len(flat), 3):
+            name = flat[n].decode()
+            try:
+                known = self._known(name, flat[n + 1] or None, flat[n + 2] or None)
+            except DamagedError as exc:
+                logger.error("%s; it does not fire", exc.detail)
+                continue
+            if known:
+                found.append(known)
+        return DueDefinitions(now_ms, None if next_ms < 0 else next_ms, found)
+
+    async def change(self, change: DefinitionChange) -> bool:
+        """Make the change. Return False if the definition was changed or fired since it was read. Raise ConflictError
+        if there are as many definitions as there may be."""
+        k, present, new = self._keys, change.present, change.new
+        word, _ = await self._client.run(
+            "put_definition",
+            (k.definitions, k.definitions_due, k.definition_clocks, k.runs(change.name), k.audit),
+            (self._shard.now_arg, change.name, present.stored.etag if present else "",
+             encode_definition(new.stored) if new else b"", present.clock.text if present else "",
+             new.clock.text if new else "", -1 if change.next_due_ms is None else change.next_due_ms,
+             change.audit_entry, MAX_ENTRIES, change.most, self._shard.wake_channel),
+        )  # fmt: skip
+        if word == "full":
+            raise ConflictError(
+                f"there are {change.most} definitions; no more can be made", code="too_many_definitions"
+            )
+        if new is None:
+            self._decoded.pop(change.name, None)
+        self._shard.leader.wake(DefinitionsChanged())
+        return word == "ok"
+
+    async def fire(
+        self,
+        firings: Sequence[Firing],
+        rules: Ruleset = NO_RULES,
+        *,
+        now_ms: int,
+        kept: KeptRuns,
+        epoch: str = "",
+    ) -> tuple[int, list[list[Became]]]:
+        """Write the records of all these instants, their jobs and their clocks in one step; at most 500 instants.
+        Return the time of the step, and what each became, by definition. `epoch` empty: for someone else than the
+        leader.
+
+        Raises StaleRules; StaleEpochError; StoreUnavailableError when the data are gone or others.
+        """
+        k = self._keys
+        table = LaneTable()
+        entries: list[Arg] = []
+        for number, firing in enumerate(firings, 1):
+            definition = firing.known.stored.definition
+            for entry in firing.entries:
+                entries += (number, str(entry.verdict), str(entry.reason), entry.due_at_ms)
+                entries += self._job_parts(definition, entry, table, rules)
+        batch = [
+            (f.known.stored.definition.name, f.known.stored.etag, f.known.clock.text, f.handled_ms,
+             -1 if f.next_due_ms is None else f.next_due_ms, str(f.known.stored.definition.overlap))
+            for f in firings
+        ]  # fmt: skip
+        word, data = await self._client.run(
+            "fire_definitions",
+            (k.epoch, k.definitions, k.definitions_due, k.definition_clocks, k.rules, k.scheduled, k.expiring),
+            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, rules.edition,
+             table.packed(), self._shard.mark, kept.most, now_ms - kept.life_ms, _PACKER.pack(batch), *entries),
+        )  # fmt: skip
+        if word == "stale_rules":
+            raise StaleRules
+        if word == "other_data":
+            raise StoreUnavailableError(
+                "the store's data are gone or are others; no definition fires into them",
+                code="store_unfit",
+                retry_after_s=5.0,
+            )
+        statuses = iter([Became(status.decode()) for status in data[1]])
+        became = [[next(statuses) for _ in firing.entries] for firing in firings]
+        self._count(firings, became)
+        for worker_id in data[2]:
+            self._shard.leader.wake(SlotsFreed(worker_id.decode(), 1))
+        return data[0], became
+
+    async def runs(self, name: str, before_ms: int | None, limit: int, outcome: RunOutcome | None) -> RunPage:
+        """Return the newest run records that are due before `before_ms`, of one outcome if it is given."""
+        key, last = self._keys.runs(name), "+inf" if before_ms is None else f"({before_ms}"
+        found: list[Run] = []
+        for _ in range(0, MAX_LOOKED_AT, RUNS_PER_READ):
+            page = await self._client.command(
+                "ZRANGE", key, last, "-inf", "BYSCORE", "REV", "LIMIT", 0, RUNS_PER_READ
+            )
+            for raw in page:
+                run = decode_run(name, raw)
+                last = f"({run.due_at_ms}"
+                if outcome in (None, run.outcome):
+                    found.append(run)
+                    if len(found) == limit:
+                        return RunPage(found, run.due_at_ms)
+            if len(page) < RUNS_PER_READ:
+                return RunPage(found, None)
+        return RunPage(found, int(last[1:]))
+
+    async def last_runs(self, names: Sequence[str]) -> list[Run | None]:
+        """Return the newest run record of each of these definitions."""
+        replies = await self._client.pipeline(
+            [("ZRANGE", self._keys.runs(name), "-1", "-1") for name in names]
+        )
+        return [decode_run(name, raw[0]) if raw else None for name, raw in zip(names, replies, strict=True)]
+
+    async def recorded(self, name: str, from_ms: int, to_ms: int) -> list[Run]:
+        """Return the run records of the instants from `from_ms` to before `to_ms`."""
+        page = await self._client.command("ZRANGE", self._keys.runs(name), from_ms, f"({to_ms}", "BYSCORE")
+        return [decode_run(name, raw) for raw in page]
+
+    def _known(self, name: str, document: bytes | None, clock: bytes | None) -> KnownDefinition | None:
+        if document is None:
+            return None
+        if clock is None:
+            raise DamagedError(f"definition {name}: it has no clock")
+        raw, stored = self._decoded.get(name, (b"", None))
+        if stored is None or raw != document:
+            stored = decode_definition(name, document)
+            self._decoded[name] = document, stored
+        return KnownDefinition(stored, decode_clock(name, clock))
+
+    def _job_parts(
+        self, definition: Definition, entry: Entry, table: LaneTable, rules: Ruleset
+    ) -> tuple[Arg, ...]:
+        if not entry.has_job:
+            return _NO_JOB
+        job_id = entry.job_id or job_id_of(definition.did, entry.due_at_ms)
+        spec = replace(definition.job, id=job_id)
+        lane, gates = table.place(rules, spec)
+        terms, digest, rest = codec.encode_new(spec, gates)
+        return job_id, terms + lane.to_bytes(2, "big"), digest, rest
+
+    def _count(self, firings: Sequence[Firing], became: Sequence[Sequence[Became]]) -> None:
+        fired = Counter[str]()
+        for firing, outcomes in zip(firings, became, strict=True):
+            fired[firing.known.stored.definition.job.name] += outcomes.count(Became.FIRED)
+        for name, count in fired.items():
+            if count:
+                self._tally.of(name).pushed += count
+        if fired.total():
+            self._shard.leader.wake(JobsReady())

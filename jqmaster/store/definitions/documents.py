@@ -1,0 +1,149 @@
+"""The forms of a definition, of its clock and of its run records in the store."""
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.definitions.definition import CatchUp, Definition, Kind, Overlap, TimeTrigger
+from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason
+from jqmaster.domain.definitions.schedule import parse_schedule
+from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+
+ETAG_LENGTH: Final = 16
+_UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDefinition:
+    """`etag` changes with every change by people."""
+
+    definition: Definition
+    etag: str
+    created_at_ms: int
+    changed_at_ms: int
+    created_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionClock:
+    """How far a definition is: every instant up to `handled_ms` has its record, but for `queued_ms`, which waits for
+    the end of `last_job`, the newest job."""
+
+    handled_ms: int
+    last_job: str = ""
+    queued_ms: int | None = None
+
+    @property
+    def text(self) -> str:
+        return f"{self.handled_ms} {self.last_job} {'' if self.queued_ms is None else self.queued_ms}"
+
+
+def encode_definition(stored: StoredDefinition) -> bytes:
+    """Encode a definition as it is stored."""
+    definition = stored.definition
+    trigger, job = definition.trigger, definition.job
+    document = {
+        "kind": str(definition.kind),
+        "did": definition.did,
+        "enabled": definition.enabled,
+        "description": definition.description,
+        "overlap": str(definition.overlap),
+        "schedule": dict(trigger.schedule.document),
+        "time_zone": trigger.time_zone,
+        "starts_at_ms": trigger.starts_at_ms,
+        "ends_at_ms": trigger.ends_at_ms,
+        "jitter_ms": trigger.jitter_ms,
+        "skip_late_after_ms": trigger.skip_late_after_ms,
+        "catch_up": str(trigger.catch_up),
+        "max_catch_up": trigger.max_catch_up,
+        "job": {
+            "name": job.name,
+            "argument": job.argument,
+            "priority": job.priority,
+            "max_retry": job.max_retry,
+            "keep_result": job.keep_result,
+            "timeout_ms": job.timeout_ms,
+            "retry": None if job.retry == DEFAULT_RETRY else astuple(job.retry),
+            "rerun_lost": job.rerun_lost,
+            "tags": job.tags,
+            "headers": dict(job.headers),
+        },
+        "created_by": stored.created_by,
+        "created_at_ms": stored.created_at_ms,
+        "changed_at_ms": stored.changed_at_ms,
+    }
+    return stored.etag.encode() + codec.pack(document)
+
+
+def decode_definition(name: str, raw: bytes) -> StoredDefinition:
+    """Decode a stored definition. Raise DamagedError."""
+    try:
+        document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:])
+        if document["kind"] != Kind.TIME:
+            raise ValueError("a kind of a later release")
+        definition = Definition(
+            name=name,
+            did=document["did"],
+            job=_job(document["job"]),
+            trigger=TimeTrigger(
+                schedule=parse_schedule(document["schedule"]),
+                time_zone=document["time_zone"],
+                starts_at_ms=document["starts_at_ms"],
+                ends_at_ms=document["ends_at_ms"],
+                jitter_ms=document["jitter_ms"],
+                skip_late_after_ms=document["skip_late_after_ms"],
+                catch_up=CatchUp(document["catch_up"]),
+                max_catch_up=document["max_catch_up"],
+            ),
+            enabled=document["enabled"],
+            description=document["description"],
+            overlap=Overlap(document["overlap"]),
+        )
+        return StoredDefinition(
+            definition,
+            raw[:ETAG_LENGTH].decode(),
+            document["created_at_ms"],
+            document["changed_at_ms"],
+            document["created_by"],
+        )
+    except _UNREADABLE as exc:
+        raise DamagedError(f"definition {name}: its document cannot be read") from exc
+
+
+def decode_clock(name: str, raw: bytes) -> DefinitionClock:
+    """Decode the clock of a definition. Raise DamagedError."""
+    try:
+        handled, last_job, queued = raw.decode().split(" ")
+        return DefinitionClock(int(handled), last_job, int(queued) if queued else None)
+    except ValueError as exc:
+        raise DamagedError(f"definition {name}: its clock cannot be read") from exc
+
+
+def decode_run(name: str, raw: bytes) -> Run:
+    """Decode a run record. Raise DamagedError."""
+    try:
+        due_at, outcome, reason, job_id, recorded_at = raw.decode().split(" ")
+        return Run(name, int(due_at), RunOutcome(outcome), RunReason(reason), job_id, int(recorded_at))
+    except ValueError as exc:
+        raise DamagedError(f"definition {name}: a run record cannot be read") from exc
+
+
+def _job(document: Mapping[str, Any]) -> JobSpec:
+    retry = document["retry"]
+    return JobSpec(
+        id="",
+        name=document["name"],
+        argument=document["argument"],
+        priority=document["priority"],
+        max_retry=document["max_retry"],
+        keep_result=document["keep_result"],
+        timeout_ms=document["timeout_ms"],
+        retry=DEFAULT_RETRY if retry is None else RetryPolicy(*retry),
+        rerun_lost=document["rerun_lost"],
+        tags=tuple(document["tags"]),
+        headers=document["headers"],
+    )

@@ -1,0 +1,21 @@
+#!lua flags=no-writes
+-- Reads the definitions that are due, and says when the next one is.
+-- KEYS definitions:hash definitions_due:zset definition_clocks:hash
+-- ARGV now_ms limit
+-- REPLY ok:now_ms,ms until the next is due (0: some are, -1: none is),[name, document, clock, …](empty: lost)
+-- CHECKS FIRST nothing
+-- include lib/clock.lua
+local definitions_key, due_key, clocks_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, limit = clock.now_ms(ARGV[1]), tonumber(ARGV[2])
+
+local names = redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'LIMIT', 0, limit)
+local found = {}
+if #names > 0 then
+  local documents = redis.call('HMGET', definitions_key, unpack(names))
+  local clocks = redis.call('HMGET', clocks_key, unpack(names))
+  for n, name in ipairs(names) do
+    found[3 * n - 2], found[3 * n - 1], found[3 * n] = name, documents[n] or '', clocks[n] or ''
+  end
+end
+local next_due = redis.call('ZRANGE', due_key, 0, 0, 'WITHSCORES')
+return {'ok', now_ms, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, found}

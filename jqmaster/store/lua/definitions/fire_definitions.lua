@@ -1,0 +1,151 @@
+#!lua
+-- Fires definitions: the record of each instant, its job, and the clock of its definition are written in one step. A
+-- definition that was changed or fired since it was read is left alone.
+-- KEYS epoch:string definitions:hash definitions_due:zset definition_clocks:hash rules:hash scheduled:zset
+--   expiring:zset
+-- ARGV now_ms tag epoch(empty: whoever comes; the clocks of the definitions are compared) wake_channel(empty: nobody to
+--   wake) finished_channel edition lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   max_runs oldest_run_ms(of the records to keep)
+--   batch(MessagePack: [[name, ETag, clock as it was read, handled_ms, when it is due next or -1, overlap], …])
+--   [+ number(of its definition, from 1) verdict(fires; queued: it waits already; manual: by itself, at now_ms;
+--   backfill; missed; skipped) reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
+-- REPLY ok:now_ms,[fired, known: its job was there, backlog_full, overlap, superseded, queued, missed, skipped, fired
+--   before, or changed; of each entry],[workers that ran a replaced job] | stale_epoch | stale_rules | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; ETag and clock of each definition
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/record.lua
+-- include lib/lane_writes.lua
+-- include lib/new_jobs.lua
+-- include lib/cancellation.lua
+-- include lib/run_records.lua
+local epoch_key, definitions_key, due_key, clocks_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local rules_key, scheduled_key, expiring_key = KEYS[5], KEYS[6], KEYS[7]
+local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local tag = ARGV[2]
+local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
+local ETAG_LENGTH, is_unfinished = 16, layout.is_unfinished
+local FIRST, WIDTH = 12, 8
+-- A definition whose instant waits for the end of a job is looked at this often.
+local LOOK_AGAIN_MS = 1000
+
+if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local held = redis.call('HMGET', rules_key, 'edition', 'mark')
+if mark ~= '' and held[2] ~= mark then return {'other_data'} end
+if (held[1] or '0') ~= edition then return {'stale_rules'} end
+
+local names = {}
+for n, item in ipairs(batch) do names[n] = item[1] end
+local documents = redis.call('HMGET', definitions_key, unpack(names))
+local clocks = redis.call('HMGET', clocks_key, unpack(names))
+local definitions = {}
+for n, item in ipairs(batch) do
+  local last_job, queued = string.match(clocks[n] or '', '^%-?%d+ (%S*) (%S*)$')
+  definitions[n] = {name = item[1], handled = item[4], due_at_ms = item[5], overlap = item[6],
+    is_present = documents[n] and string.sub(documents[n], 1, ETAG_LENGTH) == item[2] and clocks[n] == item[3],
+    last_job = last_job or '', queued = queued or '', made = nil, last_firing = nil}
+end
+local count = (#ARGV - FIRST + 1) / WIDTH
+-- Where several instants would replace one another, the last one fires.
+for i = 1, count do
+  local at = FIRST + (i - 1) * WIDTH
+  if ARGV[at + 1] == 'fires' or ARGV[at + 1] == 'queued' then definitions[tonumber(ARGV[at])].last_firing = i end
+end
+
+local canceled, freed_workers = {}, {}
+-- The head of the definition's newest job while that is not over, nil else.
+local function unfinished(definition)
+  if definition.last_job == '' or canceled[definition.last_job] then return nil end
+  local head = record.read_head(tag .. 'job:' .. definition.last_job)
+  return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
+end
+
+-- Gathers the job of an entry. Returns what became of it.
+local function enqueue(definition, at)
+  local id = ARGV[at + 4]
+  if redis.call('EXISTS', tag .. 'job:' .. id) == 1 then
+    definition.last_job = id
+    return 'known'
+  end
+  local kind = new_jobs.kind_of(ARGV[at + 5], now_ms)
+  if new_jobs.take_place(kind.number) then return 'backlog_full' end
+  new_jobs.add(id, kind, ARGV[at + 6], ARGV[at + 7])
+  return 'fired'
+end
+
+-- Fires an instant of the schedule, as far as `overlap` lets it. Returns what became of it.
+local function fire(definition, i, at)
+  local overlap = definition.overlap
+  if overlap == 'replace' and i ~= definition.last_firing then return 'superseded' end
+  if overlap ~= 'allow' then
+    local head = not definition.made and unfinished(definition)
+    if definition.made or head then
+      if overlap == 'forbid' then return 'overlap' end
+      if overlap == 'queue' then return 'queued' end
+      local worker_id = cancellation.cancel(definition.last_job, head, now_ms)
+      local is_watched = record.has_flag(record.flags_of(head), layout.FLAG.watched)
+      canceled[definition.last_job] = is_watched and 'watched' or 'alone'
+      if worker_id then freed_workers[#freed_workers + 1] = worker_id end
+    end
+  end
+  local became = enqueue(definition, at)
+  if became == 'fired' then definition.last_job, definition.made = ARGV[at + 4], true end
+  return became
+end
+
+local OUTCOMES = {fired = 'fired', known = 'fired', missed = 'missed'}
+local REASONS = {overlap = 'overlap', superseded = 'superseded', backlog_full = 'backlog_full'}
+local status = {}
+for i = 1, count do
+  local at = FIRST + (i - 1) * WIDTH
+  local definition = definitions[tonumber(ARGV[at])]
+  local verdict, reason, due_at_ms = ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]
+  local name, became = definition.name, verdict
+  if not definition.is_present then
+    became = 'changed'
+  elseif verdict == 'manual' then
+    while run_records.at(name, due_at_ms) do due_at_ms = string.format('%.0f', tonumber(due_at_ms) + 1) end
+    became = enqueue(definition, at)
+    if became == 'fired' then definition.last_job, definition.made = ARGV[at + 4], true end
+  elseif verdict == 'backfill' then
+    local present = run_records.at(name, due_at_ms)
+    became = present and string.match(present, '^%S+ fired ') and 'before' or enqueue(definition, at)
+  elseif verdict == 'fires' or verdict == 'queued' then
+    became = fire(definition, i, at)
+  end
+  -- It waits no longer.
+  if became ~= 'queued' and became ~= 'changed' and definition.queued == due_at_ms then definition.queued = '' end
+  if became == 'queued' and definition.queued ~= due_at_ms then
+    if definition.queued ~= '' then run_records.put(name, definition.queued, 'skipped', 'superseded', '', now_ms) end
+    definition.queued = due_at_ms
+  elseif became ~= 'queued' and became ~= 'changed' and became ~= 'before' then
+    local outcome = OUTCOMES[became] or 'skipped'
+    local job_id = outcome == 'fired' and ARGV[at + 4] or ''
+    run_records.put(name, due_at_ms, outcome, REASONS[became] or reason, job_id, now_ms)
+  end
+  status[i] = became
+end
+
+new_jobs.write(scheduled_key, expiring_key)
+local has_opened = lane_writes.write(nil)
+for _, definition in ipairs(definitions) do
+  if definition.is_present then
+    local name, due_at_ms = definition.name, definition.due_at_ms
+    redis.call('HSET', clocks_key, name,
+      table.concat({string.format('%.0f', definition.handled), definition.last_job, definition.queued}, ' '))
+    if definition.queued ~= '' and (due_at_ms < 0 or due_at_ms > now_ms + LOOK_AGAIN_MS) then
+      due_at_ms = now_ms + LOOK_AGAIN_MS
+    end
+    if due_at_ms < 0 then redis.call('ZREM', due_key, name) else redis.call('ZADD', due_key, due_at_ms, name) end
+    run_records.trim(name)
+  end
+end
+for id, telling in pairs(canceled) do
+  if telling == 'watched' then redis.call('PUBLISH', finished_channel, id) end
+end
+new_jobs.tell(wake_channel)
+if wake_channel ~= '' then
+  for _, worker_id in ipairs(freed_workers) do redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':1') end
+  if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+end
+return {'ok', now_ms, status, freed_workers}

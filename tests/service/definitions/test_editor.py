@@ -1,0 +1,89 @@
+"""Changes of definitions while their instants are due."""
+
+from typing import Any
+
+import pytest
+
+from jqmaster.domain.content import full_access
+from jqmaster.domain.job import JobSpec
+from jqmaster.service.definitions.editor import DefinitionEditor
+from jqmaster.store.definitions.definitions import KnownDefinition
+from jqmaster.store.identity.audit import AuditStore
+from tests.support.definitions import MINUTE_MS, Definitions
+from tests.support.store import StoreWorld
+
+FIELDS = {
+    "kind": "time", "enabled": True, "description": "", "overlap": "allow", "schedule": {"every_minutes": 1},
+    "time_zone": "UTC", "starts_at": None, "ends_at": None, "jitter_s": 0.0, "skip_late_after_s": 300.0,
+    "catch_up": "latest", "max_catch_up": 100,
+}  # fmt: skip
+
+
+class Edited:
+    """The editor of a world, without a leader that fires."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.definitions = Definitions(world)
+
+        async def now_ms() -> int:
+            return world.now_ms
+
+        self.editor = DefinitionEditor(
+            world.definitions, self.definitions.firing, AuditStore(world.shard), now_ms
+        )
+
+    async def put(self, **fields: Any) -> KnownDefinition:
+        job = JobSpec("", "report", b"\xc0")
+        known, _ = await self.editor.put(
+            "nightly", FIELDS | fields, job, who="me", access=full_access([]), most=10
+        )
+        return known
+
+
+@pytest.mark.req("D7")
+async def test_what_was_due_before_a_change_fires_by_the_former_schedule(world: StoreWorld) -> None:
+    edited = Edited(world)
+    await edited.put()
+    world.pass_ms(2 * MINUTE_MS + 30_000)
+    await edited.put(schedule={"every_minutes": 5})
+    assert await edited.definitions.outcomes() == [(1, "fired", ""), (2, "fired", "")]
+    world.pass_ms(3 * MINUTE_MS)
+    await edited.definitions.fire()
+    assert [minute for minute, *_ in await edited.definitions.outcomes()] == [1, 2, 5]
+
+
+@pytest.mark.req("D7")
+async def test_a_new_schedule_makes_nothing_of_the_past_due(world: StoreWorld) -> None:
+    edited = Edited(world)
+    await edited.put(schedule={"daily_at": "23:59"})
+    world.pass_ms(90 * MINUTE_MS)
+    await edited.put()
+    await edited.definitions.fire()
+    assert await edited.definitions.outcomes() == []
+
+
+@pytest.mark.req("D6")
+async def test_a_definition_whose_instant_waits_can_be_changed(world: StoreWorld) -> None:
+    edited = Edited(world)
+    await edited.put(overlap="queue")
+    world.pass_ms(2 * MINUTE_MS)
+    await edited.definitions.fire()
+    known = await edited.put(overlap="queue", schedule={"every_minutes": 7})
+    assert known.clock.queued_ms == world.now_ms
+    # The rule is another now: it waits no longer.
+    await edited.put(schedule={"every_minutes": 7})
+    await edited.definitions.fire()
+    assert await edited.definitions.outcomes() == [(1, "fired", ""), (2, "fired", "")]
+
+
+@pytest.mark.req("D7")
+async def test_a_change_under_a_clock_that_was_set_back_repeats_no_instant(world: StoreWorld) -> None:
+    edited = Edited(world)
+    await edited.put()
+    world.pass_ms(3 * MINUTE_MS)
+    await edited.definitions.fire()
+    world.pass_ms(-2 * MINUTE_MS)
+    await edited.put(description="other")
+    world.pass_ms(3 * MINUTE_MS)
+    await edited.definitions.fire()
+    assert [minute for minute, *_ in await edited.definitions.outcomes()] == [1, 2, 3, 4]
