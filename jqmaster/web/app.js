@@ -277,7 +277,7 @@ function Preferences({ session, onLeave, onHelp }) {
   const next =
     /** @type {Record<string, string>} */ ({ auto: "light", light: "dark", dark: "auto" })[theme] ?? "auto";
   return html`<div class="prefs">
-    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(/** @type {Record<string, string>} */ ({ relative: "local", local: "utc" })[times] ?? "relative")}><${Icon} name="times" /> ${t(`times.${times}`)}</button>
+    <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(/** @type {Record<string, string>} */ ({ relative: "local", local: "utc" })[times] ?? "relative")}><${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span></button>
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
     <${Language} class=${session ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>

@@ -8786,7 +8786,7 @@ function Preferences({ session: session2, onLeave, onHelp }) {
     <button type="button" class="icon-button" title=${t("times.switch")} aria-label=${t("times.switch")} onClick=${() => setTimes(
     /** @type {Record<string, string>} */
     { relative: "local", local: "utc" }[times] ?? "relative"
-  )}><${Icon} name="times" /> ${t(`times.${times}`)}</button>
+  )}><${Icon} name="times" /><span class="wide-only"> ${t(`times.${times}`)}</span></button>
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
     <${Language} class=${session2 ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
