@@ -55,6 +55,23 @@ def end_to_end(
         return meter.figures(jobs, since_s=told["began_s"])
 
 
+def end_to_end_tasks(*, jobs: int = JOBS, appendfsync: str = "always", typed: bool = True) -> Figures:
+    """As end_to_end, with a map as the argument: pushed and run by a task, or by names and a raw handler."""
+    with running_system(appendfsync=appendfsync) as system:
+        options: dict[str, Any] = {
+            "argument_bytes": 100,
+            "keys": 1000,
+            "name": "noop_task" if typed else "noop",
+        }
+        system.push("bulk", count=min(WARM_UP, jobs), **options)
+        system.until_over()
+        meter = Meter(system)
+        with meter.running():
+            told = system.push("bulk", count=jobs, **options)
+            system.until_over()
+        return meter.figures(jobs, since_s=told["began_s"])
+
+
 def end_to_end_single(
     *, jobs: int = JOBS, connections: int = 32, appendfsync: str = "always", processes: int = 1
 ) -> Figures:
@@ -195,6 +212,12 @@ SCENARIOS: Final = [
             {"appendfsync": "always", "constraints": 3},
             {"appendfsync": "always", "pull": True},
         ],
+        quick={"jobs": 500},
+    ),
+    Scenario(
+        "end_to_end_tasks",
+        end_to_end_tasks,
+        [{"appendfsync": "everysec", "typed": one} for one in (False, True)],
         quick={"jobs": 500},
     ),
     Scenario(

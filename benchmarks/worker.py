@@ -7,9 +7,10 @@ import struct
 import time
 from typing import Any
 
+from benchmarks.tasks import tasks
 from worker_sdk import Worker
 
-worker = Worker(max_jobs=int(os.environ.get("BENCH_MAX_JOBS", "200")))
+worker = Worker(max_jobs=int(os.environ.get("BENCH_MAX_JOBS", "200")), tasks=tasks)
 
 
 @worker.handler("noop")
