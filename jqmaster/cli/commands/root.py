@@ -10,6 +10,7 @@ from jqmaster.cli.commands import (
     conformance,
     constraints,
     contract,
+    definitions,
     healthcheck,
     jobs,
     live_settings,
@@ -82,6 +83,7 @@ app.add_typer(constraints.app, name="constraints")
 app.command()(pauses.pause)
 app.command()(pauses.resume)
 app.command("pauses")(pauses.list_pauses)
+app.add_typer(definitions.app, name="definitions")
 app.add_typer(live_settings.app, name="settings")
 app.command()(audit.audit)
 app.add_typer(tokens.app, name="tokens")

@@ -1,0 +1,295 @@
+"""Commands about definitions."""
+
+import json
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from jqmaster.cli.commands.constraint_calls import if_match_of
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.groups import list_without_command
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+
+# Somebody else changed the definition between reading and writing: more often than people do.
+_MAX_REPEATS = 5
+_PAGE = 500
+# The parts of a definition, and of its job, that people write.
+_FIELDS = (
+    "enabled", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
+    "skip_late_after_s", "catch_up", "max_catch_up",
+)  # fmt: skip
+_JOB_FIELDS = (
+    "name", "argument", "priority", "max_retry", "keep_result", "timeout", "retry", "rerun_lost", "tags", "headers",
+)  # fmt: skip
+
+app = typer.Typer(invoke_without_command=True)
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the definition.")]
+
+
+@app.command("list")
+def list_definitions(
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List the definitions, when they are due next, and their last runs."""
+    found: list[dict[str, Any]] = []
+    cursor = None
+    with Master(master, token) as http:
+        while True:
+            query = {"limit": str(_PAGE), "cursor": cursor}
+            _, page = http.call("GET", "/api/definitions", query=query)
+            found += page["definitions"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                break
+    output.show_list(
+        found,
+        ("NAME", "STATE", "JOB", "SCHEDULE", "ZONE", "NEXT", "LAST", "OUTCOME"),
+        lambda d: (d["name"], _state(d), d["job"]["name"], _brief(d["schedule"]), d["time_zone"], d["next_due_at"],
+                   *_last(d)),
+        as_json=as_json,
+    )  # fmt: skip
+
+
+list_without_command(app, list_definitions, "Definitions: jobs that start by a schedule")
+
+
+@app.command()
+def show(
+    name: NameArgument,
+    *,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a definition and the job that it starts."""
+    with Master(master, token) as http:
+        _, found = http.call("GET", _path(name))
+    if as_json:
+        output.say_json(found)
+        return
+    output.show_fields(
+        (key, value) for key, value in found.items() if key not in ("job", "last_run", "schedule")
+    )
+    output.show_fields(
+        (("schedule", _brief(found["schedule"])), ("last_run", " ".join(map(str, _last(found)))))
+    )
+    print("job")
+    output.show_value(found["job"])
+
+
+@app.command()
+def put(
+    name: NameArgument,
+    file: Annotated[str, typer.Argument(help="TOML or JSON file; - reads JSON from standard input.")],
+    *,
+    new: Annotated[bool, typer.Option("--new", help="Apply only if no definition has this name.")] = False,
+    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Create or replace a definition from a file."""
+    headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
+    with Master(master, token) as http:
+        status, answer = http.call("PUT", _path(name), body=_read(file), headers=headers)
+    _say_done(answer, "created" if status == 201 else "is in force", as_json)
+
+
+@app.command()
+def delete(
+    name: NameArgument,
+    *,
+    if_match: Annotated[str | None, typer.Option(help="Only while it has this ETag.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Delete a definition and its run records. Jobs that it started stay."""
+    with Master(master, token) as http:
+        http.call("DELETE", _path(name), headers=if_match_of(if_match))
+    output.say(f"{name}  deleted")
+
+
+@app.command()
+def run(name: NameArgument, *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
+    """Start the job of a definition once, now, and print its ID."""
+    with Master(master, token) as http:
+        _, answer = http.call("POST", _path(name, "run"))
+    output.say(answer["id"])
+
+
+@app.command()
+def pause(
+    name: NameArgument,
+    *,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a definition start no jobs. Its instants are recorded as skipped."""
+    _say_done(_enable(Master(master, token), name, is_enabled=False), "paused", as_json)
+
+
+@app.command()
+def resume(
+    name: NameArgument,
+    *,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """End a pause."""
+    _say_done(_enable(Master(master, token), name, is_enabled=True), "resumed", as_json)
+
+
+@app.command()
+def runs(
+    name: NameArgument,
+    *,
+    outcome: Annotated[str | None, typer.Option(help="Only fired, skipped or missed ones.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Most records.")] = 20,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the newest run records of a definition: what became of each due instant."""
+    with Master(master, token) as http:
+        query = {"outcome": outcome, "limit": str(limit)}
+        _, page = http.call("GET", _path(name, "runs"), query=query)
+    output.show_list(
+        page["runs"],
+        ("DUE", "OUTCOME", "REASON", "JOB", "RECORDED"),
+        lambda r: (r["due_at"], r["outcome"], r["reason"], r["job_id"], r["recorded_at"]),
+        as_json=as_json,
+    )
+
+
+@app.command()
+def backfill(
+    name: NameArgument,
+    begin: Annotated[
+        str, typer.Argument(metavar="FROM", help="First instant, such as 2026-11-01T00:00:00Z.")
+    ],
+    end: Annotated[str, typer.Argument(metavar="TO", help="The instants before this one.")],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only.")] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the jobs of past instants that started none."""
+    with Master(master, token) as http:
+        body = {"from": begin, "to": end, "dry_run": dry_run}
+        _, done = http.call("POST", _path(name, "backfill"), body=body)
+    if as_json:
+        output.say_json(done)
+    else:
+        output.show_fields(done.items())
+
+
+@app.command("next")
+def next_instants(
+    what: Annotated[
+        str,
+        typer.Argument(metavar="NAME|FILE", help="Name of a definition, or TOML or JSON file with one."),
+    ],
+    *,
+    count: Annotated[int, typer.Option(min=1, max=1000, help="Number of instants.")] = 10,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show when a definition is due next, in its time zone."""
+    is_file = what == "-" or what.endswith((".toml", ".json"))
+    with Master(master, token) as http:
+        body = _read(what) if is_file else _document(http.call("GET", _path(what))[1])
+        body = {key: value for key, value in body.items() if key != "job"} | {"count": count}
+        if not is_file:
+            body["name"] = what
+        _, answer = http.call("POST", "/api/definitions/preview", body=body)
+    output.show_list(
+        answer["instants"],
+        ("DUE", "LOCAL", "NOTE"),
+        lambda i: (i["due_at"], i["local"], i["note"]),
+        as_json=as_json,
+    )
+
+
+# --- calls
+
+
+def _enable(master: Master, name: str, *, is_enabled: bool) -> dict[str, Any]:
+    """Return the changed definition."""
+    with master as http:
+        for left in reversed(range(_MAX_REPEATS)):
+            _, present = http.call("GET", _path(name))
+            job = present["job"]
+            if job["argument_hidden"] or (job["argument"] is None and job["argument_bytes"] > 1):
+                exits.fail(
+                    exits.REFUSED, f"{name}: its argument is not shown to you; use `put` with the whole file"
+                )
+            body = {**_document(present), "enabled": is_enabled}
+            headers, admit = if_match_of(present["etag"]), (412,) if left else ()
+            status, answer = http.call("PUT", _path(name), body=body, headers=headers, admit=admit)
+            if status != 412:
+                break
+    changed: dict[str, Any] = answer
+    return changed
+
+
+def _path(name: str, *rest: str) -> str:
+    if "/" in name:
+        exits.fail(exits.NOT_FOUND, f"no definition {name}: a name has A-Z a-z 0-9 _ . : -")
+    return path_of("/api/definitions", name, *rest)
+
+
+def _document(view: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a request holds of a definition as the master shows it."""
+    return {field: view[field] for field in _FIELDS} | {
+        "job": {field: view["job"][field] for field in _JOB_FIELDS}
+    }
+
+
+def _read(file: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
+    except OSError as error:
+        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.REFUSED, f"{file} cannot be parsed: {error}")
+    if not isinstance(data, dict):
+        exits.fail(exits.REFUSED, f"{file} is no map")
+    return data
+
+
+# --- what is shown
+
+
+def _say_done(definition: Mapping[str, Any], what: str, as_json: bool) -> None:
+    if as_json:
+        output.say_json(definition)
+    else:
+        output.say(f"{definition['name']}  {what}  next {definition['next_due_at'] or 'never'}")
+
+
+def _state(definition: Mapping[str, Any]) -> str:
+    return "enabled" if definition["enabled"] else "paused"
+
+
+def _brief(schedule: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{field} {','.join(value) if isinstance(value, list) else value}"
+        for field, value in schedule.items()
+    )
+
+
+def _last(definition: Mapping[str, Any]) -> tuple[str, str]:
+    run = definition["last_run"]
+    if run is None:
+        return "-", "-"
+    return run["due_at"], run["outcome"] if run["reason"] is None else f"{run['outcome']} ({run['reason']})"
