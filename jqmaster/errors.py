@@ -83,6 +83,16 @@ class ConflictError(JqmasterError):
     code = "conflict"
 
 
+class NotUniqueError(ConflictError):
+    """Another job, `job_id`, holds the uniqueness key."""
+
+    code = "not_unique"
+
+    def __init__(self, detail: str, job_id: str, *, errors: Sequence[FieldError] = ()) -> None:
+        super().__init__(detail, errors=errors)
+        self.job_id = job_id
+
+
 class PreconditionFailedError(JqmasterError):
     """The caller's precondition does not hold."""
 

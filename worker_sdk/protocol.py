@@ -18,17 +18,17 @@ ProblemCode = Literal[
     "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded",
     "key_not_str", "last_admin", "local_only", "login_failed", "method_not_allowed", "name_forbidden",
     "no_other_master", "no_session", "no_such_poll", "not_a_map", "not_a_user", "not_acceptable", "not_found",
-    "not_leader", "not_pulling", "number_out_of_range", "other_store", "outcome_unknown", "overloaded",
-    "poll_replaced", "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large",
-    "settings_changing", "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired",
-    "too_deep", "too_large", "too_many_actions", "too_many_constraints", "too_many_definitions",
-    "too_many_headers", "too_many_items", "too_many_logins", "too_many_nodes", "too_many_previews",
-    "too_many_registrations", "too_many_streams", "too_many_tokens", "too_many_users", "trailing_bytes",
-    "truncated", "unauthorized", "unknown_action", "unknown_constraint", "unknown_definition",
-    "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method", "unknown_name",
-    "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable", "unserved_name",
-    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "worker_detached",
-    "wrong_password"
+    "not_leader", "not_pulling", "not_unique", "number_out_of_range", "other_store", "outcome_unknown",
+    "overloaded", "poll_replaced", "precondition_failed", "rate_limited", "receipt_deadline",
+    "result_too_large", "settings_changing", "store_full", "store_unavailable", "store_unfit",
+    "target_too_long", "token_expired", "too_deep", "too_large", "too_many_actions", "too_many_constraints",
+    "too_many_definitions", "too_many_headers", "too_many_items", "too_many_logins", "too_many_nodes",
+    "too_many_previews", "too_many_registrations", "too_many_streams", "too_many_tokens", "too_many_users",
+    "trailing_bytes", "truncated", "unauthorized", "unknown_action", "unknown_constraint",
+    "unknown_definition", "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method",
+    "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
+    "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
+    "worker_detached", "wrong_password"
 ]
 
 
@@ -166,6 +166,8 @@ class Problem(TypedDict):
     # code by its status.
     code: ProblemCode | str
     errors: list[ProblemField]
+    # Only with the code not_unique: the job that holds the uniqueness key.
+    job_id: NotRequired[str]
 
 
 class ProblemField(TypedDict):

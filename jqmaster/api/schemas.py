@@ -126,3 +126,7 @@ class Problem(Answer):
     detail: str
     code: Annotated[str, WithJsonSchema(_CODE_SCHEMA)]
     errors: list[ProblemField]
+    job_id: JobId = Field(
+        description="Only with the code not_unique: the job that holds the uniqueness key.",
+        json_schema_extra=SINCE,
+    )

@@ -19,19 +19,39 @@ from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
 from jqmaster.service.definitions.documents import describe as describe_definition
 from jqmaster.service.definitions.reader import ShownDefinition
+from jqmaster.service.jobs.enqueue import Enqueued, EnqueuedBulk
 from jqmaster.service.jobs.excerpts import Excerpt
 from jqmaster.service.jobs.reader import JobDetail
 from jqmaster.service.workers.masters import ListedMaster
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.identity.audit import AuditEntry
+from jqmaster.store.jobs.enqueue import Conflict
 from jqmaster.store.operations.bulk_actions import StoredAction
 from jqmaster.store.workers.polls import Offer
 
 MAX_SHOWN_BYTES: Final = 64 * 1024
+_CONFLICT_FIELDS: Final = {Conflict.EXISTING: "duplicate", Conflict.REPLACED: "replaced"}
 
 
 def _time(ms: int) -> str | None:
     return iso_ms(ms) if ms else None
+
+
+def enqueue_answer(answer: Enqueued) -> dict[str, Any]:
+    """`EnqueueAnswer`. The usual one has the ID alone."""
+    if answer.conflict is None:
+        return {"id": answer.job_id}
+    return {"id": answer.job_id, _CONFLICT_FIELDS[answer.conflict]: True}
+
+
+def bulk_answer(answer: EnqueuedBulk) -> dict[str, Any]:
+    """`BulkAnswer`."""
+    if not answer.conflicts:
+        return {"ids": answer.ids}
+    lists: dict[str, list[int]] = {"duplicates": [], "replaced": []}
+    for index, conflict in answer.conflicts.items():
+        lists["replaced" if conflict is Conflict.REPLACED else "duplicates"].append(index)
+    return {"ids": answer.ids} | {field: indexes for field, indexes in lists.items() if indexes}
 
 
 def job_summary(job: Job) -> dict[str, Any]:
@@ -88,6 +108,26 @@ def job_view(
         "result": _shown_result(content.result(result)) if result is not None else None,
         "result_hidden": result is not None and not content.is_shown,
         "constraints": list(constraints),
+        "unique": _unique_view(job, content),
+    }
+
+
+def _unique_view(job: Job, content: JobContent) -> dict[str, Any] | None:
+    """`UniqueView`."""
+    unique = job.unique
+    if unique is None:
+        return None
+    return {
+        "key": content.unique_key(),
+        "scope": str(unique.scope),
+        "until": _time(unique.until_ms(job.created_at_ms)),
+        "on_conflict": str(unique.on_conflict),
+        "debounce": {
+            "wait_s": unique.wait_ms / 1000,
+            "max_s": unique.max_ms / 1000 if unique.max_ms else None,
+        }
+        if unique.is_debounce
+        else None,
     }
 
 

@@ -15,6 +15,7 @@ from jqmaster.domain.job_terms import (
     RETRY_MAX_S,
     TIMEOUT_S,
 )
+from jqmaster.domain.unique import Unique
 
 
 class JobState(StrEnum):
@@ -239,6 +240,7 @@ class JobSpec:
     headers: Mapping[str, str] = field(default_factory=dict)
     key: str = ""
     key_life_ms: int = round(KEY_TTL_S.default * 1000)
+    unique: Unique | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,7 @@ class Job:
     headers: Mapping[str, str]
     argument: bytes
     lane_id: bytes
+    unique: Unique | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.content import HIDDEN, ContentAccess
 from jqmaster.domain.error_type import error_type_of
 from jqmaster.domain.job import Attempt, Job
 from jqmaster.domain.redact import REDACTED
@@ -40,6 +40,16 @@ class JobContent:
 
     def headers(self) -> dict[str, str]:
         return self._redactor.headers(self._job.headers) if self.is_shown else {}
+
+    def unique_key(self) -> str | None:
+        """Return the uniqueness key as it was pushed; None where name and argument are the key."""
+        unique = self._job.unique
+        if unique is None or unique.key is None:
+            return None
+        if not self.is_shown:
+            return HIDDEN
+        # It is made of what the job is about: a redacted value may stand in it.
+        return str(_without(unique.key, self._quoted()))
 
     def result(self, value: bytes) -> bytes | None:
         """Return the Result of the job: a success has a member `result`, a failure `error` and `message`."""

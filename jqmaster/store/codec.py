@@ -6,7 +6,8 @@ from this file (see `layout`).
 
     0   u8      version of this layout
     1   u8      state
-    2   u8      flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the claim), 8 watched (someone waits)
+    2   u8      flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the claim), 8 watched (someone
+                waits), 16 unique (it has a uniqueness key, which its extras name)
     3   u8      cause
     4   u32     attempt             8   u32     failures (counted against max_retry)
     12  u16     losses              14  u16     returned offers (saturating)
@@ -41,6 +42,7 @@ import msgpack
 
 from jqmaster.domain.job import DEFAULT_RETRY, STATES, Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.unique import OnConflict, Unique, UniqueScope
 from jqmaster.errors import DamagedError
 
 VERSION: Final = 3
@@ -58,17 +60,24 @@ FLAG_KEEP_RESULT: Final = 1
 FLAG_RERUN_LOST: Final = 2
 FLAG_CONFIRMED: Final = 4
 FLAG_WATCHED: Final = 8
+FLAG_UNIQUE: Final = 16
 FLAGS: Final[Mapping[str, int]] = {
     "keep_result": FLAG_KEEP_RESULT,
     "rerun_lost": FLAG_RERUN_LOST,
     "confirmed": FLAG_CONFIRMED,
     "watched": FLAG_WATCHED,
+    "unique": FLAG_UNIQUE,
 }
 
 STATE_CODES: Final = {state: STATES[state].code for state in JobState}
 _STATES: Final = {code: state for state, code in STATE_CODES.items()}
 # A cause that a later release added does not count as damage: the job failed.
 _CAUSES: Final = {int(cause): cause for cause in Cause}
+
+SCOPE_CODES: Final = {UniqueScope.UNTIL_START: 1, UniqueScope.UNTIL_FINISHED: 2, UniqueScope.WINDOW: 3}
+CONFLICT_CODES: Final = {OnConflict.REJECT: 1, OnConflict.EXISTING: 2, OnConflict.REPLACE: 3}
+_SCOPES: Final = {code: scope for scope, code in SCOPE_CODES.items()}
+_CONFLICTS: Final = {code: on_conflict for on_conflict, code in CONFLICT_CODES.items()}
 
 _NO_ID: Final = bytes(16)
 _NO_FAILURES: Final = bytes(6)
@@ -82,7 +91,10 @@ NO_GATES: Final = b"\0"
 
 # Fields of a job that came after 0.1 and are kept in its extras, by key; None where a job has the default. A job
 # without any of them is written as 0.1 wrote it, so that masters of the former release can read it.
-ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {}
+ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {
+    # Scripts read the first, second and fourth part: lib/uniqueness.lua.
+    "unique": lambda spec: None if spec.unique is None else _encode_unique(spec.unique),
+}
 
 # The exceptions that hostile bytes raise in the readers below.
 _UNREADABLE: Final = (
@@ -119,11 +131,16 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     Equal requests have equal digests, whenever they come: a relative delay counts as it was given.
     """
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
+    if spec.unique is not None:
+        flags |= FLAG_UNIQUE
     name = spec.name.encode()
     extras = b""
     # Identity first: comparing dataclasses makes tuples of them.
     has_own_retry = spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY
-    if spec.tags or spec.headers or has_own_retry or ADDED_EXTRAS:
+    has_added = False
+    for read in ADDED_EXTRAS.values():
+        has_added = has_added or read(spec) is not None
+    if spec.tags or spec.headers or has_own_retry or has_added:
         extras = _encode_extras(spec, has_own_retry)
     terms = _TERMS.pack(
         spec.priority,
@@ -162,8 +179,12 @@ def decode_job(job_id: str, record: bytes) -> Job:
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
+        unique = None
         if extras_end > extras_at:
-            tags, headers, retry = _decode_extras(record[extras_at:extras_end])
+            extras = record[extras_at:extras_end]
+            tags, headers, retry = _decode_extras(extras)
+            if flags & FLAG_UNIQUE:
+                unique = _decode_unique(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -193,6 +214,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             headers=headers,
             argument=record[extras_end:],
             lane_id=lane_id,
+            unique=unique,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -388,6 +410,32 @@ def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], Retr
     if not all(isinstance(t, str) for t in [*tags, *headers.keys(), *headers.values()]):
         raise TypeError("tags and headers are text")
     return tuple(tags), headers, RetryPolicy(*numbers, bool(jitter))
+
+
+def unique_request(number: int, unique: Unique) -> tuple[Any, ...]:
+    """Return what the enqueue script is told of the key of a job: see lib/unique_pushes.lua."""
+    scope, on_conflict = SCOPE_CODES[unique.scope], CONFLICT_CODES[unique.on_conflict]
+    return number, unique.digest, scope, on_conflict, unique.ttl_ms, unique.max_ms
+
+
+def _encode_unique(unique: Unique) -> list[Any]:
+    return [
+        unique.digest,
+        SCOPE_CODES[unique.scope],
+        unique.key,
+        unique.ttl_ms,
+        CONFLICT_CODES[unique.on_conflict],
+        unique.wait_ms,
+        unique.max_ms,
+    ]
+
+
+def _decode_unique(extras: bytes) -> Unique | None:
+    stored = msgpack.unpackb(extras)
+    if not isinstance(stored, dict) or "unique" not in stored:
+        return None
+    digest, scope, key, ttl_ms, on_conflict, wait_ms, max_ms, *_ = stored["unique"]
+    return Unique(digest, key, _SCOPES[scope], _CONFLICTS[on_conflict], ttl_ms, wait_ms, max_ms)
 
 
 def state_of(code: int) -> JobState:

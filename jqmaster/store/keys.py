@@ -337,9 +337,17 @@ class Keys:
     idempotency = NamedKey(
         "string",
         "expires",
-        "job ID and content digest of an idempotency key, and `+` once the job was accepted",
+        "job ID and content digest of an idempotency key, and once the push was accepted `+`, `=` (the job held the "
+        "uniqueness key) or `~` (it took the content)",
         of=("digest",),
     )
+    unique = NamedKey(
+        "string",
+        "with its job; after a window expires",
+        "the job that took a uniqueness key last: its ID, u8 scope, i64 end of the window in ms (0: none)",
+        of=("digest",),
+    )
+    unique_used = Key("string", "always", "there since the first job with a uniqueness key was enqueued")
 
     def __init__(self, shard: str) -> None:
         self.tag = f"{{{shard}}}:"
@@ -347,6 +355,7 @@ class Keys:
         # Scripts that complete a key themselves are given its beginning.
         self.job_prefix = self.job("")
         self.idempotency_prefix = self.idempotency("")
+        self.unique_prefix = self.unique("")
         self.history_prefix = self.history("")
         self.result_prefix = self.result("")
         self.ready_prefix = self.ready("")

@@ -57,6 +57,8 @@ def layout_file() -> str:
         f"STATE = {_table((state.value, code) for state, code in codec.STATE_CODES.items())}",
         f"CAUSE = {_table((cause.name.lower(), int(cause)) for cause in Cause)}",
         f"FLAG = {_table(codec.FLAGS.items())}",
+        f"SCOPE = {_table((scope.value, code) for scope, code in codec.SCOPE_CODES.items())}",
+        f"ON_CONFLICT = {_table((one.value, code) for one, code in codec.CONFLICT_CODES.items())}",
         f"LIMIT_FIELDS = {_names(_fields_of(KINDS))}",
         f"OVERRIDE_FIELDS = {_names(_fields_of(PER_VALUE))}",
         f"is_flag_of_limits = {_flags(_fields_of(KINDS))}",

@@ -18,7 +18,7 @@ from jqmaster.store.constraints.constraints import Change, ConstraintStore
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
-from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
+from jqmaster.store.jobs.enqueue import Accepted, Outcome
 from jqmaster.store.jobs.placement import StoredLane
 from tests.support.store import StoreWorld
 
@@ -157,7 +157,7 @@ class ConstrainedWorld:
             assert set(await self.push(specs[start : start + 5000])) == {Accepted.NEW}
         return [spec.id for spec in specs]
 
-    async def push(self, specs: list[JobSpec], *, is_whole: bool = False) -> list[Accepted | BacklogFull]:
+    async def push(self, specs: list[JobSpec], *, is_whole: bool = False) -> list[Outcome]:
         return await self.rules.under(
             lambda rules: self.world.acceptance.enqueue(specs, rules, is_whole=is_whole)
         )

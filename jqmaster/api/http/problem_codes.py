@@ -108,6 +108,8 @@ CODES: Final = (
                 "Use a new ID for a new job; repeat an old one unchanged."),
     ProblemCode("idempotency_key_reused", (409,), "The idempotency key was used for another request.",
                 "Use a new key for a new request."),
+    ProblemCode("not_unique", (409,), "Another job holds the uniqueness key; `job_id` names it.",
+                "Use that job, or push again when it has ended. `on_conflict` decides whether pushes are refused."),
     ProblemCode("invalid_argument", (422,), "The argument does not fit the schema that workers told of the name.",
                 "Correct what `errors` names. `check_arguments` decides whether such jobs are refused."),
     ProblemCode("unserved_name", (422,), "No worker has ever served the name.",

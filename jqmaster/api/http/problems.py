@@ -7,6 +7,7 @@ import math
 import uuid
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -23,6 +24,7 @@ from jqmaster.errors import (
     InvalidError,
     JqmasterError,
     NotFoundError,
+    NotUniqueError,
     OtherStoreError,
     OutcomeUnknownError,
     OverloadedError,
@@ -86,8 +88,9 @@ def problem_response(exc: Exception, encoding: Encoding) -> Response:
         headers["retry-after"] = str(max(1, math.ceil(exc.retry_after_s or 1)))
     elif status == 401:
         headers["www-authenticate"] = "Bearer"
+    more = {"job_id": exc.job_id} if isinstance(exc, NotUniqueError) else {}
     return _response(
-        status, title, exc.detail, exc.code, errors=exc.errors, encoding=encoding, headers=headers
+        status, title, exc.detail, exc.code, errors=exc.errors, encoding=encoding, headers=headers, more=more
     )
 
 
@@ -142,8 +145,9 @@ def _response(
     errors: Sequence[FieldError] = (),
     encoding: Encoding,
     headers: dict[str, str],
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:
-    problem = _problem(status, title, detail, code)
+    problem = {**_problem(status, title, detail, code), **more}
     # JSON of printable ASCII is the longer form of the two.
     room = MAX_PROBLEM_BYTES - len(json.dumps(problem)) - 100
     for index, error in enumerate(errors):

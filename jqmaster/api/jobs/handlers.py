@@ -50,8 +50,9 @@ async def enqueue(call: Call) -> Reply:
     if key is not None and spec.key:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
     found = await _check_contracts(call, [spec], is_bulk=False)
-    job_id, is_new = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
-    return Reply(201 if is_new else 200, {"id": job_id}, (*_promised(durability), *found))
+    answer = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
+    body_of = views.enqueue_answer(answer)
+    return Reply(201 if answer.is_new else 200, body_of, (*_promised(durability), *found))
 
 
 async def enqueue_bulk(call: Call) -> Reply:
@@ -62,8 +63,8 @@ async def enqueue_bulk(call: Call) -> Reply:
     durability = _durability(call)
     specs = list(_bulk_specs(call, await call.body()))
     found = await _check_contracts(call, specs, is_bulk=True)
-    ids = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
-    return Reply(201, {"ids": ids}, (*_promised(durability), *found))
+    answer = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
+    return Reply(201, views.bulk_answer(answer), (*_promised(durability), *found))
 
 
 async def get(call: Call) -> Reply:

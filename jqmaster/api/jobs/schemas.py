@@ -4,8 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, RootModel, field_validator, model_validator
 
+from jqmaster.api.jobs.unique_schemas import DebounceRequest, UniqueRequest, UniqueView
 from jqmaster.api.schemas import (
     NAME_PATTERN,
+    SINCE,
     Answer,
     AnyValue,
     Instant,
@@ -96,6 +98,10 @@ class JobRequest(Request):
     )
     tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
     headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
+    unique: UniqueRequest | None = None
+    debounce: DebounceRequest | None = Field(
+        None, description="Cannot be combined with unique, delay or run_at."
+    )
 
     @field_validator("key")
     @classmethod
@@ -108,10 +114,16 @@ class JobRequest(Request):
     def _one_time(self) -> "JobRequest":
         if self.run_at is not None and self.delay is not None:
             raise ValueError("give run_at or delay, not both")
+        if self.debounce is not None:
+            others = ("unique", "delay", "run_at")
+            if given := [field for field in others if getattr(self, field) is not None]:
+                raise ValueError(f"give debounce or {given[0]}, not both")
         return self
 
     def to_spec(self, job_id: str) -> JobSpec:
         retry = self.retry
+        claim = self.unique or self.debounce
+        delay_ms = None if self.delay is None else round(self.delay * 1000)
         return JobSpec(
             id=job_id,
             name=self.name,
@@ -121,7 +133,7 @@ class JobRequest(Request):
             keep_result=self.keep_result,
             timeout_ms=round(self.timeout * 1000),
             run_at_ms=self.run_at,
-            delay_ms=None if self.delay is None else round(self.delay * 1000),
+            delay_ms=self.debounce.wait_ms if self.debounce else delay_ms,
             expires_at_ms=self.expires_at,
             retry=RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
             if retry
@@ -131,6 +143,7 @@ class JobRequest(Request):
             headers=self.headers,
             key=self.key or "",
             key_life_ms=round(self.key_ttl * 1000),
+            unique=claim.to_unique(self.name, self.argument) if claim else None,
         )
 
 
@@ -144,12 +157,29 @@ class EnqueueAnswer(Answer):
     """The ID of the stored job."""
 
     id: JobId
+    duplicate: bool = Field(
+        description="True: no job was made, because the job `id` holds the uniqueness key. Missing otherwise.",
+        json_schema_extra=SINCE,
+    )
+    replaced: bool = Field(
+        description="True: no job was made; the waiting job `id` took the content of this push. Missing otherwise.",
+        json_schema_extra=SINCE,
+    )
 
 
 class BulkAnswer(Answer):
     """The IDs of the stored jobs, in the order of the request."""
 
     ids: list[JobId]
+    duplicates: list[int] = Field(
+        description="Indexes of jobs that were not made, because the job named in `ids` holds their uniqueness key. "
+        "Missing if there are none.",
+        json_schema_extra=SINCE,
+    )
+    replaced: list[int] = Field(
+        description="Indexes of jobs whose content the waiting job named in `ids` took. Missing if there are none.",
+        json_schema_extra=SINCE,
+    )
 
 
 class PatchRequest(Request):
@@ -255,6 +285,9 @@ class JobView(JobSummary):
     result_hidden: bool = Field(description="True: a result is kept, but the caller may not see it.")
     constraints: list[str] = Field(
         description="Names of the enabled constraints that apply to the job. Empty when the job is over."
+    )
+    unique: UniqueView | None = Field(
+        description="Null if the job has no uniqueness key.", json_schema_extra=SINCE
     )
 
 

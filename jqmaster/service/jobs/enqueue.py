@@ -3,17 +3,27 @@
 import asyncio
 import contextlib
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.config import Durability
 from jqmaster.domain.job import JobSpec
-from jqmaster.errors import ConflictError, FieldError, RateLimitedError, after_it_was_done
+from jqmaster.errors import ConflictError, FieldError, NotUniqueError, RateLimitedError, after_it_was_done
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.push_pace import PushPace
-from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, BacklogFull, KeyedSpec, KeysTaken
+from jqmaster.store.jobs.enqueue import (
+    AcceptanceStore,
+    Accepted,
+    BacklogFull,
+    Conflict,
+    KeyedSpec,
+    KeysHeld,
+    KeysTaken,
+    NotUnique,
+    Outcome,
+)
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
 
@@ -25,6 +35,24 @@ KEYED_AT_A_TIME: Final = 8
 _REUSED: Final = "it was used for another request"
 # A backlog that is full empties at the pace of its workers.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The answer to one push. `is_new`: a job was made. Else it is the same push as before, or `conflict` tells what it
+    did to the job that holds the uniqueness key."""
+
+    job_id: str
+    is_new: bool
+    conflict: Conflict | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueuedBulk:
+    """The answer to a bulk: the ID for each of its jobs, and by index those for which another job held the key."""
+
+    ids: list[str]
+    conflicts: Mapping[int, Conflict]
 
 
 class EnqueueService:
@@ -46,7 +74,7 @@ class EnqueueService:
         self._tracing = tracing
         self._pace = pace
         # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
-        self._enqueues: dict[int, NaturalBatcher[JobSpec, Accepted | BacklogFull]] = {}
+        self._enqueues: dict[int, NaturalBatcher[JobSpec, Outcome]] = {}
         self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
 
     async def start(self) -> None:
@@ -63,10 +91,11 @@ class EnqueueService:
         *,
         caller: str = "",
         durability: Durability | None = None,
-    ) -> tuple[str, bool]:
-        """Return the job's ID, and whether it is new. `idempotency_key`: that of a header, which works for 24 hours and
+    ) -> Enqueued:
+        """Enqueue a job. `idempotency_key`: that of a header, which works for 24 hours and
         for any name; the job may have one of its own instead. Each `caller` has idempotency keys of its own. Raise
-        ConflictError when the ID or key stands for another request, RateLimitedError while as many wait as a constraint
+        ConflictError when the ID or key stands for another request, NotUniqueError when another job holds the
+        uniqueness key and the push is to be refused for it, RateLimitedError while as many wait as a constraint
         allows, StoreUnavailableError while the store is too full or cannot give `durability`, OutcomeUnknownError where
         it did not give it in time."""
         replicas = self._admit(durability)
@@ -80,33 +109,35 @@ class EnqueueService:
             return await self._enqueue_one(spec, replicas)
         async with self._keyed:
             try:
-                ((job_id, was_accepted),) = await self._acceptance.reserve_ids([keyed], replicas=replicas)
+                (bound,) = await self._acceptance.reserve_ids([keyed], replicas=replicas)
             except KeysTaken as taken:
                 errors = [FieldError(("key",), _REUSED)] if spec.key else []
                 raise _key_reused("the idempotency key", errors) from taken
-        if was_accepted:
-            return job_id, False
-        answer = await self._enqueue_one(replace(spec, id=job_id), replicas)
+        if bound.was_accepted:
+            return Enqueued(bound.job_id, is_new=False, conflict=bound.conflict)
+        answer = await self._enqueue_one(replace(spec, id=bound.job_id), replicas)
         with after_it_was_done():
             async with self._keyed:
-                await self._acceptance.mark_accepted([keyed.key_digest], replicas=replicas)
+                held = NotUnique(answer.job_id, answer.conflict) if answer.conflict else None
+                await self._acceptance.mark_accepted({keyed.key_digest: held}, replicas=replicas)
         return answer
 
     async def bulk(
         self, specs: Sequence[JobSpec], *, caller: str = "", durability: Durability | None = None
-    ) -> list[str]:
-        """Return the IDs, in order; `caller` as for `one`. Raise ConflictError that names each index whose ID is taken,
-        or whose key stands for another request, RateLimitedError where
+    ) -> EnqueuedBulk:
+        """Enqueue jobs together; `caller` as for `one`. Raise ConflictError that names each index whose ID is taken,
+        or whose key stands for another request, NotUniqueError that names each index which is to be refused because
+        another job holds its uniqueness key, one before it included, RateLimitedError where
         a constraint has no room for all of them to wait, StoreUnavailableError as `one`; then none is accepted. The
-        others are in only if another call took an ID between the look and the write; the error says so. If
+        others are in only if another call took an ID or a key between the look and the write; the error says so. If
         the store fails, some of more than `MAX_PER_CALL` jobs may be in: OutcomeUnknownError."""
         replicas = self._admit(durability)
         if any(spec.key for spec in specs):
             return await self._keyed_bulk(specs, caller, replicas)
-        await self._enqueue_all(specs, replicas, range(len(specs)))
-        return [spec.id for spec in specs]
+        held = await self._enqueue_all(specs, replicas, range(len(specs)))
+        return _bulk_answer([spec.id for spec in specs], held)
 
-    async def _keyed_bulk(self, specs: Sequence[JobSpec], caller: str, replicas: int) -> list[str]:
+    async def _keyed_bulk(self, specs: Sequence[JobSpec], caller: str, replicas: int) -> EnqueuedBulk:
         keyed = {n: _keyed(spec, caller) for n, spec in enumerate(specs) if spec.key}
         async with self._keyed:
             try:
@@ -116,31 +147,46 @@ class EnqueueService:
                 errors = [FieldError(("jobs", numbers[index], "key"), _REUSED) for index in taken.indexes]
                 raise _key_reused(f"{len(errors)} of the idempotency keys", errors) from taken
         known = dict(zip(keyed, bound, strict=True))
-        made = [replace(spec, id=known[n][0]) if n in known else spec for n, spec in enumerate(specs)]
-        if new := [n for n in range(len(made)) if n not in known or not known[n][1]]:
-            await self._enqueue_all([made[n] for n in new], replicas, new)
+        made = [replace(spec, id=known[n].job_id) if n in known else spec for n, spec in enumerate(specs)]
+        held = {n: NotUnique(one.job_id, one.conflict) for n, one in known.items() if one.conflict}
+        if new := [n for n in range(len(made)) if n not in known or not known[n].was_accepted]:
+            held |= {
+                new[n]: one
+                for n, one in (await self._enqueue_all([made[n] for n in new], replicas, new)).items()
+            }
             with after_it_was_done():
                 async with self._keyed:
-                    marked = [one.key_digest for n, one in keyed.items() if not known[n][1]]
+                    marked = {keyed[n].key_digest: held.get(n) for n in new if n in keyed}
                     await self._acceptance.mark_accepted(marked, replicas=replicas)
-        return [spec.id for spec in made]
+        return _bulk_answer([spec.id for spec in made], held)
 
-    async def _enqueue_all(self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]) -> None:
-        """`numbers`: the index of each in its push."""
+    async def _enqueue_all(
+        self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
+    ) -> dict[int, NotUnique]:
+        """Return, by position, those whose key another job holds. `numbers`: the index of each in its push."""
         doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
         if taken := doubled or await self._acceptance.find_taken(specs):
             raise _ids_taken(specs, taken, numbers, "no job was accepted")
+        if any(spec.unique for spec in specs) and (holders := await self._acceptance.find_held(specs)):
+            raise _not_unique(holders, numbers, "no job was accepted")
         with self._traced(specs):
-            accepted = await self._rules.under(
-                lambda rules: self._acceptance.enqueue(specs, rules, is_whole=True, replicas=replicas)
-            )
-        if full := next((outcome for outcome in accepted if isinstance(outcome, BacklogFull)), None):
+            try:
+                outcomes = await self._rules.under(
+                    lambda rules: self._acceptance.enqueue(specs, rules, is_whole=True, replicas=replicas)
+                )
+            except KeysHeld as exc:
+                raise _not_unique(exc.holders, numbers, "no job was accepted") from None
+        if full := next((outcome for outcome in outcomes if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
-        # Only a call at this very instant, with the same ID, can still be in the way.
-        if taken := [n for n, outcome in enumerate(accepted) if outcome is Accepted.TAKEN]:
+        # Only a call at this very instant, with the same ID or key, can still be in the way.
+        if taken := [n for n, outcome in enumerate(outcomes) if outcome is Accepted.TAKEN]:
             raise _ids_taken(specs, taken, numbers, "all other jobs were accepted")
+        held = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
+        if refused := {n: one.holder for n, one in held.items() if one.conflict is Conflict.REFUSED}:
+            raise _not_unique(refused, numbers, "all other jobs were accepted")
+        return held
 
-    async def _enqueue_one(self, spec: JobSpec, replicas: int) -> tuple[str, bool]:
+    async def _enqueue_one(self, spec: JobSpec, replicas: int) -> Enqueued:
         if self._tracing is None:
             accepted = await self._batcher(replicas).submit(spec)
         else:
@@ -150,7 +196,11 @@ class EnqueueService:
             raise self._backlog_full(accepted)
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
-        return spec.id, accepted is Accepted.NEW
+        if isinstance(accepted, NotUnique):
+            if accepted.conflict is Conflict.REFUSED:
+                raise NotUniqueError(f"job {accepted.holder} holds the uniqueness key", accepted.holder)
+            return Enqueued(accepted.holder, is_new=False, conflict=accepted.conflict)
+        return Enqueued(spec.id, accepted is Accepted.NEW)
 
     @contextlib.contextmanager
     def _traced(self, specs: Sequence[JobSpec]) -> Iterator[None]:
@@ -165,14 +215,14 @@ class EnqueueService:
         finally:
             self._tracing.end(spans, outcome)
 
-    def _batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
+    def _batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Outcome]:
         batcher = self._enqueues.get(replicas)
         if batcher is None:
             batcher = self._enqueues[replicas] = self._new_batcher(replicas)
         return batcher
 
-    def _new_batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Accepted | BacklogFull]:
-        async def flush(specs: Sequence[JobSpec]) -> list[Accepted | BacklogFull]:
+    def _new_batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Outcome]:
+        async def flush(specs: Sequence[JobSpec]) -> list[Outcome]:
             return await self._rules.under(
                 lambda rules: self._acceptance.enqueue(specs, rules, replicas=replicas)
             )
@@ -196,6 +246,21 @@ class EnqueueService:
             code="backlog_full",
             retry_after_s=BACKLOG_RETRY_AFTER_S,
         )
+
+
+def _bulk_answer(ids: list[str], held: Mapping[int, NotUnique]) -> EnqueuedBulk:
+    for n, one in held.items():
+        ids[n] = one.holder
+    return EnqueuedBulk(ids, {n: held[n].conflict for n in sorted(held)})
+
+
+def _not_unique(held: Mapping[int, str], numbers: Sequence[int], others: str) -> NotUniqueError:
+    errors = [
+        FieldError(("jobs", numbers[n], "unique"), f"job {holder} holds the uniqueness key")
+        for n, holder in held.items()
+    ]
+    which = f"{len(held)} of the uniqueness keys are held by other jobs"
+    return NotUniqueError(f"{which}; {others}", next(iter(held.values())), errors=errors)
 
 
 def _keyed(spec: JobSpec, caller: str) -> KeyedSpec:

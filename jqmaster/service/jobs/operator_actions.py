@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED, Job
 from jqmaster.domain.ruleset import Ruleset
-from jqmaster.errors import ConflictError
+from jqmaster.errors import ConflictError, NotUniqueError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.reader import existing_job, unknown_job
@@ -16,6 +16,7 @@ from jqmaster.store.jobs.operator_actions import (
     STALE_RULES,
     Changes,
     CountedBy,
+    KeyHeld,
     Refusal,
     StateConflict,
     SteeringStore,
@@ -114,7 +115,8 @@ class JobActions:
         return await self._under_rules(jobs, change)
 
     async def retry(self, job_id: str) -> None:
-        """Run a finished job again. Raise NotFoundError, ConflictError (it is not over)."""
+        """Run a finished job again. Raise NotFoundError, ConflictError (it is not over), NotUniqueError (another job
+        holds its uniqueness key)."""
 
         async def again(job_id: str) -> None:
             for _ in range(_READ_AGAIN):
@@ -157,6 +159,10 @@ class JobActions:
             raise unknown_job(job_id) from None
         except StateConflict as exc:
             _raise_conflict(exc, what)
+        except KeyHeld as exc:
+            raise NotUniqueError(
+                f"job {exc.holder} holds the uniqueness key of this job", exc.holder
+            ) from None
 
     async def _under_rules(
         self,

@@ -1,7 +1,7 @@
 """Enqueues jobs: each is accepted once, under the ID that its pusher gave it."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
@@ -9,6 +9,7 @@ from typing import Any, Final
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
+from jqmaster.domain.unique import OnConflict
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleRules
@@ -32,8 +33,17 @@ class Accepted(Enum):
     TAKEN = -1
 
 
+class Conflict(Enum):
+    """What became of a job whose uniqueness key another job holds."""
+
+    REFUSED = -3
+    EXISTING = 2
+    REPLACED = 3
+
+
 # Looked up for each job of a push; asking the class takes ten times as long.
 _ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
+_CONFLICTS: Final = {conflict.value: conflict for conflict in Conflict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,32 @@ class BacklogFull:
     """Refused: as many jobs as its constraint allows wait at this gate."""
 
     gate_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnique:
+    """No job was made: `holder` holds the uniqueness key. It took the content of the push if that replaced it."""
+
+    holder: str
+    conflict: Conflict
+
+
+Outcome = Accepted | BacklogFull | NotUnique
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What an idempotency key stands for. `was_accepted`: a push with it was answered, and how is in `conflict` where
+    another job held the uniqueness key."""
+
+    job_id: str
+    was_accepted: bool
+    conflict: Conflict | None = None
+
+
+# The mark of an accepted push behind an idempotency key, and of one that made no job of its own.
+_MARKS: Final = {None: "+", Conflict.EXISTING: "=", Conflict.REPLACED: "~"}
+_MARKED: Final = {ord(mark): conflict for conflict, mark in _MARKS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +96,14 @@ class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an erro
         self.indexes = indexes
 
 
+class KeysHeld(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """A whole push is refused: by the index of the job, the job that holds its uniqueness key."""
+
+    def __init__(self, holders: Mapping[int, str]) -> None:
+        super().__init__(holders)
+        self.holders = holders
+
+
 class AcceptanceStore:
     """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
@@ -76,9 +120,10 @@ class AcceptanceStore:
         *,
         is_whole: bool = False,
         replicas: int | None = None,
-    ) -> list[Accepted | BacklogFull]:
-        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them. `replicas`:
-        how many must have them before they count as accepted (None: as many as every write needs).
+    ) -> list[Outcome]:
+        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them, and so does a
+        uniqueness key that another job holds, where that is to refuse (KeysHeld), as far as the first call finds it.
+        `replicas`: how many must have them before they count as accepted (None: as many as every write needs).
 
         Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when the
         data are gone or others, as after a FLUSHALL.
@@ -91,10 +136,12 @@ class AcceptanceStore:
         replies = await self._client.run_all(first, claim=claim, replicas=replicas)
         _raise_refusal(replies)
         statuses = _enqueued(replies)
+        if is_whole and (held := _refused_by(statuses)):
+            raise KeysHeld(held)
         if is_whole and isinstance(statuses[0], BacklogFull):
             return [statuses[0]] * len(specs)
         self._count_pushed(specs, statuses)
-        others: list[Accepted | BacklogFull] = []
+        others: list[Outcome] = []
         if rest:
             claim = self._claim_with(specs, replicas)
             try:
@@ -121,7 +168,7 @@ class AcceptanceStore:
         names = {spec.name for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
         return self._shard.leader.claim_with(JobsReady(), names) if names else None
 
-    def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Accepted | BacklogFull]) -> None:
+    def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Outcome]) -> None:
         accepted = [
             spec.name for spec, status in zip(specs, statuses, strict=False) if status is Accepted.NEW
         ]
@@ -135,7 +182,10 @@ class AcceptanceStore:
             chunk = specs[start : start + MAX_PER_CALL]
             table = LaneTable()
             jobs: list[Arg] = []
-            for spec in chunk:
+            uniques = []
+            for number, spec in enumerate(chunk, 1):
+                if spec.unique is not None:
+                    uniques.append(codec.unique_request(number, spec.unique))
                 lane, gates = table.place(rules, spec)
                 terms, digest, rest = codec.encode_new(spec, gates)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
@@ -146,6 +196,7 @@ class AcceptanceStore:
             head: tuple[Arg, ...] = (
                 self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
                 codec.pack(list(following.items())), table.packed(), self._shard.mark,
+                codec.pack(uniques) if uniques else "",
             )  # fmt: skip
             calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls
@@ -167,13 +218,35 @@ class AcceptanceStore:
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
 
-    async def reserve_ids(
-        self, keyed: Sequence["KeyedSpec"], *, replicas: int | None = None
-    ) -> list[tuple[str, bool]]:
-        """Reserve and return the job ID that each idempotency key stands for, and whether it was accepted. Raise
+    async def find_held(self, specs: Sequence[JobSpec]) -> dict[int, str]:
+        """Return, by the position of each job that is to be refused if another job holds its uniqueness key, that
+        other job: one in the store, or one before it. A job that was accepted already is in nobody's way."""
+        first: dict[str, str] = {}
+        refusable: list[tuple[int, str, str]] = []
+        found: dict[int, str] = {}
+        for n, spec in enumerate(specs):
+            if spec.unique is None:
+                continue
+            digest = spec.unique.digest
+            holder = first.setdefault(digest, spec.id)
+            if spec.unique.on_conflict is OnConflict.REJECT:
+                refusable.append((n, spec.id, digest))
+                if holder != spec.id:
+                    found[n] = holder
+        for page in pages(refusable, MAX_PER_CALL):
+            args: list[Arg] = [self._shard.now_arg, self._keys.tag]
+            for _, job_id, digest in page:
+                args += (job_id, digest)
+            _, (held,) = await self._client.run("find_held", (), args)
+            for at in range(0, len(held), 2):
+                found[page[held[at]][0]] = held[at + 1].decode()
+        return dict(sorted(found.items()))
+
+    async def reserve_ids(self, keyed: Sequence["KeyedSpec"], *, replicas: int | None = None) -> list[Bound]:
+        """Reserve and return the job ID that each idempotency key stands for. Raise
         KeysTaken, which names the keys of one page that stand for other requests; keys of earlier pages stay reserved.
         """
-        found: list[tuple[str, bool]] = []
+        found: list[Bound] = []
         for page in pages(keyed, MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]
             for one in page:
@@ -181,13 +254,21 @@ class AcceptanceStore:
             word, (answers,) = await self._client.run("reserve_ids", (), args, replicas=replicas)
             if word == "taken":
                 raise KeysTaken([len(found) + index for index in answers])
-            found += [(answers[n].decode(), bool(answers[n + 1])) for n in range(0, len(answers), 2)]
+            found += [
+                Bound(answers[n].decode(), answers[n + 1] > 0, _MARKED.get(answers[n + 1]))
+                for n in range(0, len(answers), 2)
+            ]
         return found
 
-    async def mark_accepted(self, key_digests: Sequence[str], *, replicas: int | None = None) -> None:
-        """To be called when the jobs of idempotency keys were accepted."""
-        for page in pages(key_digests, MAX_PER_CALL):
-            args = (self._keys.idempotency_prefix, "+", *page)
+    async def mark_accepted(
+        self, accepted: Mapping[str, NotUnique | None], *, replicas: int | None = None
+    ) -> None:
+        """To be called when the pushes of idempotency keys were accepted; by digest of the key, the job that holds the
+        uniqueness key if it was not the pushed one."""
+        for page in pages(list(accepted.items()), MAX_PER_CALL):
+            args: list[Arg] = [self._keys.idempotency_prefix]
+            for key_digest, held in page:
+                args += (key_digest, _MARKS[held.conflict if held else None], held.holder if held else "")
             await self._client.run("mark_accepted", (), args, replicas=replicas)
 
 
@@ -203,9 +284,24 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
         raise StaleRules
 
 
-def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Accepted | BacklogFull]:
-    return [
-        BacklogFull(data[2].decode()) if code == FULL else _ACCEPTED[code]
-        for _, data in replies
-        for code in data[1]
-    ]
+def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for _, (_, statuses, full_gate, told) in replies:
+        holders = {told[n]: told[n + 1].decode() for n in range(0, len(told), 2)}
+        outcomes += [
+            BacklogFull(full_gate.decode())
+            if code == FULL
+            else NotUnique(holders[n], _CONFLICTS[code])
+            if code in _CONFLICTS
+            else _ACCEPTED[code]
+            for n, code in enumerate(statuses)
+        ]
+    return outcomes
+
+
+def _refused_by(statuses: Sequence[Outcome]) -> dict[int, str]:
+    return {
+        n: status.holder
+        for n, status in enumerate(statuses)
+        if isinstance(status, NotUnique) and status.conflict is Conflict.REFUSED
+    }

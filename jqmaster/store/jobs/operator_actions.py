@@ -43,6 +43,14 @@ class StateConflict(Exception):  # noqa: N818 - a value for the service, not an 
         self.state = state
 
 
+class KeyHeld(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """Another job, `holder`, holds the uniqueness key of the job."""
+
+    def __init__(self, holder: str) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
 @dataclass(frozen=True, slots=True)
 class CountedBy:
     """The action on many jobs that counts what it changes, in the step that changes it. `is_watched`: it waits for the
@@ -57,15 +65,18 @@ NOBODY: Final = CountedBy()
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The reason why a bulk call left a job as it is: `unknown`, `state` (with that state), or `stale_rules` (match
-    again and repeat).
+    """The reason why a bulk call left a job as it is: `unknown`, `state` (with that state), `not_unique` (with the job
+    that holds its uniqueness key), or `stale_rules` (match again and repeat).
     """
 
     word: str
     state: JobState | None = None
+    holder: str = ""
 
     def throw(self) -> NoReturn:
-        """As the call for one job does: raises StateConflict, KeyError, StaleRules."""
+        """As the call for one job does: raises StateConflict, KeyHeld, KeyError, StaleRules."""
+        if self.holder:
+            raise KeyHeld(self.holder)
         if self.word == STALE_RULES:
             raise StaleRules
         if self.state is not None:
@@ -133,7 +144,8 @@ class SteeringStore:
         )
 
     async def retry(self, job: Job, rules: Ruleset = NO_RULES) -> None:
-        """Make a finished job ready again, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+        """Make a finished job ready again, `job` as it was when read. Raises StateConflict, KeyHeld, KeyError,
+        StaleRules."""
         _throw_any(await self.retry_all([job], rules))
 
     async def retry_all(
@@ -157,6 +169,7 @@ class SteeringStore:
                 k.history(job.id),
             ),
             (
+                self._shard.now_arg,
                 k.tag,
                 job.id,
                 self._shard.wake_channel,
@@ -237,7 +250,7 @@ class SteeringStore:
                 k.results,
                 k.expiring,
             ),
-            (k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
+            (self._shard.now_arg, k.tag, job_id, self._shard.wake_channel, counted_by.action_id),
         )
 
     async def _steer(self, calls: Sequence[ScriptCall]) -> list[Refusal | None]:
@@ -255,6 +268,8 @@ def _refusal(word: str, data: list[Any]) -> Refusal:
             return Refusal(STALE_RULES)
         case "state":
             return Refusal("state", codec.state_of(data[0]))
+        case "not_unique":
+            return Refusal("not_unique", holder=data[0].decode())
         case _:
             return Refusal("unknown")
 

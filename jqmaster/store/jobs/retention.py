@@ -43,12 +43,11 @@ class RetentionStore:
             (k.epoch, k.finished(state), k.expiring),
             (
                 self._shard.now_arg,
+                k.tag,
                 epoch,
                 MAX_PER_CALL,
                 retention_ms,
                 max_jobs,
-                k.job_prefix,
-                k.history_prefix,
             ),
         )
 

@@ -10,6 +10,7 @@ import pytest
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobSpec, JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.service.jobs.enqueue import Enqueued
 from jqmaster.store.link.scripts import ScriptCall
 from tests.support import real_time
 from tests.support.jobs import Served
@@ -20,8 +21,8 @@ pytestmark = real_time.LOOPS
 @pytest.mark.req("J1", "M1")
 async def test_the_same_id_and_content_again_is_no_second_job(served: Served) -> None:
     spec = served.world.spec(argument=1)
-    assert await served.enqueue.one(spec) == (spec.id, True)
-    assert await served.enqueue.one(spec) == (spec.id, False)
+    assert await served.enqueue.one(spec) == Enqueued(spec.id, is_new=True)
+    assert await served.enqueue.one(spec) == Enqueued(spec.id, is_new=False)
     assert (await served.world.inspector.counts())[JobState.READY] == 1
 
 
@@ -38,9 +39,9 @@ async def test_the_same_id_with_other_content_is_a_conflict(served: Served) -> N
 @pytest.mark.req("M1")
 async def test_an_idempotency_key_stands_for_its_first_request(served: Served) -> None:
     spec = served.world.spec(argument=1)
-    first, is_new = await served.enqueue.one(spec, "key")
+    first = await served.enqueue.one(spec, "key")
     again = await served.enqueue.one(replace(spec, id=new_id()), "key")
-    assert (is_new, again) == (True, (first, False))
+    assert (first.is_new, again) == (True, Enqueued(first.job_id, is_new=False))
     with pytest.raises(ConflictError) as conflict:
         await served.enqueue.one(served.world.spec(argument=2), "key")
     assert conflict.value.code == "idempotency_key_reused"
@@ -54,15 +55,15 @@ async def test_a_key_of_a_job_belongs_to_its_caller_and_name_and_lives_as_long_a
     def spec(**fields: Any) -> JobSpec:
         return replace(served.world.spec(argument=1), key="feed:42:7", **fields)
 
-    first, is_new = await served.enqueue.one(spec(key_life_ms=5_000), caller="a")
-    assert is_new
-    assert await served.enqueue.one(spec(), caller="a") == (first, False)
+    first = await served.enqueue.one(spec(key_life_ms=5_000), caller="a")
+    assert first.is_new
+    assert await served.enqueue.one(spec(), caller="a") == Enqueued(first.job_id, is_new=False)
     for other in (spec(), spec(name="other")):
-        job_id, is_new = await served.enqueue.one(other, caller="b" if other.name == "work" else "a")
-        assert is_new
-        assert job_id != first
+        answer = await served.enqueue.one(other, caller="b" if other.name == "work" else "a")
+        assert answer.is_new
+        assert answer.job_id != first.job_id
     # A header's key is another one.
-    assert (await served.enqueue.one(replace(spec(), key=""), "feed:42:7", caller="a"))[1]
+    assert (await served.enqueue.one(replace(spec(), key=""), "feed:42:7", caller="a")).is_new
     with pytest.raises(ConflictError) as conflict:
         await served.enqueue.one(replace(spec(), argument=b"\x02"), caller="a")
     assert (conflict.value.code, conflict.value.errors[0].loc) == ("idempotency_key_reused", ("key",))
@@ -80,11 +81,11 @@ async def test_a_bulk_makes_only_the_jobs_whose_keys_are_new(served: Served) -> 
         made = [served.world.spec(argument=n) for n in range(6)]
         return [replace(spec, key=f"k{n}" if n != 5 else "") for n, spec in enumerate(made)]
 
-    first = await served.enqueue.bulk(specs()[:2])
-    ids = await served.enqueue.bulk(specs())
+    first = (await served.enqueue.bulk(specs()[:2])).ids
+    ids = (await served.enqueue.bulk(specs())).ids
     assert ids[:2] == first
     assert (await served.world.inspector.counts())[JobState.READY] == 6
-    again = await served.enqueue.bulk(specs()[:5])
+    again = (await served.enqueue.bulk(specs()[:5])).ids
     assert again == ids[:5]
     assert (await served.world.inspector.counts())[JobState.READY] == 6
     changed = [replace(spec, argument=b"\x63") if n in (1, 3) else spec for n, spec in enumerate(specs())]
@@ -105,8 +106,8 @@ async def test_concurrent_requests_with_one_key_make_one_job(served: Served) -> 
     answers = await asyncio.gather(
         *[served.enqueue.one(replace(spec, id=new_id()), "key") for _ in range(30)]
     )
-    assert len({job_id for job_id, _ in answers}) == 1
-    assert [is_new for _, is_new in answers].count(True) == 1
+    assert len({answer.job_id for answer in answers}) == 1
+    assert [answer.is_new for answer in answers].count(True) == 1
 
 
 async def test_concurrent_requests_share_calls_to_the_store(
@@ -122,7 +123,7 @@ async def test_concurrent_requests_share_calls_to_the_store(
     monkeypatch.setattr(served.enqueue._batcher(0), "_flush", counted)
     specs = [served.world.spec(argument=n) for n in range(400)]
     answers = await asyncio.gather(*[served.enqueue.one(spec) for spec in specs])
-    assert answers == [(spec.id, True) for spec in specs]
+    assert answers == [Enqueued(spec.id, is_new=True) for spec in specs]
     assert len(sizes) <= 40
 
 
@@ -131,7 +132,7 @@ async def test_a_taken_id_in_a_shared_call_hurts_nobody_else(served: Served) -> 
     await served.enqueue.one(taken)
     specs = [served.world.spec(argument=n) for n in range(5)] + [replace(taken, priority=9)]
     answers = await asyncio.gather(*[served.enqueue.one(s) for s in specs], return_exceptions=True)
-    assert answers[:5] == [(spec.id, True) for spec in specs[:5]]
+    assert answers[:5] == [Enqueued(spec.id, is_new=True) for spec in specs[:5]]
     assert isinstance(answers[5], ConflictError)
 
 
@@ -164,8 +165,8 @@ async def test_an_unknown_outcome_reaches_the_caller_as_such(
 async def test_a_bulk_is_accepted_in_order_and_again_without_doubling(served: Served) -> None:
     specs = [served.world.spec(argument=n) for n in range(1200)]
     ids = [spec.id for spec in specs]
-    assert await served.enqueue.bulk(specs) == ids
-    assert await served.enqueue.bulk(specs) == ids
+    assert (await served.enqueue.bulk(specs)).ids == ids
+    assert (await served.enqueue.bulk(specs)).ids == ids
     assert (await served.world.inspector.counts())[JobState.READY] == 1200
 
 
@@ -217,7 +218,7 @@ async def test_a_store_that_fails_within_a_large_bulk_leaves_it_in_doubt_and_a_r
         assert 0 < (await served.world.inspector.counts())[JobState.READY] < 1200
     finally:
         await redis.config_set("maxmemory", before)
-    assert await served.enqueue.bulk(large) == [spec.id for spec in large]
+    assert (await served.enqueue.bulk(large)).ids == [spec.id for spec in large]
     assert (await served.world.inspector.counts())[JobState.READY] == 1200
 
 
@@ -240,7 +241,7 @@ async def test_a_store_that_is_gone_after_the_first_step_of_a_large_bulk_leaves_
         await served.enqueue.bulk(specs)
     monkeypatch.undo()
     assert (await served.world.inspector.counts())[JobState.READY] == 500
-    assert await served.enqueue.bulk(specs) == [spec.id for spec in specs]
+    assert (await served.enqueue.bulk(specs)).ids == [spec.id for spec in specs]
     assert (await served.world.inspector.counts())[JobState.READY] == 1200
 
 
@@ -250,4 +251,4 @@ async def test_one_id_for_two_jobs_of_a_bulk_refuses_it(served: Served) -> None:
         with pytest.raises(ConflictError) as conflict:
             await served.enqueue.bulk([spec, served.world.spec(), replace(spec, priority=1)])
     assert [error.loc for error in conflict.value.errors] == [("jobs", 2, "id")]
-    assert await served.enqueue.bulk([spec, spec]) == [spec.id, spec.id]
+    assert (await served.enqueue.bulk([spec, spec])).ids == [spec.id, spec.id]

@@ -75,10 +75,10 @@ async def test_a_master_with_old_rules_acts_under_the_new_ones(
     match act:
         case "enqueue":
             for spec in specs:
-                assert await second.enqueue.one(spec) == (spec.id, True)
+                assert (await second.enqueue.one(spec)).is_new
             changed = [spec.id for spec in specs]
         case "enqueue_bulk":
-            changed = await second.enqueue.bulk(specs)
+            changed = (await second.enqueue.bulk(specs)).ids
         case "retry":
             await second.actions.retry(failed.job_id)
             changed = [failed.job_id]
@@ -112,7 +112,7 @@ async def test_a_master_with_old_rules_puts_no_job_behind_a_constraint_that_is_g
     await first.limit("other", {"field": "name", "op": "eq", "value": "other"}, paused=True)
     match act:
         case "enqueue":
-            changed, _ = await second.enqueue.one(world.spec())
+            changed = (await second.enqueue.one(world.spec())).job_id
         case "retry":
             changed = failed.job_id
             await second.actions.retry(changed)

@@ -7,7 +7,7 @@ import pytest
 from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.health import generation
-from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, KeyedSpec, KeysTaken
+from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, Bound, KeyedSpec, KeysTaken
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.store import StoreWorld, unconstrained
 
@@ -183,25 +183,25 @@ async def test_a_damaged_record_under_the_id_is_a_taken_id(world: StoreWorld) ->
 @pytest.mark.req("M1")
 async def test_an_idempotency_key_stands_for_its_first_request(world: StoreWorld) -> None:
     first, again = world.spec(argument=1), world.spec(argument=1)
-    assert await world.acceptance.reserve_ids([KeyedSpec("d", first, 1_000)]) == [(first.id, False)]
+    assert await world.acceptance.reserve_ids([KeyedSpec("d", first, 1_000)]) == [Bound(first.id, False)]
     # Its life is that of its first use.
-    assert await world.acceptance.reserve_ids([KeyedSpec("d", again, 60_000)]) == [(first.id, False)]
+    assert await world.acceptance.reserve_ids([KeyedSpec("d", again, 60_000)]) == [Bound(first.id, False)]
     assert 0 < await world.redis.pttl(world.shard.keys.idempotency("d")) <= 1_000
     async with world.unchanged():
         with pytest.raises(KeysTaken) as taken:
             await world.acceptance.reserve_ids([KeyedSpec("d", world.spec(argument=2), 1)])
     assert taken.value.indexes == [0]
-    await world.acceptance.mark_accepted(["d"])
+    await world.acceptance.mark_accepted({"d": None})
     async with world.unchanged():
-        await world.acceptance.mark_accepted(["d", "another key"])
-    assert await world.acceptance.reserve_ids([KeyedSpec("d", again, 60_000)]) == [(first.id, True)]
+        await world.acceptance.mark_accepted({"d": None, "another key": None})
+    assert await world.acceptance.reserve_ids([KeyedSpec("d", again, 60_000)]) == [Bound(first.id, True)]
 
 
 async def test_idempotency_keys_are_reserved_together_or_not_at_all(world: StoreWorld) -> None:
     specs = [world.spec(argument=n) for n in (1, 2, 1, 3)]
     keyed = [KeyedSpec(key, spec, 1_000) for key, spec in zip("abac", specs, strict=True)]
     ids = [specs[n].id for n in (0, 1, 0, 3)]
-    assert await world.acceptance.reserve_ids(keyed) == [(job_id, False) for job_id in ids]
+    assert await world.acceptance.reserve_ids(keyed) == [Bound(job_id, False) for job_id in ids]
     other = [
         KeyedSpec("new", specs[0], 1_000),
         KeyedSpec("a", specs[1], 1_000),

@@ -12,7 +12,7 @@ from redis.crc import key_slot
 
 from jqmaster.domain.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
-from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
+from jqmaster.store.jobs.enqueue import Accepted, Outcome
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.cluster import ClusterLocator
@@ -203,7 +203,7 @@ async def test_it_follows_a_failover_and_so_do_those_who_listen(cluster: Cluster
 
             await wait_until(heard)
 
-            async def confirmed() -> list[Accepted | BacklogFull]:
+            async def confirmed() -> list[Outcome]:
                 with contextlib.suppress(StoreUnavailableError, OutcomeUnknownError):
                     return await world.acceptance.enqueue([spec])
                 return []

@@ -1,17 +1,19 @@
 #!lua flags=allow-oom
 -- Removes a job that does not run, with everything that belongs to it; also one that was set aside as damaged.
 -- KEYS job:string history:list result:string damaged:set results:zset expiring:zset
--- ARGV tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
 -- REPLY ok | unknown | state:state
 -- CHECKS FIRST the state, unless it was set aside
+-- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
 -- include lib/actions.lua
+-- include lib/uniqueness.lua
 local job_key, history_key, result_key, damaged_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local expiring_key = KEYS[6]
-local id, wake_channel, action_id = ARGV[2], ARGV[3], ARGV[4]
-local tag = ARGV[1]
+local now_ms, id, wake_channel, action_id = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local tag = ARGV[2]
 local is_waiting, is_deletable, indexes = layout.is_waiting, layout.is_deletable, layout.index
 
 local head = record.read_head(job_key)
@@ -34,6 +36,7 @@ for _, index in pairs(indexes) do redis.call('ZREM', tag .. index, id) end
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 redis.call('SREM', damaged_key, id)
+uniqueness.leave(id, job_key, now_ms)
 redis.call('UNLINK', job_key, history_key, result_key)
 local has_opened = lane_writes.write(nil)
 actions.count_job(action_id, id, false)

@@ -4,26 +4,32 @@
 -- ARGV now_ms tag wake_channel(empty: nobody to wake) edition
 --   push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in)
 --   following(MessagePack: [[lane, jobs of the same push that follow in further calls]])
---   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is) [+ id terms(priority to expires_at_ms
+--   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   uniques(as lib/unique_pushes.lua reads them; empty: no job has a key) [+ id terms(priority to expires_at_ms
 --   as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest
 --   rest_of_record(behind the lane)]
--- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full],gate whose backlog
---   is full(empty: none) | stale_rules | other_data
--- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; how much waits
---   behind each gate
+-- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
+--   holds its key, 3 that job took its content, -3 refused for that job],gate whose backlog is full(empty: none),
+--   [index from 0, ID of that job](of each 2, 3, -3) | stale_rules | other_data
+-- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; who holds its
+--   uniqueness key; how much waits behind each gate
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/constraints.lua
+-- include lib/record.lua
 -- include lib/waiting.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
 -- include lib/homes.lua
+-- include lib/moves.lua
+-- include lib/unique_pushes.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
 local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), homes.read(ARGV[7]), ARGV[8]
+local uniques = ARGV[9]
 local job_prefix = tag .. 'job:'
-local FIRST, WIDTH = 9, 4
+local FIRST, WIDTH = 10, 4
 
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
@@ -32,6 +38,7 @@ local count = (#ARGV - FIRST + 1) / WIDTH
 local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
 local some_taken = redis.call('EXISTS', unpack(keys)) > 0
+local requests = uniques ~= '' and unique_pushes.read(uniques, now_ms) or nil
 
 -- Room behind each gate that bounds its backlog; nil for the others.
 local rooms = {}
@@ -92,7 +99,15 @@ end
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1])) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
-local status, seen, is_new = {}, {}, false
+local status, seen, is_new, told, is_refused = {}, {}, false, {}, false
+-- The gates at which a job in the store counts already: that it comes back to them takes no room.
+local function counted_at(head)
+  local found, lane, own = {}, lanes.home_of(head)
+  for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
+    for _, gate_id in ipairs(list) do found[gate_id] = true end
+  end
+  return found
+end
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   status[i] = 1
@@ -103,17 +118,29 @@ for i = 1, count do
   if digest then
     status[i] = digest == ARGV[at + 2] and 0 or -1
   else
-    local bounding = kind_of(ARGV[at + 1]).gates
+    local bounding, counted, holder = kind_of(ARGV[at + 1]).gates, nil, nil
     is_new = true
-    for _, gate_id in ipairs(bounding) do
-      if rooms[gate_id] <= 0 then
-        status[i], full_gate = -2, gate_id
+    if requests and requests[i] then
+      status[i], holder = unique_pushes.judge(requests[i])
+      if status[i] == 3 and holder.head ~= '' then counted = counted_at(holder.head) end
+      is_refused = is_refused or status[i] == -3
+    end
+    if status[i] == 1 or status[i] == 3 then
+      local outcome = status[i]
+      for _, gate_id in ipairs(bounding) do
+        if rooms[gate_id] <= 0 and not (counted and counted[gate_id]) then
+          status[i], full_gate = -2, gate_id
+        end
+      end
+      if status[i] == outcome then
+        for _, gate_id in ipairs(bounding) do
+          if not (counted and counted[gate_id]) then rooms[gate_id] = rooms[gate_id] - 1 end
+        end
+        if outcome == 1 then seen[keys[i]] = ARGV[at + 2] end
+        if requests and requests[i] then unique_pushes.take(requests[i], holder, ARGV[at], i) end
       end
     end
-    if status[i] == 1 then
-      seen[keys[i]] = ARGV[at + 2]
-      for _, gate_id in ipairs(bounding) do rooms[gate_id] = rooms[gate_id] - 1 end
-    end
+    if holder and status[i] ~= -2 then lists.add_pair(told, i - 1, holder.id) end
   end
 end
 -- If all of these are known, the push was accepted before.
@@ -126,20 +153,58 @@ if push == 'whole' and is_new then
 end
 if push == 'whole' and full_gate ~= '' then
   for i = 1, count do status[i] = -2 end
-  return {'ok', now_ms, status, full_gate}
+  return {'ok', now_ms, status, full_gate, {}}
 end
+if push == 'whole' and is_refused then return {'ok', now_ms, status, '', told} end
 
 local scheduled, expiring, records, filled, wakes = {}, {}, {}, 0, false
+local function placed(kind)
+  if not kind.lane then
+    kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
+    kind.lane_bytes = lanes.bytes_of(kind.lane)
+  end
+  return kind
+end
+
+-- A job in the store becomes job number `holder.from` of this push; it keeps its ID, its age and the digest of its own
+-- request. A debounced one waits again, but never beyond its bound.
+local function replace(holder)
+  local at = FIRST + (holder.from - 1) * WIDTH
+  local id, head, kind = holder.id, holder.head, placed(kinds[ARGV[at + 1]])
+  local state, created_at_ms = record.state_of(head), record.int64(head, layout.created_at_ms.at)
+  local max_ms, due_at_ms, flags = requests[holder.from].max_ms, kind.due_at_ms, string.byte(kind.head, layout.flags.at)
+  if max_ms > 0 then due_at_ms = math.min(due_at_ms, created_at_ms + max_ms) end
+  if record.has_flag(record.flags_of(head), layout.FLAG.watched) then flags = flags + layout.FLAG.watched end
+  local target = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
+  local old_lane, old_own = lanes.home_of(head)
+  moves.leave(id, state, old_lane, old_own, target, kind.lane)
+  lanes.count(kind.lane, kind.own, 1, 1)
+  if target == layout.STATE.ready then
+    lanes.add(kind.lane, kind.priority, id)
+    wakes = true
+  else
+    lists.add_pair(scheduled, due_at_ms, id)
+  end
+  if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id)
+  elseif record.int64(head, layout.expires_at_ms.at) > 0 then redis.call('ZREM', expiring_key, id) end
+  records[filled + 1] = job_prefix .. id
+  records[filled + 2] = string.char(layout.VERSION, target, flags, layout.CAUSE.none)
+    .. string.sub(head, layout.attempt.at, layout.returned_offers.last) .. struct.pack('>i8', due_at_ms)
+    .. string.sub(kind.head, layout.started_at_ms.at, layout.timeout_ms.last)
+    .. string.sub(head, layout.created_at_ms.at, layout.created_at_ms.last)
+    .. string.sub(kind.head, layout.expires_at_ms.at)
+    .. string.sub(head, layout.digest.at, layout.digest.last) .. kind.lane_bytes .. ARGV[at + 3]
+  filled = filled + 2
+end
+
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if status[i] == 1 then
-    local id, kind = ARGV[at], kinds[ARGV[at + 1]]
-    if not kind.lane then
-      kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
-      kind.lane_bytes = lanes.bytes_of(kind.lane)
-    end
+    -- A later job with the same key may have replaced its content.
+    local from = requests and requests[i] and FIRST + (unique_pushes.content_of(requests[i]) - 1) * WIDTH or at
+    local id, kind = ARGV[at], placed(kinds[ARGV[from + 1]])
     kind.accepted = kind.accepted + 1
-    records[filled + 1], records[filled + 2] = keys[i], kind.head .. ARGV[at + 2] .. kind.lane_bytes .. ARGV[at + 3]
+    records[filled + 1], records[filled + 2] = keys[i], kind.head .. ARGV[at + 2] .. kind.lane_bytes .. ARGV[from + 3]
     filled = filled + 2
     if kind.is_due then
       lanes.add(kind.lane, kind.priority, id)
@@ -156,6 +221,10 @@ end
 for _, kind in ipairs(kinds_seen) do
   if kind.lane then lanes.count(kind.lane, kind.own, kind.accepted, kind.accepted) end
 end
+if requests then
+  for _, holder in ipairs(unique_pushes.replaced) do replace(holder) end
+  unique_pushes.add_writes(requests, records, filled, now_ms)
+end
 if #records > 0 then redis.call('MSET', unpack(records)) end
 lane_writes.write(nil)
 lists.zadd(scheduled_key, scheduled)
@@ -164,4 +233,4 @@ if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end
 end
-return {'ok', now_ms, status, full_gate}
+return {'ok', now_ms, status, full_gate, told}

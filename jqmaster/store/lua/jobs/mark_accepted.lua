@@ -1,14 +1,20 @@
 #!lua flags=allow-oom
--- Notes that the jobs of idempotency keys were accepted: a repeat makes no other, also when that one is gone.
+-- Notes that the pushes of idempotency keys were accepted: a repeat makes no other job, also when that one is gone.
 -- KEYS
--- ARGV idempotency_prefix mark [+ key_digest]
+-- ARGV idempotency_prefix [+ key_digest mark holder(job for which the key stands from now on; empty: the same)]
 -- REPLY ok
 -- CHECKS FIRST of each key that it still stands for a job, and for one that is not marked
-local prefix, mark = ARGV[1], ARGV[2]
-local FIRST = 3
+local prefix = ARGV[1]
+local FIRST, WIDTH = 2, 3
+-- Of a job ID and the digest of its request, as reserve_ids writes them.
+local LENGTH = 44
 
-for i = FIRST, #ARGV do
-  local key = prefix .. ARGV[i]
-  if redis.call('STRLEN', key) == 44 then redis.call('APPEND', key, mark) end
+for i = FIRST, #ARGV, WIDTH do
+  local key, mark, holder = prefix .. ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local text = redis.call('GET', key)
+  if text and #text == LENGTH then
+    if holder ~= '' then text = holder .. string.sub(text, #holder + 1) end
+    redis.call('SET', key, text .. mark, 'KEEPTTL')
+  end
 end
 return {'ok'}

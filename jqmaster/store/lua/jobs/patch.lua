@@ -10,6 +10,7 @@
 -- include lib/record.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
+-- include lib/moves.lua
 -- include lib/homes.lua
 -- include lib/actions.lua
 local job_key, rules_key = KEYS[1], KEYS[2]
@@ -38,14 +39,10 @@ record.set_state(job_key, target)
 record.set_int64(job_key, layout.due_at_ms.offset, due_at_ms)
 local old_lane, old_own = lanes.home_of(head)
 local lane, own = homes.of(definitions, 1, tonumber(edition))
-if state == layout.STATE.ready and (target ~= state or lane.id ~= old_lane.id) then lanes.remove(old_lane, id)
-elseif target ~= state then redis.call('ZREM', tag .. index[state], id) end
+moves.leave(id, state, old_lane, old_own, target, lane)
 homes.write(job_key, head, lane, definitions[1].bytes)
-lanes.count(old_lane, old_own, -1, -1)
 lanes.count(lane, own, 1, 1)
 if target == layout.STATE.ready then
-  -- A changed priority moves it in its lane, and with it maybe the lane.
-  lanes.touch(lane).has_moved = true
   lanes.add(lane, priority, id)
 else
   redis.call('ZADD', tag .. index[target], due_at_ms, id)

@@ -3,7 +3,8 @@
 -- accepted. A key lives from its first use on.
 -- KEYS
 -- ARGV idempotency_prefix [+ key_digest job_id digest life_ms]
--- REPLY ok:[job_id is_accepted](of each) | taken:[index from 0 of each that stands for another request]
+-- REPLY ok:[job_id mark](of each; 0: not accepted yet, else the byte that mark_accepted added)
+--   | taken:[index from 0 of each that stands for another request]
 -- CHECKS FIRST what each key is bound to
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 4
@@ -32,6 +33,6 @@ for i = FIRST, #ARGV, WIDTH do
     redis.call('SET', prefix .. key_digest, text, 'KEEPTTL')
   end
   answers[#answers + 1] = string.sub(text, 1, 36)
-  answers[#answers + 1] = #text > 44 and 1 or 0
+  answers[#answers + 1] = string.byte(text, 45) or 0
 end
 return {'ok', answers}

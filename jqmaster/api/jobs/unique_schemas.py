@@ -1,0 +1,134 @@
+"""HTTP models of uniqueness: at most one job holds a key."""
+
+from typing import Annotated, Final
+
+import msgspec
+from pydantic import Field, field_validator, model_validator
+
+from jqmaster.api.schemas import Answer, Request, Seconds, Timestamp
+from jqmaster.domain.unique import (
+    MAX_WAIT_S,
+    MOST_UNIQUE_KEY_BYTES,
+    TTL_S,
+    WAIT_S,
+    OnConflict,
+    Unique,
+    UniqueScope,
+    unique_digest,
+)
+
+_KEY_TEXT: Final = (
+    "Text of at most 200 bytes that one job of the name holds. Null: the name and the argument."
+)
+_decoder = msgspec.msgpack.Decoder()
+
+
+class _KeyRequest(Request):
+    key: Annotated[str, Field(min_length=1, max_length=MOST_UNIQUE_KEY_BYTES)] | None = Field(
+        None, description=_KEY_TEXT
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _is_short(cls, value: str | None) -> str | None:
+        if value is not None and len(value.encode()) > MOST_UNIQUE_KEY_BYTES:
+            raise ValueError(f"must have at most {MOST_UNIQUE_KEY_BYTES} bytes")
+        return value
+
+    def _digest(self, name: str, argument: bytes) -> str:
+        return unique_digest(name, self.key, argument, _decoder.decode)
+
+
+class UniqueRequest(_KeyRequest):
+    """The job holds a key, and while it does no other job of the name gets it."""
+
+    scope: UniqueScope = Field(
+        UniqueScope.UNTIL_FINISHED,
+        strict=False,
+        description="How long the job holds the key. until_start: until its first start. until_finished: until its "
+        "end, retries included. window: for ttl_s seconds after the push, and until its end if that is later.",
+    )
+    ttl_s: Seconds | None = Field(
+        None,
+        ge=TTL_S.least,
+        le=TTL_S.most,
+        description="Length of the window in seconds. Required with the scope window, refused with the others.",
+    )
+    on_conflict: OnConflict = Field(
+        OnConflict.REJECT,
+        strict=False,
+        description="The answer while another job holds the key. reject: 409 not_unique, with its job_id. existing: "
+        "200 with its ID and duplicate: true. replace: 200 with its ID and replaced: true, and it takes the content "
+        "of this push, unless it has started: then as existing.",
+    )
+
+    @model_validator(mode="after")
+    def _has_window(self) -> "UniqueRequest":
+        if (self.scope is UniqueScope.WINDOW) != (self.ttl_s is not None):
+            raise ValueError(
+                "ttl_s is required with the scope window"
+                if self.ttl_s is None
+                else "ttl_s is for the scope window only"
+            )
+        return self
+
+    def to_unique(self, name: str, argument: bytes) -> Unique:
+        return Unique(
+            self._digest(name, argument),
+            self.key,
+            self.scope,
+            self.on_conflict,
+            round((self.ttl_s or 0) * 1000),
+        )
+
+
+class DebounceRequest(_KeyRequest):
+    """The job waits, and each further push with the key replaces it and waits again."""
+
+    wait_s: Seconds = Field(
+        ge=WAIT_S.least, le=WAIT_S.most, description="Seconds to wait after the last push with the key."
+    )
+    max_s: Seconds | None = Field(
+        None,
+        ge=MAX_WAIT_S.least,
+        le=MAX_WAIT_S.most,
+        description="Seconds after the first push beyond which no further push delays the job; at least wait_s. Null: "
+        "no bound.",
+    )
+
+    @model_validator(mode="after")
+    def _is_bounded(self) -> "DebounceRequest":
+        if self.max_s is not None and self.max_s < self.wait_s:
+            raise ValueError("max_s must be at least wait_s")
+        return self
+
+    @property
+    def wait_ms(self) -> int:
+        return round(self.wait_s * 1000)
+
+    def to_unique(self, name: str, argument: bytes) -> Unique:
+        return Unique.debounce(
+            self._digest(name, argument),
+            self.key,
+            wait_ms=self.wait_ms,
+            max_ms=round((self.max_s or 0) * 1000),
+        )
+
+
+class DebounceView(Answer):
+    """How pushes with the key delay the job."""
+
+    wait_s: float
+    max_s: float | None
+
+
+class UniqueView(Answer):
+    """The uniqueness key that the job takes while it is unfinished."""
+
+    key: str | None = Field(
+        description="As pushed, and `[hidden]` if the caller may not see job content. Null: the name and the argument."
+    )
+    scope: UniqueScope
+    until: Timestamp | None = Field(description="End of the window.")
+    on_conflict: OnConflict
+    debounce: DebounceView | None = Field(description="Set if the job is debounced.")

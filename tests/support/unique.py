@@ -1,0 +1,54 @@
+"""Jobs with a uniqueness key, on a store of a test."""
+
+from typing import Any
+
+from jqmaster.domain.job import JobSpec, JobState
+from jqmaster.domain.outcome import Decision
+from jqmaster.domain.unique import OnConflict, Unique, UniqueScope, unique_digest
+from tests.support.store import StoreWorld
+
+
+def unique(
+    key: str = "k",
+    scope: str = "until_finished",
+    on_conflict: str = "reject",
+    *,
+    ttl_ms: int = 0,
+    name: str = "work",
+) -> Unique:
+    """Return the uniqueness of a job of that name."""
+    digest = unique_digest(name, key, b"", lambda _: None)
+    return Unique(digest, key, UniqueScope(scope), OnConflict(on_conflict), ttl_ms)
+
+
+def debounced(key: str = "k", *, wait_ms: int, max_ms: int = 0) -> dict[str, Any]:
+    """Return the fields of a debounced job."""
+    digest = unique_digest("work", key, b"", lambda _: None)
+    return {"unique": Unique.debounce(digest, key, wait_ms=wait_ms, max_ms=max_ms), "delay_ms": wait_ms}
+
+
+async def bring_to(world: StoreWorld, spec: JobSpec, state: str) -> None:
+    """Enqueue the job, and bring it to a state; `gone`: it succeeded and was removed."""
+    await world.acceptance.enqueue([spec])
+    if state == "scheduled":
+        return
+    if state == "canceled":
+        await world.steering.cancel(spec.id)
+        return
+    if state == "ready":
+        return
+    worker_id = await world.worker()
+    (job,) = await world.claim(worker_id)
+    assert job.job_id == spec.id
+    if state == "running":
+        return
+    if state == "retrying":
+        retrying = Decision(JobState.RETRYING, "failure", delay_ms=60_000, is_counted=True)
+        assert await world.fail(worker_id, job, retrying)
+        return
+    if state == "failed":
+        assert await world.fail(worker_id, job)
+        return
+    await world.settlements.settle_success(worker_id, [(job.job_id, job.token, b"")])
+    if state == "gone":
+        await world.steering.delete(spec.id)
