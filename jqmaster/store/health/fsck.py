@@ -62,12 +62,10 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
                 yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
     async for finding in checker.check_documents():
         yield finding
-    async for findings in checker.lane_pages():
-        for finding in findings:
-            yield finding
-    async for findings in checker.name_pages():
-        for finding in findings:
-            yield finding
+    for pages_of in (checker.lane_pages, checker.name_pages, checker.unique_pages):
+        async for findings in pages_of():
+            for finding in findings:
+                yield finding
     async for finding in checker.check_slots():
         yield finding
 
@@ -257,6 +255,18 @@ class Checker:
                 yield [
                     Finding("lane", k.lanes(name), fault.decode())
                     for name, fault in zip(page, faults, strict=True)
+                    if fault
+                ]
+
+    async def unique_pages(self) -> AsyncIterator[list[Finding]]:
+        """Yield the faults of uniqueness keys, page by page; a page may be empty."""
+        k = self._keys
+        async for found in self._scan_keys(k.unique_prefix):
+            for page in pages(found, PAGE):
+                _, (faults,) = await self._client.run("inspect_unique", (), (k.tag, *page))
+                yield [
+                    Finding("unique", k.unique(digest), fault.decode())
+                    for digest, fault in zip(page, faults, strict=True)
                     if fault
                 ]
 

@@ -51,6 +51,8 @@ class Repair:
         async for step in self.order_steps():
             yield step
         yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
+        async for found in self._checker.unique_pages():
+            yield Step(await self.repair_unique(found))
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())
 
@@ -103,6 +105,16 @@ class Repair:
         done = await self._run("repair_names", (k.names, k.ready_counts, k.audit), (), found, names)
         ids = {raw.decode() for raw in done}
         return [finding for finding, name in zip(found, names, strict=True) if name in ids]
+
+    async def repair_unique(self, found: Sequence[Finding]) -> list[Finding]:
+        """Repair as `repair_jobs` does."""
+        if not found:
+            return []
+        k = self._keys
+        digests = [finding.key.removeprefix(k.unique_prefix) for finding in found]
+        done = await self._run("repair_unique", (k.audit,), (), found, digests)
+        removed = {raw.decode() for raw in done}
+        return [finding for finding, digest in zip(found, digests, strict=True) if digest in removed]
 
     async def repair_slots(self, found: Sequence[Finding]) -> list[Finding]:
         """Count all sums and lists again, if any of them is wrong."""

@@ -20,11 +20,17 @@ local uniqueness = (function()
     return is_waiting[record.state_of(head)] and (record.attempts_of(head)) == 0
   end
 
+  -- The job that a value names; nil if it cannot be read.
+  local function named_in(value)
+    if type(value) ~= 'string' or #value ~= VALUE_LENGTH then return nil end
+    return string.sub(value, 1, ID_LENGTH)
+  end
+
   -- The job that holds the key with this value now; nil where none does. `head` is empty if its record is gone, and
   -- `has_not_started` says that it may still be replaced.
   local function holder_in(value, now_ms)
-    if type(value) ~= 'string' or #value ~= VALUE_LENGTH then return nil end
-    local id = string.sub(value, 1, ID_LENGTH)
+    local id = named_in(value)
+    if not id then return nil end
     local scope, until_ms = struct.unpack('>Bi8', value, ID_LENGTH + 1)
     local head = record.read_head(tag .. 'job:' .. id)
     local state = record.state_of(head)
@@ -63,19 +69,23 @@ local uniqueness = (function()
     return unique[1], unique[2], until_ms
   end
 
-  -- Its record is about to be removed: a key that still names the job goes with it, after its window.
-  local function leave(id, key, now_ms)
-    local head = record.read_head(key)
-    if head == '' or not record.has_flag(record.flags_of(head), layout.FLAG.unique) then return end
-    local digest, _, until_ms = of_record(key, head)
-    if not digest then return end
+  -- Removes a key that names no job any more, after its window.
+  local function drop(digest, now_ms)
     local value = redis.pcall('GET', key_of(digest))
-    if type(value) ~= 'string' or string.sub(value, 1, ID_LENGTH) ~= id then return end
+    local until_ms = named_in(value) and select(2, struct.unpack('>Bi8', value, ID_LENGTH + 1)) or 0
     if until_ms > now_ms then
       redis.call('PEXPIRE', key_of(digest), string.format('%.0f', until_ms - now_ms))
     else
       redis.call('UNLINK', key_of(digest))
     end
+  end
+
+  -- Its record is about to be removed: a key that still names the job goes with it.
+  local function leave(id, key, now_ms)
+    local head = record.read_head(key)
+    if head == '' or not record.has_flag(record.flags_of(head), layout.FLAG.unique) then return end
+    local digest = of_record(key, head)
+    if digest and named_in(redis.pcall('GET', key_of(digest))) == id then drop(digest, now_ms) end
   end
 
   -- Whether any job had a key on this shard, ever: where not, a script that removes jobs need not look at each.
@@ -85,6 +95,6 @@ local uniqueness = (function()
 
   return {
     key_of = key_of, value_of = value_of, holder_in = holder_in, holder_of = holder_of, write_again = write_again,
-    of_record = of_record, leave = leave, is_used = is_used,
+    of_record = of_record, named_in = named_in, drop = drop, leave = leave, is_used = is_used,
   }
 end)()

@@ -1,0 +1,12 @@
+#!lua flags=no-writes
+-- Reads the fault of each uniqueness key, all at one instant: empty for a sound key.
+-- KEYS
+-- ARGV tag [+ digest]
+-- REPLY ok:[text]
+-- CHECKS FIRST nothing; it writes nothing
+-- include lib/unique_faults.lua
+local FIRST = 2
+
+local faults = {}
+for i = FIRST, #ARGV do faults[#faults + 1] = unique_faults.of(ARGV[i]) end
+return {'ok', faults}

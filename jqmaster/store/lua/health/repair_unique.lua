@@ -1,0 +1,27 @@
+#!lua flags=allow-oom
+-- Removes uniqueness keys that name no job, or a job that has another key or none. The window of a job that is gone goes
+-- on until its end.
+-- KEYS epoch:string audit:stream
+-- ARGV now_ms tag epoch audit_entry audit_max [+ digest]
+-- REPLY ok:[digest of each that was put right] | stale_epoch
+-- CHECKS FIRST epoch, then the fault of each
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/uniqueness.lua
+-- include lib/unique_faults.lua
+-- include lib/audit_log.lua
+local epoch_key, audit_key = KEYS[1], KEYS[2]
+local now_ms, epoch, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
+local FIRST = 6
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local done = {}
+for i = FIRST, #ARGV do
+  local digest = ARGV[i]
+  if unique_faults.of(digest) ~= '' then
+    uniqueness.drop(digest, now_ms)
+    done[#done + 1] = digest
+  end
+end
+if #done > 0 then audit_log.write(audit_key, now_ms, audit_entry, audit_max) end
+return {'ok', done}
