@@ -110,11 +110,16 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("pusher.client.SyncPusher"),
         Entry("pusher.client.JobOptions", is_exported=False),
         Entry("pusher.client.make_job"),
+        Entry("pusher.unique.Unique"),
+        Entry("pusher.unique.Debounce"),
+        Entry("pusher.unique.is_duplicate"),
+        Entry("pusher.unique.is_replaced"),
         Entry("pusher.client.JobResult"),
     ],
     "Errors of pushers": [
         Entry("errors.WorkerSdkError"),
         Entry("errors.RefusedError", is_constructed=False),
+        Entry("errors.Duplicate", is_constructed=False),
         Entry("errors.UnavailableError", is_constructed=False),
         Entry("errors.NotFinishedError", is_constructed=False),
         Entry("errors.AnswerMismatchError", is_constructed=False),
@@ -138,7 +143,7 @@ SECTIONS: dict[str, list[Entry]] = {
 }
 # Public for other parts of the package, which are in other files, and not for users.
 INTERNAL = frozenset(
-    {"renew", "start_mounted", "stop", "find", "set", "assembly"}
+    {"to_wire", "renew", "start_mounted", "stop", "find", "set", "assembly"}
     | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
 )
 

@@ -6,6 +6,7 @@ from worker_sdk.errors import (
     AnswerMismatchError,
     Defer,
     Discard,
+    Duplicate,
     EnqueueRefused,
     Fail,
     InvalidArgument,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.pusher.client import JobResult, Pusher, SyncPusher, make_job
+    from worker_sdk.pusher.unique import Debounce, Unique, is_duplicate, is_replaced
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
     from worker_sdk.tasks.signature import INJECTED
@@ -44,9 +46,11 @@ __all__ = [
     "AnswerMismatchError",
     "CancelSignal",
     "Context",
+    "Debounce",
     "Defer",
     "Depends",
     "Discard",
+    "Duplicate",
     "EnqueueRefused",
     "Fail",
     "InvalidArgument",
@@ -71,12 +75,15 @@ __all__ = [
     "TaskJob",
     "Tasks",
     "UnavailableError",
+    "Unique",
     "UnreadableResult",
     "Worker",
     "WorkerSdkError",
     "await_all",
     "configure",
     "discard_on",
+    "is_duplicate",
+    "is_replaced",
     "make_job",
     "retry_on",
     "wait_all",
@@ -87,6 +94,7 @@ __all__ = [
 _MODULES: Final = {
     "CancelSignal": "worker_sdk.worker.context",
     "Context": "worker_sdk.worker.context",
+    "Debounce": "worker_sdk.pusher.unique",
     "Depends": "worker_sdk.dependencies.depends",
     "INJECTED": "worker_sdk.tasks.signature",
     "JobHandle": "worker_sdk.tasks.handle",
@@ -97,10 +105,13 @@ _MODULES: Final = {
     "Task": "worker_sdk.tasks.task",
     "TaskJob": "worker_sdk.tasks.task",
     "Tasks": "worker_sdk.tasks.collection",
+    "Unique": "worker_sdk.pusher.unique",
     "Worker": "worker_sdk.worker.worker",
     "await_all": "worker_sdk.tasks.handle",
     "configure": "worker_sdk.environment",
     "discard_on": "worker_sdk.worker.policies",
+    "is_duplicate": "worker_sdk.pusher.unique",
+    "is_replaced": "worker_sdk.pusher.unique",
     "make_job": "worker_sdk.pusher.client",
     "retry_on": "worker_sdk.worker.policies",
     "wait_all": "worker_sdk.tasks.handle",

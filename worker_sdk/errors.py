@@ -101,6 +101,23 @@ class RefusedError(WorkerSdkError):
         super().__init__(f"{status} {self.code}: {self.detail}" + (f" ({rules})" if rules else ""))
 
 
+class Duplicate(RefusedError):  # noqa: N818 - what it is
+    """The job was refused because another job holds its uniqueness key.
+
+    * `job_id`: the job that holds the key. After `enqueue_many`, that of the first such job; `errors` names each.
+    """
+
+    def __init__(self, status: int, problem: Mapping[str, Any], *, unknown_ids: Sequence[str] = ()) -> None:
+        super().__init__(status, problem, unknown_ids=unknown_ids)
+        self.job_id = str(problem.get("job_id") or "")
+
+
+def refused(status: int, problem: Mapping[str, Any], *, unknown_ids: Sequence[str] = ()) -> RefusedError:
+    """Return the error for a refusal."""
+    kind = Duplicate if problem.get("code") == "not_unique" else RefusedError
+    return kind(status, problem, unknown_ids=unknown_ids)
+
+
 class UnavailableError(WorkerSdkError):
     """No master gave a final answer in time. The call may have been carried out.
 

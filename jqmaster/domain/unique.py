@@ -25,7 +25,7 @@ class UniqueScope(StrEnum):
 
 
 class OnConflict(StrEnum):
-    """What becomes of a push whose key another job holds."""
+    """The treatment of a push whose key another job holds."""
 
     REJECT = "reject"
     EXISTING = "existing"
@@ -34,10 +34,10 @@ class OnConflict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """The uniqueness of a job. `key` is None where name and argument are the key; `digest` is what the store compares.
+    """The uniqueness of a job. A `key` of None stands for name and argument; the store compares the `digest`.
 
-    `ttl_ms` belongs to the scope `window`. `wait_ms` is 0 unless it is a debounce, and `max_ms` is 0 where nothing
-    bounds how long further pushes may delay it.
+    `ttl_ms` belongs to the scope `window`. Only a debounce has a `wait_ms`; its `max_ms` bounds how long further pushes
+    may delay it, and 0 stands for no bound.
     """
 
     digest: str

@@ -19,16 +19,19 @@ from worker_sdk.enqueueing import EnqueueChain, EnqueueMiddleware, OpenJob, chai
 from worker_sdk.environment import masters_or_default, middleware_or_default, token_or_default
 from worker_sdk.errors import (
     AnswerMismatchError,
+    Duplicate,
     EnqueueRefused,
     InvalidArgument,
     NotFinishedError,
     RefusedError,
     UnavailableError,
     WorkerSdkError,
+    refused,
 )
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.pusher.unique import Debounce, EnqueuedId, Unique
 from worker_sdk.transport.loops import PerLoop
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, iso, packer
@@ -42,7 +45,7 @@ MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
 MAX_LONG_POLL_S: Final = 60.0
 _MAX_IDLE_CONNECTIONS: Final = 100
-# The positions of jobs with a key: the master answers with the ID that the key stands for.
+# The positions of jobs with a key of any kind: the master may answer with the ID of another job.
 NONE_KEYED: Final[frozenset[int]] = frozenset()
 _ALONE_KEYED: Final = frozenset({0})
 # Calls that enqueue, under way at a time; who asks for more waits. A master gains nothing by more connections.
@@ -115,6 +118,9 @@ class JobOptions(TypedDict, total=False):
     * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
     * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
     * `rerun_lost`: run the job again when its worker was lost, even if `max_retry` is 0. Default: such a job fails.
+    * `unique`: a `Unique`. One job at a time holds its key.
+    * `debounce`: a `Debounce`. The job waits until no more jobs with its key come. Cannot be combined with `unique`,
+      `delay` or `run_at`.
     """
 
     priority: int | None
@@ -131,6 +137,8 @@ class JobOptions(TypedDict, total=False):
     headers: Mapping[str, str] | None
     retry: Mapping[str, Any] | None
     rerun_lost: bool | None
+    unique: Unique | Mapping[str, Any] | None
+    debounce: Debounce | Mapping[str, Any] | None
 
 
 _OPTIONS: Final = frozenset(JobOptions.__annotations__)
@@ -181,7 +189,7 @@ class _Attempts:
         """Raises RefusedError for a no."""
         self._outage.ends()
         if not answer.is_ok:
-            raise RefusedError(answer.status, answer.body, unknown_ids=self._unknown_ids)
+            raise refused(answer.status, answer.body, unknown_ids=self._unknown_ids)
         return answer
 
     def next_pause_s(self, failed: Answer | MasterUnreachableError) -> float:
@@ -297,7 +305,8 @@ class Pusher:
         * `argument`: any value that MessagePack can encode: None, bool, int, float, str, bytes, list, dict, and
           datetime with a time zone. At most 256 KiB unless the master is configured otherwise. TypeError names the path
           of a value that it cannot encode.
-        * `options`: see `JobOptions`.
+        * `options`: see `JobOptions`. If another job holds the `unique` key, the call raises `Duplicate`, or it returns
+          the ID of that job; `is_duplicate` and `is_replaced` tell.
         """
         return await self.enqueue_job(make_job(name, argument, **options))
 
@@ -320,7 +329,7 @@ class Pusher:
                 "/api/jobs",
                 body,
                 job_ids=[job["id"]],
-                keyed=_ALONE_KEYED if "key" in job else NONE_KEYED,
+                keyed=_ALONE_KEYED if _may_be_another(job) else NONE_KEYED,
             )
         return _id_of(job, answer)
 
@@ -467,7 +476,7 @@ class SyncPusher:
             "/api/jobs",
             _encoded(job),
             job_ids=[job["id"]],
-            keyed=_ALONE_KEYED if "key" in job else NONE_KEYED,
+            keyed=_ALONE_KEYED if _may_be_another(job) else NONE_KEYED,
         )
         return _id_of(job, answer)
 
@@ -579,7 +588,7 @@ class _Chunker:
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
         )
         chunk = self._full(opened) if full else None
-        if "key" in job:
+        if _may_be_another(job):
             self._keyed.append(len(self._ids))
         self._ids.append(job["id"])
         self._parts.append(data)
@@ -655,12 +664,29 @@ def _cannot_be_sent(pusher: Pusher | SyncPusher) -> TypeError:
     )
 
 
+def _may_be_another(job: Mapping[str, Any]) -> bool:
+    """Return whether a master may answer with the ID of another job."""
+    return "key" in job or "unique" in job or "debounce" in job
+
+
 def _id_of(job: JobMap, answer: Answer) -> str:
-    return str(answer.body["id"] if "key" in job else job["id"])
+    if not _may_be_another(job):
+        return str(job["id"])
+    body = answer.body
+    return EnqueuedId.of(
+        str(body["id"]), is_duplicate=body.get("duplicate") is True, is_replaced=body.get("replaced") is True
+    )
 
 
 def _ids_of(chunk: _Chunk, answer: Answer) -> list[str]:
-    return [str(job_id) for job_id in answer.body["ids"]] if chunk.keyed else chunk.ids
+    if not chunk.keyed:
+        return chunk.ids
+    ids = [str(job_id) for job_id in answer.body["ids"]]
+    for index in answer.body.get("duplicates") or ():
+        ids[index] = EnqueuedId.of(ids[index], is_duplicate=True, is_replaced=False)
+    for index in answer.body.get("replaced") or ():
+        ids[index] = EnqueuedId.of(ids[index], is_duplicate=False, is_replaced=True)
+    return ids
 
 
 def _check_jobs(answer: Answer, enqueued: Sequence[str], of: str, keyed: frozenset[int]) -> None:
@@ -691,7 +717,9 @@ def _after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
                 loc[1] += len(accepted_ids)
             errors.append({**error, "loc": loc})
         problem = {"code": exc.code, "detail": exc.detail, "errors": errors}
-        exc = RefusedError(exc.status, problem, unknown_ids=exc.unknown_ids)
+        if isinstance(exc, Duplicate):
+            problem["job_id"] = exc.job_id
+        exc = refused(exc.status, problem, unknown_ids=exc.unknown_ids)
     exc.accepted_ids = accepted_ids
     return exc
 
@@ -729,6 +757,8 @@ def _on_the_wire(value: Any) -> Any:
         if value.tzinfo is None:
             raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
         return iso(value)
+    if isinstance(value, Unique | Debounce):
+        return value.to_wire()
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -10,6 +10,7 @@ from worker_sdk.worker.registry import ATTRIBUTE, check_name
 
 if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import LazyPushers
+    from worker_sdk.pusher.unique import Debounce, Unique
     from worker_sdk.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask
     from worker_sdk.worker.context import Context
     from worker_sdk.worker.registry import Handler
@@ -49,6 +50,8 @@ class Tasks:
         tags: Sequence[str] | None = None,
         expires: float | timedelta | None = None,
         rerun_lost: bool | None = None,
+        unique: "Unique | None" = None,
+        debounce: "Debounce | None" = None,
         confirm_start: bool = False,
         isolated: bool = False,
         version: str = "",
@@ -67,7 +70,8 @@ class Tasks:
         * `confirm_start`, `isolated`: as for `Worker.handler`.
         * `version`: version of the arguments, which people see on the page of the name. Default: a text that changes
           with the types of the parameters.
-        * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`: see `JobOptions`.
+        * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `unique`, `debounce`: see
+          `JobOptions`.
         """
         if not isinstance(name, str):
             raise TypeError('a task needs a name: write @tasks.task("…")')
@@ -81,6 +85,8 @@ class Tasks:
             "tags": tags,
             "expires": expires,
             "rerun_lost": rerun_lost,
+            "unique": unique,
+            "debounce": debounce,
         }
         options = {option: value for option, value in given.items() if value is not None}
         policies, discarded = as_retry_policies(retry_on), as_discarded(discard_on)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from worker_sdk.pusher.unique import Debounce, Unique
 from worker_sdk.tasks.schema import schema_of_parameters
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, Unique | Debounce):
+        return value.to_wire()
     if isinstance(value, Mapping):
         return {key: _plain(one) for key, one in value.items()}
     return value if isinstance(value, str | int | float | None) else list(value)

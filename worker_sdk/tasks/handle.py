@@ -18,6 +18,7 @@ from worker_sdk.errors import (
     ResultGone,
     UnreadableResult,
 )
+from worker_sdk.pusher.unique import is_duplicate, is_replaced
 
 if TYPE_CHECKING:
     from worker_sdk.pusher.client import JobResult
@@ -47,17 +48,24 @@ class JobHandle(Generic[ResultT_co]):
     * `status`: its state when it was last heard of, such as `ready` or `succeeded`. None if a handle was made of an ID,
       and has not asked yet.
     * `job`: the job as `Pusher.status` returns it, after `refresh` or `cancel`.
+    * `is_duplicate`: no job was made, because this job holds its uniqueness key. It stayed as it was.
+    * `is_replaced`: no job was made; this waiting job took the arguments and options of the call.
 
     Every method that asks a master has a sibling for `async def`, with an `a` before its name.
     """
 
-    __slots__ = ("_exception", "_is_known", "_pushers", "_task", "_value", "id", "job", "name", "status")
+    __slots__ = (
+        "_exception", "_is_known", "_pushers", "_task", "_value", "id", "is_duplicate", "is_replaced", "job",
+        "name", "status",
+    )  # fmt: skip
 
     def __init__(self, task: Named, job_id: str, pushers: "Pushers", *, status: str | None = None) -> None:
         self._task = task
         self.id = job_id
         self.name = task.name
-        self.status = status
+        self.is_duplicate, self.is_replaced = is_duplicate(job_id), is_replaced(job_id)
+        # The status of the other job is not known yet.
+        self.status = None if self.is_duplicate else status
         self.job: Mapping[str, Any] | None = None
         self._pushers = pushers
         # A master gives a result once: it stays here.

@@ -263,11 +263,14 @@ class Task(Calls[P, ResultT_co]):
         return _job_of(self, arguments, self.codec.encode_arguments(arguments), options)
 
     def handle_of(self, job: TaskJob[Any], job_id: str, pushers: "Pushers") -> "JobHandle[ResultT_co]":
-        """Return the handle of a job that was enqueued. A job with a key may have got the ID of an earlier one."""
+        """Return the handle of a job that was enqueued. With a key of any kind it may have the ID of an earlier job."""
         from worker_sdk.tasks.handle import JobHandle
 
         return JobHandle(
-            self, job_id, pushers, status="scheduled" if job.keys() & {"delay", "run_at"} else "ready"
+            self,
+            job_id,
+            pushers,
+            status="scheduled" if job.keys() & {"delay", "run_at", "debounce"} else "ready",
         )
 
 

@@ -7,12 +7,21 @@ from typing import Any, cast
 
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.environment import middleware_or_default
-from worker_sdk.errors import NotFinishedError, RefusedError
+from worker_sdk.errors import Duplicate, NotFinishedError, RefusedError
 from worker_sdk.pusher.client import JobResult, make_job
 from worker_sdk.tasks.client import substitutes
 from worker_sdk.tasks.task import TaskJob
-from worker_sdk.testing.records import Recorded, Run, as_maps, recorded
-from worker_sdk.testing.runner import MAX_DEFERRALS, Runner, due_s, go_deeper, original, seconds_until
+from worker_sdk.testing.records import Recorded, Run, as_maps, enqueued_id, recorded
+from worker_sdk.testing.runner import (
+    MAX_DEFERRALS,
+    Runner,
+    due_s,
+    go_deeper,
+    most_wait_s,
+    original,
+    seconds_until,
+)
+from worker_sdk.testing.unique import UniqueRule
 from worker_sdk.worker.context import Pushers, running_job
 from worker_sdk.worker.worker import Worker
 
@@ -72,9 +81,12 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
         while True:
             for job in jobs:
                 run = store.run_of(job)
-                if not run.is_over:
-                    run.at_s = clock_s + due_s(job)
+                if run.is_over:
+                    continue
+                if all(run is not other for other in waiting):
+                    run.first_s = clock_s
                     waiting.append(run)
+                run.at_s = min(clock_s + due_s(job), run.first_s + most_wait_s(job))
             jobs.clear()
             waiting = [run for run in waiting if not run.is_over]
             if not waiting:
@@ -125,6 +137,8 @@ class _Store:
         self.chain_of_jobs: EnqueueChain | None = None
         self._runs: dict[str, Run] = {}
         self._keys: dict[tuple[str, str], str] = {}
+        # By name and uniqueness key: the job that took it last.
+        self._unique: dict[tuple[str, bytes], Run] = {}
         self._lock = threading.Lock()
 
     def pusher(self) -> "_AsyncClient":
@@ -143,7 +157,7 @@ class _Store:
         return self._runs.setdefault(job.id, Run(job))
 
     def accept(self, given: TaskJob[Any]) -> Run:
-        """Note a job; the same ID or key again leads to the first."""
+        """Note a job; the same ID or key again leads to the first, and so may a uniqueness key. Raise Duplicate."""
         job = recorded(given)
         with self._lock:
             if (key := job.get("key")) is not None:
@@ -152,9 +166,37 @@ class _Store:
                     return self._runs[first_id]
             if job.id in self._runs:
                 return self._runs[job.id]
+            rule = UniqueRule.of(job)
+            holder = self._unique.get(rule.key) if rule else None
+            if rule and holder is not None and rule.is_held_by(holder):
+                return self._conflict(rule, holder, job)
             self.jobs.append(job)
             run = self._runs[job.id] = Run(job, "scheduled" if due_s(job) else "ready")
+            if rule:
+                self._unique[rule.key] = run
             return run
+
+    def _conflict(self, rule: UniqueRule, holder: Run, job: TaskJob[Any]) -> Run:
+        """Do with a job whose key another one holds as a master does."""
+        if rule.on_conflict == "reject":
+            problem = {
+                "code": "not_unique",
+                "detail": f"job {holder.job.id} holds the key",
+                "job_id": holder.job.id,
+            }
+            raise Duplicate(409, problem)
+        holder.conflict = "existing"
+        if rule.on_conflict == "replace" and holder.attempts == 0 and not holder.is_over:
+            holder.conflict = "replaced"
+            job["id"] = holder.job.id
+            places = [n for n, other in enumerate(self.jobs) if other.id == job.id]
+            if places:
+                self.jobs[places[0]] = job
+            else:
+                self.jobs.append(job)
+            holder.job = job
+            holder.state = "scheduled" if due_s(job) else "ready"
+        return holder
 
     def runner_of(self, run: Run) -> Runner | None:
         """Return the runner of a job that was just accepted, if it is to run at once."""
@@ -240,6 +282,7 @@ class _Client:
     def _run(self, run: Run) -> str:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
+        job_id = enqueued_id(run)
         if (runner := store.runner_of(run)) is not None:
             leave = go_deeper()
             try:
@@ -250,7 +293,7 @@ class _Client:
             finally:
                 leave()
             _raise_failure(store, run)
-        return run.job.id
+        return job_id
 
     def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
         if self._chain is None:
@@ -287,6 +330,7 @@ class _AsyncClient:
     async def _run(self, run: Run) -> str:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
+        job_id = enqueued_id(run)
         if (runner := store.runner_of(run)) is not None:
             leave = go_deeper()
             try:
@@ -297,7 +341,7 @@ class _AsyncClient:
             finally:
                 leave()
             _raise_failure(store, run)
-        return run.job.id
+        return job_id
 
     async def enqueue_many(self, jobs: Iterable[Any] | AsyncIterable[Any]) -> list[str]:
         given = [job async for job in jobs] if isinstance(jobs, AsyncIterable) else jobs

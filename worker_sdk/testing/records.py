@@ -1,10 +1,11 @@
 """The records of the test kit: jobs that were enqueued, and jobs that ran."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from worker_sdk.pusher.client import make_job
+from worker_sdk.pusher.unique import EnqueuedId
 from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import decode, encode
@@ -21,6 +22,8 @@ class Run:
     * `exception`: the exception that ended it, or the last one so far.
     * `fields`: the report to a master on its last attempt.
     * `at_s`: virtual time of its next attempt, or of its end, in seconds from the begin.
+    * `first_s`: virtual time at which `drain` found it.
+    * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
     """
 
     job: TaskJob[Any]
@@ -30,6 +33,8 @@ class Run:
     exception: BaseException | None = None
     fields: Mapping[str, Any] | None = None
     at_s: float = 0.0
+    first_s: float = field(default=0.0, repr=False, compare=False)
+    conflict: str = field(default="", repr=False, compare=False)
 
     @property
     def is_over(self) -> bool:
@@ -82,6 +87,12 @@ def recorded(job: Mapping[str, Any]) -> TaskJob[Any]:
     one.arguments = argument if isinstance(argument, dict) else {}
     one.options = {key: value for key, value in made.items() if key not in ("name", "argument", "id")}
     return one
+
+
+def enqueued_id(run: Run) -> str:
+    """Return the ID that a call returns which led to this job, and forget what it did to it."""
+    conflict, run.conflict = run.conflict, ""
+    return EnqueuedId.of(run.job.id, is_duplicate=conflict == "existing", is_replaced=conflict == "replaced")
 
 
 def as_maps(jobs: Iterable[Any]) -> Iterable[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import math
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -141,8 +142,16 @@ def go_deeper() -> Callable[[], None]:
     return lambda: _depth.reset(mark)
 
 
+def most_wait_s(job: Mapping[str, Any]) -> float:
+    """Seconds from its first call beyond which further ones do not delay a debounced job."""
+    most = (job.get("debounce") or {}).get("max_s")
+    return math.inf if most is None else float(most)
+
+
 def due_s(job: Mapping[str, Any]) -> float:
     """Seconds until the first attempt may start."""
+    if (debounce := job.get("debounce")) is not None:
+        return float(debounce["wait_s"])
     if (delay := job.get("delay")) is not None:
         return float(delay)
     if (run_at := job.get("run_at")) is not None:

@@ -80,6 +80,17 @@ def enqueue(
     key_ttl: Annotated[
         float | None, typer.Option(help="Seconds for which the key works. Default: 86400.")
     ] = None,
+    unique: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON",
+            help='Uniqueness, such as {"key": "user:42", "scope": "until_finished", "on_conflict": "existing"}.',
+        ),
+    ] = None,
+    debounce: Annotated[
+        str | None,
+        typer.Option(metavar="JSON", help='Debounce, such as {"key": "post:1", "wait_s": 5, "max_s": 60}.'),
+    ] = None,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
     ] = None,
@@ -95,6 +106,8 @@ def enqueue(
         "run_at": instant(run_at), "expires_at": instant(expires_at),
         "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
         "retry": None if retry is None else read_json(retry, "--retry"), "key_ttl": key_ttl,
+        "unique": None if unique is None else read_json(unique, "--unique"),
+        "debounce": None if debounce is None else read_json(debounce, "--debounce"),
     }  # fmt: skip
     if source is not None:
         if name is not None or job_id is not None or key is not None or wait is not None:
@@ -121,6 +134,10 @@ def enqueue(
                     f"  It may have been enqueued. To be sure, repeat with --id {body['id']}", err=True
                 )
             raise
+        if answer.get("duplicate"):
+            typer.echo("  No job was made: this job holds the uniqueness key.", err=True)
+        elif answer.get("replaced"):
+            typer.echo("  No job was made: this waiting job took its content.", err=True)
         if wait is None:
             output.say_json(answer) if as_json else output.say(answer["id"])
         else:

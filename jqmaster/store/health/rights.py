@@ -12,7 +12,8 @@ from typing import Final
 ON_KEYS: Final = {
     "append": "v", "del": "", "exists": "", "get": "", "getrange": "0 0", "hdel": "f", "hexists": "f", "hget": "f",
     "hgetall": "", "hincrby": "f 1", "hkeys": "", "hlen": "", "hmget": "f", "hscan": "0", "hset": "f v", "hvals": "",
-    "lrange": "0 0", "ltrim": "0 0", "mget": "", "mset": "v", "pexpire": "1", "rpush": "v", "sadd": "m", "scard": "",
+    "lrange": "0 0", "ltrim": "0 0", "mget": "", "mset": "v", "pexpire": "1", "pttl": "", "rpush": "v", "sadd": "m",
+    "scard": "",
     "set": "v", "setrange": "0 v", "sismember": "m", "smembers": "", "smismember": "m", "srandmember": "1", "srem": "m",
     "sscan": "0", "strlen": "", "unlink": "", "xadd": "* f v", "xinfo|stream": "", "xrange": "- +",
     "xrevrange": "+ -", "xtrim": "MAXLEN 1", "zadd": "1 m", "zcard": "",

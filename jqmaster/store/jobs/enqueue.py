@@ -34,7 +34,7 @@ class Accepted(Enum):
 
 
 class Conflict(Enum):
-    """What became of a job whose uniqueness key another job holds."""
+    """The end of a push whose uniqueness key another job holds."""
 
     REFUSED = -3
     EXISTING = 2
@@ -66,8 +66,8 @@ Outcome = Accepted | BacklogFull | NotUnique
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """What an idempotency key stands for. `was_accepted`: a push with it was answered, and how is in `conflict` where
-    another job held the uniqueness key."""
+    """The job behind an idempotency key. `was_accepted`: a push with the key was answered. `conflict` tells the answer
+    where another job held the uniqueness key."""
 
     job_id: str
     was_accepted: bool

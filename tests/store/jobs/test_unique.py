@@ -312,7 +312,7 @@ async def test_a_removed_job_leaves_no_key_but_of_its_window(world: StoreWorld, 
     if scope == "window":
         assert 0 < await world.redis.pttl(key) <= WINDOW_MS
         assert await world.acceptance.find_held([world.spec(unique=terms(scope))]) == {0: holder}
-        # Who is told of it leaves the end of its life as it is.
+        # To be told of it leaves the end of its life as it is.
         await world.acceptance.enqueue([world.spec(unique=terms(scope, "existing"))])
         assert 0 < await world.redis.pttl(key) <= WINDOW_MS
 

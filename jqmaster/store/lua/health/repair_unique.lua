@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes uniqueness keys that name no job, or a job that has another key or none. The window of a job that is gone goes
--- on until its end.
+-- Removes uniqueness keys that name no job, or a job that has another key or none. The window of a job that is gone
+-- goes on until its end.
 -- KEYS epoch:string audit:stream
 -- ARGV now_ms tag epoch audit_entry audit_max [+ digest]
 -- REPLY ok:[digest of each that was put right] | stale_epoch

@@ -6,15 +6,16 @@
 -- CHECKS FIRST of each key that it still stands for a job, and for one that is not marked
 local prefix = ARGV[1]
 local FIRST, WIDTH = 2, 3
--- Of a job ID and the digest of its request, as reserve_ids writes them.
+-- The length of a job ID and the digest of its request, as reserve_ids writes them.
 local LENGTH = 44
 
 for i = FIRST, #ARGV, WIDTH do
   local key, mark, holder = prefix .. ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local text = redis.call('GET', key)
-  if text and #text == LENGTH then
-    if holder ~= '' then text = holder .. string.sub(text, #holder + 1) end
-    redis.call('SET', key, text .. mark, 'KEEPTTL')
+  if redis.call('STRLEN', key) == LENGTH then
+    if holder ~= '' then
+      redis.call('SET', key, holder .. string.sub(redis.call('GET', key), #holder + 1), 'KEEPTTL')
+    end
+    redis.call('APPEND', key, mark)
   end
 end
 return {'ok'}

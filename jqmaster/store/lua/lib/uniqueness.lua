@@ -4,7 +4,7 @@
 local uniqueness = (function()
   local tag = ARGV.tag
   local ID_LENGTH, VALUE_LENGTH = 36, 45
-  -- Of the extras.
+  -- The length of the extras.
   local LENGTH_BYTES = 4
   local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
 
@@ -52,7 +52,7 @@ local uniqueness = (function()
     redis.call('SET', key_of(digest), holder.value, 'KEEPTTL')
   end
 
-  -- What the record of a job says of its key: digest, scope, end of its window; nil where it says nothing readable.
+  -- Returns what the record of a job says of its key: digest, scope, end of its window; nil where it says nothing.
   local function of_record(key, head)
     local _, at = record.gates_span(head)
     -- Offsets are one less than positions.
@@ -72,7 +72,11 @@ local uniqueness = (function()
   -- Removes a key that names no job any more, after its window.
   local function drop(digest, now_ms)
     local value = redis.pcall('GET', key_of(digest))
-    local until_ms = named_in(value) and select(2, struct.unpack('>Bi8', value, ID_LENGTH + 1)) or 0
+    local until_ms = 0
+    if named_in(value) then
+      local _, its_end_ms = struct.unpack('>Bi8', value, ID_LENGTH + 1)
+      until_ms = its_end_ms
+    end
     if until_ms > now_ms then
       redis.call('PEXPIRE', key_of(digest), string.format('%.0f', until_ms - now_ms))
     else

@@ -1,0 +1,98 @@
+"""Unique and debounced jobs, as callers ask for them."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+Scope = Literal["until_start", "until_finished", "window"]
+OnConflict = Literal["reject", "existing", "replace"]
+
+_SCOPES: Final = ("until_start", "until_finished", "window")
+_CONFLICTS: Final = ("reject", "existing", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """A uniqueness key, which one job of the name holds at a time.
+
+    * `key`: text of up to 200 bytes. Default: the name and the argument are the key.
+    * `scope`: how long the job holds the key: `until_start`, `until_finished` or `window`.
+    * `ttl_s`: length of the window in seconds, counted from the enqueue. Only with the scope `window`.
+    * `on_conflict`: what happens to a job whose key another job holds. `reject`: the call raises `Duplicate`.
+      `existing`: it returns the ID of the other job. `replace`: so too, and the other job takes the new argument and
+      options if it has not started.
+    """
+
+    key: str | None = None
+    scope: Scope = "until_finished"
+    ttl_s: float | None = None
+    on_conflict: OnConflict = "reject"
+
+    def __post_init__(self) -> None:
+        if self.scope not in _SCOPES:
+            raise ValueError(f"scope must be one of {', '.join(_SCOPES)}")
+        if self.on_conflict not in _CONFLICTS:
+            raise ValueError(f"on_conflict must be one of {', '.join(_CONFLICTS)}")
+        if (self.scope == "window") != (self.ttl_s is not None):
+            raise ValueError("the scope window needs ttl_s, and the others have none")
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map that travels."""
+        fields = {"key": self.key, "scope": self.scope, "on_conflict": self.on_conflict, "ttl_s": self.ttl_s}
+        return {field: value for field, value in fields.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Debounce:
+    """Wait until no more jobs come: each further one replaces the waiting job and waits again.
+
+    * `wait_s`: seconds to wait after the last one.
+    * `max_s`: seconds after the first one beyond which the job is not delayed. Default: no bound.
+    * `key`: text of up to 200 bytes; jobs of the name with the same key are one. Default: the name and the argument.
+    """
+
+    wait_s: float
+    max_s: float | None = None
+    key: str | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map that travels."""
+        fields = {"key": self.key, "wait_s": self.wait_s, "max_s": self.max_s}
+        return {field: value for field, value in fields.items() if value is not None}
+
+
+class EnqueuedId(str):
+    """The ID of a job that was not made, because another job holds its key: the ID is that of the other job.
+
+    * `is_duplicate`: that job stayed as it was.
+    * `is_replaced`: that job took the argument and the options of this call.
+    """
+
+    __slots__ = ("is_duplicate", "is_replaced")
+
+    is_duplicate: bool
+    is_replaced: bool
+
+    @classmethod
+    def of(cls, job_id: str, *, is_duplicate: bool, is_replaced: bool) -> str:
+        """Return the ID; a plain one where the job was made."""
+        if not (is_duplicate or is_replaced):
+            return job_id
+        made = cls(job_id)
+        made.is_duplicate, made.is_replaced = is_duplicate, is_replaced
+        return made
+
+
+def is_duplicate(job_id: str) -> bool:
+    """Return whether a call to enqueue returned the ID of another job, which stayed as it was.
+
+    * `job_id`: what the call returned.
+    """
+    return isinstance(job_id, EnqueuedId) and job_id.is_duplicate
+
+
+def is_replaced(job_id: str) -> bool:
+    """Return whether a call to enqueue returned the ID of another job, which took its argument and options.
+
+    * `job_id`: what the call returned.
+    """
+    return isinstance(job_id, EnqueuedId) and job_id.is_replaced
