@@ -1,10 +1,11 @@
 """A real master in this process, on a shard of its own of the real store, reached over real HTTP."""
 
 import contextlib
+import ssl
 import uuid
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import httpx
 import msgpack
@@ -41,12 +42,25 @@ MSGPACK = {"Content-Type": "application/msgpack"}
 ACCEPT = {"Accept": "application/msgpack"}
 
 
+# To read the certificates of the system takes longer than most tests.
+NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+# A test that fails leaves no connection behind, which would fail another one when it is collected.
+NO_IDLE_CONNECTIONS: Final = httpx.Limits(max_keepalive_connections=0)
+
+
 class Api:
     """A pusher and operator in a test: MessagePack in, (status, value) out, each answer held against the contract."""
 
     def __init__(self, base_url: str, token: str | None = None) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self.http = httpx.AsyncClient(base_url=base_url, headers=headers, timeout=70, trust_env=False)
+        self.http = httpx.AsyncClient(
+            base_url=base_url,
+            headers=headers,
+            timeout=70,
+            trust_env=False,
+            verify=NO_TLS,
+            limits=NO_IDLE_CONNECTIONS,
+        )
 
     async def call(self, method: str, path: str, value: Any = None, **headers: str) -> tuple[int, Any]:
         content = None if value is None else msgpack.packb(value, datetime=True)

@@ -163,7 +163,7 @@ def _make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) ->
             raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
         for option, value in options.items():
             if value is not None:
-                job[option] = _on_the_wire(value)
+                job[option] = value if type(value) in _PLAIN else _on_the_wire(value)
     if "id" not in job:
         job["id"] = new_job_id()
         # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
@@ -748,6 +748,10 @@ def _result_of(answer: Answer) -> JobResult | None:
     if not {"type", "finished_at"} <= known.keys():
         raise UnavailableError("a master's answer makes no sense")
     return JobResult(**known)
+
+
+# Most options are of these types. Asking what else they might be would take most of the time of `make_job`.
+_PLAIN: Final = frozenset({str, int, float, bool})
 
 
 def _on_the_wire(value: Any) -> Any:

@@ -75,25 +75,34 @@ class Codec:
             )
         except (TypeError, ValueError, RecursionError):
             raise InvalidArgument(self._task, self._unencodable(given)) from None
-        self.decode_arguments(encoded)
+        if self._by_pydantic:
+            self.decode_arguments(encoded)
+        else:
+            self._check(encoded)
         return encoded
+
+    def _check(self, argument: Any) -> Any:
+        """Return the arguments as a struct. Raise InvalidArgument for what msgspec finds."""
+        try:
+            return msgspec.convert(argument, self._map, str_keys=True, dec_hook=_decode_other)
+        except (msgspec.ValidationError, _PydanticError):
+            raise InvalidArgument(self._task, self._problems(argument)) from None
 
     def decode_arguments(self, argument: Any) -> dict[str, Any]:
         """Return the arguments of the call. Raise InvalidArgument for what does not fit."""
         if argument is None:
             argument = {}
-        try:
-            arguments = msgspec.structs.asdict(
-                msgspec.convert(argument, self._map, str_keys=True, dec_hook=_decode_other)
-            )
-            for name in self._optional:
-                if arguments[name] is _ABSENT:
-                    del arguments[name]
-            for name, kind in self._by_pydantic.items():
-                if name in arguments:
-                    arguments[name] = kind.decode(arguments[name])
-        except (msgspec.ValidationError, _PydanticError):
-            raise InvalidArgument(self._task, self._problems(argument)) from None
+        arguments = msgspec.structs.asdict(self._check(argument))
+        for name in self._optional:
+            if arguments[name] is _ABSENT:
+                del arguments[name]
+        if self._by_pydantic:
+            try:
+                for name, kind in self._by_pydantic.items():
+                    if name in arguments:
+                        arguments[name] = kind.decode(arguments[name])
+            except _PydanticError:
+                raise InvalidArgument(self._task, self._problems(argument)) from None
         return arguments
 
     def encode_result(self, value: Any) -> Any:

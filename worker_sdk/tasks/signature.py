@@ -116,9 +116,12 @@ class Binder:
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments that were given, by name. Raise InvalidArgument for those that do not fit."""
         arguments = dict(zip(self._positional, args, strict=False))
-        if len(args) > len(self._positional) or not kwargs.keys() <= self._names or arguments.keys() & kwargs:
+        if len(args) > len(self._positional):
             raise InvalidArgument(self._task, self._problems(args, kwargs))
-        arguments.update(kwargs)
+        if kwargs:
+            if not kwargs.keys() <= self._names or not arguments.keys().isdisjoint(kwargs):
+                raise InvalidArgument(self._task, self._problems(args, kwargs))
+            arguments.update(kwargs)
         if not self._required <= arguments.keys():
             raise InvalidArgument(self._task, self._problems(args, kwargs))
         return arguments

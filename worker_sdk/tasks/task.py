@@ -11,7 +11,7 @@ from collections.abc import (
     Sequence,
 )
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.policies import ExceptionType, RetryOn
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+# The options of a job that does not become ready at once.
+_WAITS: Final = ("delay", "run_at", "debounce")
 
 
 class Owner(Protocol):
@@ -270,7 +274,7 @@ class Task(Calls[P, ResultT_co]):
             self,
             job_id,
             pushers,
-            status="scheduled" if job.keys() & {"delay", "run_at", "debounce"} else "ready",
+            status="ready" if job.keys().isdisjoint(_WAITS) else "scheduled",
         )
 
 

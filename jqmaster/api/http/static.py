@@ -1,5 +1,6 @@
 """The web UI's files at `/`. Open to anybody: they hold nothing but code, and all that they show comes from the API."""
 
+import asyncio
 import base64
 import gzip
 import hashlib
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Final
+from typing import Final, NamedTuple
 
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -54,6 +55,11 @@ _ALLOW: Final = "GET, HEAD"
 _MIN_GZIP_BYTES: Final = 1024
 
 
+class _File(NamedTuple):
+    kind: bytes
+    content: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class _Body:
     etag: bytes
@@ -64,7 +70,7 @@ class _Body:
 
 
 class Site:
-    """ASGI application: a fixed table of files, read once; every other path goes to `otherwise`.
+    """ASGI application: a fixed table of files, read once. Every other path goes to `otherwise`.
 
     Paths are compared whole with those of the table, so that none can lead out of it.
     """
@@ -72,29 +78,24 @@ class Site:
     def __init__(self, otherwise: ASGIApp, root: Traversable | None = None) -> None:
         """`root`: the folder of the files, by default `jqmaster/web`."""
         self._otherwise = otherwise
-        self._plain: dict[str, _Body] = {}
-        self._gzip: dict[str, _Body] = {}
         found = dict(_read(root or files("jqmaster") / "web"))
         if is_bundle_current(found):
             found[f"/{INDEX}"] = found[f"{BUNDLE}{INDEX}"]
-        for path, data in found.items():
-            kind = CONTENT_TYPES.get(path[path.rfind(".") :])
-            if kind is None:
-                continue
-            for url in {path, "/" if path == f"/{INDEX}" else path}:
-                self._plain[url] = _body(kind, data, data)
-                packed = gzip.compress(data, 9, mtime=0)
-                if len(data) >= _MIN_GZIP_BYTES and len(packed) < len(data):
-                    self._gzip[url] = _body(kind, packed, data, (b"content-encoding", b"gzip"))
+        kinds = {path: CONTENT_TYPES.get(path[path.rfind(".") :]) for path in found}
+        self._files = {path: _File(kind, found[path]) for path, kind in kinds.items() if kind is not None}
+        if f"/{INDEX}" in self._files:
+            self._files["/"] = self._files[f"/{INDEX}"]
+        # By path, and whether it is compressed. Each is made when it is first asked for: for all files together that
+        # takes longer than the rest of the start.
+        self._bodies: dict[tuple[str, bool], _Body] = {}
 
     @property
     def paths(self) -> Iterable[str]:
         """All that is served."""
-        return self._plain.keys()
+        return self._files.keys()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = self._plain.get(scope["path"]) if scope["type"] == "http" else None
-        if body is None:
+        if scope["type"] != "http" or scope["path"] not in self._files:
             if scope["type"] == "http" and (page := self._page(scope)) is not None:
                 await _answer(send, HTTPStatus.FOUND, [(b"location", page), *HEADERS], b"")
                 return
@@ -108,8 +109,7 @@ class Site:
             response.raw_headers += HEADERS
             await response(scope, receive, send)
             return
-        if _takes_gzip(fields):
-            body = self._gzip.get(scope["path"], body)
+        body = await self._body_of(scope["path"], is_packed=_takes_gzip(fields))
         headers = body.headers
         if scope["query_string"] == b"v=" + body.version:
             headers = [_FOR_EVER if field == _ASKED_AGAIN else field for field in headers]
@@ -120,11 +120,19 @@ class Site:
             return
         await _answer(send, HTTPStatus.OK, headers, body.data if method == "GET" else b"")
 
+    async def _body_of(self, path: str, *, is_packed: bool) -> _Body:
+        key = path, is_packed
+        if key not in self._bodies:
+            make = _packed_body if is_packed else _plain_body
+            # To compress the largest file takes some 20 ms, for which nothing else shall wait.
+            self._bodies[key] = await asyncio.to_thread(make, self._files[path])
+        return self._bodies[key]
+
     def _page(self, scope: Scope) -> bytes | None:
         """Return the UI's address of a page that a browser asks for by path: `/jobs?state=failed` is
         `/#/jobs?state=failed`."""
         path: str = scope["path"]
-        if scope["method"] not in ("GET", "HEAD") or f"/pages{path}.js" not in self._plain:
+        if scope["method"] not in ("GET", "HEAD") or f"/pages{path}.js" not in self._files:
             return None
         if b"text/html" not in join_fields(scope["headers"]).get(b"accept", b"").lower():
             return None
@@ -156,6 +164,19 @@ def sources_digest(found: Mapping[str, bytes]) -> str:
         if path.endswith(SOURCE_KINDS) and not path.startswith(BUNDLE)
     )
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def _plain_body(file: _File) -> _Body:
+    return _body(file.kind, file.content, file.content)
+
+
+def _packed_body(file: _File) -> _Body:
+    """Return the file compressed, or as it is where that saves nothing."""
+    if len(file.content) >= _MIN_GZIP_BYTES:
+        packed = gzip.compress(file.content, 9, mtime=0)
+        if len(packed) < len(file.content):
+            return _body(file.kind, packed, file.content, (b"content-encoding", b"gzip"))
+    return _plain_body(file)
 
 
 def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) -> _Body:

@@ -334,7 +334,8 @@ def _gauge(name: str, values: Mapping[LabelsT, float]) -> GaugeMetricFamily:
 
 def _add_durations(family: HistogramMetricFamily, labels: tuple[str, ...], durations: Histogram) -> None:
     total = durations.count
-    if not total:
+    # One without labels is there from the start, so that a query never misses it.
+    if labels and not total:
         return
     buckets: list[tuple[str, float]] = []
     below, start = 0, 0
