@@ -124,6 +124,8 @@ async def test_a_session_that_ends_while_one_types_keeps_the_form(
             assert (await api.job(job))["priority"] == -12
             # To close the dialog leads to the login page.
             await page.context.clear_cookies()
+            # The page reads the job again after the news of it, and is refused.
+            await api.call("PATCH", f"/api/jobs/{job}", {"priority": -13})
             await expect(login).to_be_visible()
             await page.keyboard.press("Escape")
             await expect(page.get_by_role("heading", level=1)).to_have_text("Log in")

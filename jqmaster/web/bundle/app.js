@@ -5001,12 +5001,15 @@ function instantIn(text) {
 
 // ui/filters.js
 var TYPING_MS3 = 350;
+var SHOWN_MS = 100;
 var isPressed = false;
 addEventListener("pointerdown", () => isPressed = true, true);
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => isPressed = false, true);
 function afterClick(act) {
-  if (isPressed) addEventListener("pointerup", () => setTimeout(act), { once: true });
-  else act();
+  if (!isPressed) return act();
+  const address = location.hash;
+  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
+  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
 }
 function useTyped(value, onChange, read = (text) => text.trim()) {
   const [text, setText] = E2(value);
@@ -5025,12 +5028,20 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
     typed.current = value;
     setText(value);
   }, [value]);
-  W2(() => () => clearTimeout(timer2.current), []);
+  const isGone = j(false);
+  W2(
+    () => () => {
+      isGone.current = true;
+      clearTimeout(timer2.current);
+    },
+    []
+  );
   const tell2 = () => {
     clearTimeout(timer2.current);
     afterClick(report);
   };
   const report = () => {
+    if (isGone.current) return;
     const next = read(typed.current);
     if (next === told.current) return;
     told.current = next;

@@ -6,15 +6,22 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "./instants.js";
 /** @typedef {any} Node */
 
 const TYPING_MS = 350;
+/** A page of another address is drawn by then. */
+const SHOWN_MS = 100;
 
 let isPressed = false;
 addEventListener("pointerdown", () => (isPressed = true), true);
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => (isPressed = false), true);
 
-/** @param {() => void} act At once, or after the click that is under way: what is being pressed must not move away before it is. */
+/**
+ * @param {() => void} act At once, or after the click that is under way: what is being pressed must not move away before
+ *   it is. Where the click leads to another address, `act` waits until that is shown, or else it would lead back.
+ */
 function afterClick(act) {
-  if (isPressed) addEventListener("pointerup", () => setTimeout(act), { once: true });
-  else act();
+  if (!isPressed) return act();
+  const address = location.hash;
+  const actThere = () => setTimeout(act, location.hash === address ? 0 : SHOWN_MS);
+  addEventListener("pointerup", () => setTimeout(actThere), { once: true });
 }
 
 /**
@@ -39,12 +46,20 @@ export function useTyped(value, onChange, read = (text) => text.trim()) {
     typed.current = value;
     setText(value);
   }, [value]);
-  useEffect(() => () => clearTimeout(timer.current), []);
+  const isGone = useRef(false);
+  useEffect(
+    () => () => {
+      isGone.current = true;
+      clearTimeout(timer.current);
+    },
+    [],
+  );
   const tell = () => {
     clearTimeout(timer.current);
     afterClick(report);
   };
   const report = () => {
+    if (isGone.current) return;
     const next = read(typed.current);
     if (next === told.current) return;
     told.current = next;
