@@ -198,9 +198,10 @@ def test_jobs_come_from_json_lines(url: str, tmp_path: Path) -> None:
 
 def test_top_prints_one_picture_where_there_is_no_terminal(url: str) -> None:
     call(url, "enqueue", "seen.by.top")
-    ended = call(url, "top")
+    # The picture has the names of the last counts, which masters write once in a while.
+    pictures = (call(url, "top") for _ in range(10))
+    ended = next(one for one in pictures if one.code != 0 or "seen.by.top" in one.out)
     assert ended.code == 0, ended.err
-    assert "seen.by.top" in ended.out
     assert "slots" in ended.out
 
 
