@@ -119,8 +119,8 @@ async def test_bytes_of_a_waiting_job(world: StoreWorld) -> None:
     for _ in range(0, count, 512):
         await world.acceptance.enqueue([world.spec(argument=ARGUMENT) for _ in range(512)])
     after = (await redis.info("memory"))["used_memory"]
-    # Redis takes more for the same.
-    bound = 465 if "valkey_version" in await redis.info("server") else 533
+    # Redis takes more for the same. Its own tables, which other tests fill, are a few bytes of it.
+    bound = 470 if "valkey_version" in await redis.info("server") else 538
     assert_at_most("bytes of a waiting job with 100 bytes of argument", (after - before) / count, bound)
     await redis.flushall()
 

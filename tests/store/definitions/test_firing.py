@@ -10,6 +10,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, StaleEpochError, StoreUnavailableError
 from jqmaster.service.definitions.firing import firing_of
 from jqmaster.store.definitions.definitions import Became, DefinitionStore, Entry, Verdict
+from tests.support.constraints import ConstrainedWorld
 from tests.support.definitions import MINUTE_MS, Definitions
 from tests.support.store import START_MS, StoreWorld
 
@@ -191,6 +192,27 @@ async def test_replace_cancels_the_last_job(world: StoreWorld, definitions: Defi
     assert await definitions.outcomes() == [
         (1, "fired", ""), (2, "fired", ""), (3, "skipped", "superseded"), (4, "fired", ""),
     ]  # fmt: skip
+
+
+@pytest.mark.req("D6")
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_replace_ends_a_job_only_if_the_next_one_finds_room(
+    world: StoreWorld, definitions: Definitions, is_running: bool
+) -> None:
+    """A waiting job leaves its own place. A running one has none to leave."""
+    constrained = ConstrainedWorld(world)
+    await constrained.limit(max_backlog=1)
+    await definitions.put(overlap="replace", job={"name": "work"})
+    world.pass_ms(MINUTE_MS)
+    await definitions.fire()
+    if is_running:
+        await constrained.take(await world.worker())
+        await constrained.enqueue()
+    world.pass_ms(MINUTE_MS)
+    await definitions.fire()
+    first, second = await definitions.runs()
+    expected = (JobState.RUNNING, "skipped") if is_running else (JobState.CANCELED, "fired")
+    assert (await world.state(first.job_id), second.outcome) == expected
 
 
 @pytest.mark.req("D6")

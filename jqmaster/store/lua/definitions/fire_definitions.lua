@@ -24,7 +24,7 @@ local rules_key, scheduled_key, expiring_key = KEYS[5], KEYS[6], KEYS[7]
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local tag = ARGV[2]
 local edition, mark, batch = ARGV[6], ARGV[8], cmsgpack.unpack(ARGV[11])
-local ETAG_LENGTH, is_unfinished = 16, layout.is_unfinished
+local ETAG_LENGTH, is_unfinished, is_waiting = 16, layout.is_unfinished, layout.is_waiting
 local FIRST, WIDTH = 12, 8
 -- A definition whose instant waits for the end of a job is looked at this often.
 local LOOK_AGAIN_MS = 1000
@@ -60,35 +60,42 @@ local function unfinished(definition)
   return head ~= '' and is_unfinished[record.state_of(head)] and head or nil
 end
 
--- Gathers the job of an entry. Returns what became of it.
-local function enqueue(definition, at)
+-- Gathers the job of an entry. `replaced`: the head of the job whose place it takes (nil: none). Returns what became of
+-- it.
+local function enqueue(definition, at, replaced)
   local id = ARGV[at + 4]
   if redis.call('EXISTS', tag .. 'job:' .. id) == 1 then
     definition.last_job = id
     return 'known'
   end
   local kind = new_jobs.kind_of(ARGV[at + 5], now_ms)
-  if new_jobs.take_place(kind.number) then return 'backlog_full' end
+  local counted = replaced and is_waiting[record.state_of(replaced)] and new_jobs.counted_at(replaced) or {}
+  if new_jobs.take_place(kind.number, counted) then return 'backlog_full' end
   new_jobs.add(id, kind, ARGV[at + 6], ARGV[at + 7])
   return 'fired'
 end
 
+-- Ends a job whose place another one took.
+local function cancel(id, head)
+  local worker_id = cancellation.cancel(id, head, now_ms)
+  canceled[id] = record.has_flag(record.flags_of(head), layout.FLAG.watched) and 'watched' or 'alone'
+  if worker_id then freed_workers[#freed_workers + 1] = worker_id end
+end
+
 -- Fires an instant of the schedule, as far as `overlap` lets it. Returns what became of it.
 local function fire(definition, i, at)
-  local overlap = definition.overlap
+  local overlap, last_job, head = definition.overlap, definition.last_job, nil
   if overlap == 'replace' and i ~= definition.last_firing then return 'superseded' end
   if overlap ~= 'allow' then
-    local head = not definition.made and unfinished(definition)
+    head = not definition.made and unfinished(definition) or nil
     if definition.made or head then
       if overlap == 'forbid' then return 'overlap' end
       if overlap == 'queue' then return 'queued' end
-      local worker_id = cancellation.cancel(definition.last_job, head, now_ms)
-      local is_watched = record.has_flag(record.flags_of(head), layout.FLAG.watched)
-      canceled[definition.last_job] = is_watched and 'watched' or 'alone'
-      if worker_id then freed_workers[#freed_workers + 1] = worker_id end
     end
   end
-  local became = enqueue(definition, at)
+  local became = enqueue(definition, at, head)
+  -- A job that finds no room replaces none.
+  if head and became ~= 'backlog_full' then cancel(last_job, head) end
   if became == 'fired' then definition.last_job, definition.made = ARGV[at + 4], true end
   return became
 end

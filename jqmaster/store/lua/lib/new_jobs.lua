@@ -3,8 +3,9 @@
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/homes.lua
--- New jobs that the store makes itself: the room that their constraints leave them, their records, and the places where
--- they wait, as jobs/enqueue.lua makes them of pushes.
+-- New jobs of definitions: the room that their constraints leave them, their records, and the places where they wait.
+-- jobs/enqueue.lua does the same for pushes, written out: with these functions a push of one job took a seventh more
+-- time in the store, and one of a hundred a fifth more.
 local new_jobs = (function()
   local tag, edition = ARGV.tag, ARGV.edition
   local job_prefix = tag .. 'job:'
@@ -39,15 +40,27 @@ local new_jobs = (function()
     return backlogs[number]
   end
 
-  -- Takes room for one job, or none. Returns a gate that has no room (nil: all have).
-  local function take_place(number)
+  -- The gates at which a job with this head waits, as a set: one that takes its place needs no room there.
+  local function counted_at(head)
+    local found, lane, own = {}, lanes.home_of(head)
+    for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
+      for _, gate_id in ipairs(list) do found[gate_id] = true end
+    end
+    return found
+  end
+
+  -- Takes room for one job, or none. `counted`: gates at which it needs none. Returns a gate that has no room (nil: all
+  -- have).
+  local function take_place(number, counted)
     local full_gate
     local bounding = bounding_gates(number)
     for _, gate_id in ipairs(bounding) do
-      if rooms[gate_id] <= 0 then full_gate = gate_id end
+      if rooms[gate_id] <= 0 and not counted[gate_id] then full_gate = gate_id end
     end
     if not full_gate then
-      for _, gate_id in ipairs(bounding) do rooms[gate_id] = rooms[gate_id] - 1 end
+      for _, gate_id in ipairs(bounding) do
+        if not counted[gate_id] then rooms[gate_id] = rooms[gate_id] - 1 end
+      end
     end
     return full_gate
   end
@@ -116,6 +129,6 @@ local new_jobs = (function()
   end
 
   return {
-    take_place = take_place, kind_of = kind_of, add = add, write = write, tell = tell,
+    counted_at = counted_at, take_place = take_place, kind_of = kind_of, add = add, write = write, tell = tell,
   }
 end)()
