@@ -206,7 +206,7 @@ async def verify(
 
 
 def sort_out(jobs: Iterable[tuple[Path, Mapping[str, Any]]]) -> tuple[list[Path], list[str]]:
-    """Of analyses that should be over: the files that do not parse, and what must not be."""
+    """Return the files that do not parse, and everything that must not be, of analyses that should be over."""
     unparsable, faults = [], []
     for path, job in jobs:
         match job:

@@ -1,4 +1,4 @@
-"""What there is to know about one source file; plain Python, no queue in sight."""
+"""Analyzes one source file. Plain Python, no queue in sight."""
 
 import ast
 from collections import Counter

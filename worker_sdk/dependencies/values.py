@@ -26,7 +26,7 @@ class WorkerValues:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether some were added and not made."""
+        """Return whether some were added and not made."""
         return not self._steps.keys() <= self.values.keys()
 
     def add(self, dependencies: Iterable[Dependency]) -> None:

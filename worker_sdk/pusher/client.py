@@ -76,7 +76,7 @@ class JobResult:
 
     @property
     def is_success(self) -> bool:
-        """Whether the job succeeded."""
+        """Return whether the job succeeded."""
         return self.type == "success"
 
 

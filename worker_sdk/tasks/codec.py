@@ -256,7 +256,7 @@ def _by_pydantic(what: str, annotation: Any, why: str = "") -> "PydanticType":
 
 
 def _has_pydantic_metadata(annotation: Any) -> bool:
-    """Whether an `Annotated` in it holds what only pydantic understands, such as `Field(gt=0)`."""
+    """Return whether an `Annotated` in it holds what only pydantic understands, such as `Field(gt=0)`."""
     if any(
         type(one).__module__.partition(".")[0] in ("pydantic", "annotated_types")
         for one in getattr(annotation, "__metadata__", ())

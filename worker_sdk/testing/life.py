@@ -121,7 +121,7 @@ class Portal:
 
     @property
     def is_here(self) -> bool:
-        """Whether what runs here was called from its loop, which may wait for it."""
+        """Return whether what runs here was called from its loop, which may wait for it."""
         return _portal_of_caller.get() is self
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:

@@ -38,7 +38,7 @@ class Run:
 
     @property
     def is_over(self) -> bool:
-        """Whether the job has ended."""
+        """Return whether the job has ended."""
         return self.state in ("succeeded", "failed", "discarded", "canceled", "skipped")
 
 

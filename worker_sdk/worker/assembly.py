@@ -53,7 +53,7 @@ class Assembly:
 
     @property
     def needs_start(self) -> bool:
-        """Whether `start` has anything left to do, for itself or for `stop`."""
+        """Return whether `start` has anything left to do, for itself or for `stop`."""
         return self._values.is_incomplete or (
             not self._is_ready
             and any(_overrides(one, "on_start") or _overrides(one, "on_stop") for one in self.middleware)

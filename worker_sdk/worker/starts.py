@@ -1,4 +1,4 @@
-"""Whether jobs may start: for handlers with `confirm_start`, the store's word before the first line of code."""
+"""Confirms starts: handlers with `confirm_start` wait for the store's word before their first line of code."""
 
 import asyncio
 import logging

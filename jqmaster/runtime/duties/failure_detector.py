@@ -78,7 +78,7 @@ class FailureDetector(LeaderLoop):
         return POLL_S
 
     async def _deaf(self, silent: Sequence[Worker]) -> list[Worker]:
-        """Those that have not answered often enough, to be cut off."""
+        """Return the workers that have not answered often enough, to be cut off."""
         answers = await asyncio.gather(*map(self._answers, silent))
         self._missed = {
             worker.id: self._missed.get(worker.id, 0) + 1

@@ -118,7 +118,7 @@ class Fleet:
         return member is not None
 
     def fresh(self) -> list[Worker]:
-        """Those that were heard lately and were not cut off."""
+        """Return the workers that were heard lately and were not cut off."""
         now_ms = self._now_ms(self._clock.monotonic_s())
         members = self._members.values()
         return [

@@ -4,8 +4,7 @@
 -- include lib/lanes.lua
 -- include lib/homes.lua
 -- New jobs of definitions: the room that their constraints leave them, their records, and the places where they wait.
--- jobs/enqueue.lua does the same for pushes, written out: with these functions a push of one job took a seventh more
--- time in the store, and one of a hundred a fifth more.
+-- jobs/enqueue.lua does the same for pushes, written out, because there each function that is made or called counts.
 local new_jobs = (function()
   local tag, edition = ARGV.tag, ARGV.edition
   local job_prefix = tag .. 'job:'
