@@ -11,12 +11,18 @@ const STEPS = 10;
 const LEAST_GROWTH = 100;
 const MOST = 20;
 
-// A gate that closes for a moment under load is no fault.
-const FULL_MS = 4_000;
+// A constraint that is full for a moment under load is no fault, and one that lets a job through is not over: either takes
+// so many answers in a row.
+const LOOKS_TO_BEGIN = 3;
+const LOOKS_TO_END = 2;
 const LONG_MS = 60_000;
 
-/** @type {Map<string, number>} Since when each constraint was seen to hold jobs back, in Unix ms, as long as it does. */
-const heldSince = new Map();
+/** @typedef {{sinceMs: number, looks: number, misses: number, isFault: boolean, last: any}} Held `last`: the constraint when it last held jobs back. */
+
+/** @type {Map<string, Held>} Constraints that hold jobs back, or did until lately. */
+const held = new Map();
+/** @type {any[] | null} The answer that `held` counts last: a page draws each several times. */
+let counted = null;
 
 /**
  * @param {{workers: any[], masters: any[], constraints: any[], points: any[]}} known `points`: the complete minutes of the last hour.
@@ -42,29 +48,24 @@ function lateLeader(masters) {
 }
 
 /**
- * Constraints that keep jobs from starting, other than by a pause, which is a fault of its own.
+ * Constraints that keep jobs from starting for some time, other than by a pause, which is a fault of its own.
  * @param {any[]} constraints
  * @param {number} atMs
  * @returns {Fault[]} Those that hold the most jobs first.
  */
-export function fullOf(constraints, atMs) {
-  const holding = constraints.filter(
-    (one) => one.enabled && one.mode === "enforce" && !one.paused && one.usage.held > 0,
-  );
-  const names = new Set(holding.map((one) => one.name));
-  for (const name of heldSince.keys()) if (!names.has(name)) heldSince.delete(name);
-  for (const name of names) if (!heldSince.has(name)) heldSince.set(name, atMs);
-  return holding
-    .filter((one) => atMs - (heldSince.get(one.name) ?? atMs) >= FULL_MS)
-    .sort((a, b) => b.usage.held - a.usage.held)
+function fullOf(constraints, atMs) {
+  if (constraints !== counted) count(constraints, atMs);
+  return [...held.values()]
+    .filter((one) => one.isFault)
+    .sort((a, b) => b.last.usage.held - a.last.usage.held)
     .slice(0, MOST)
-    .map((one) => {
-      const { held, keys, closed_keys } = one.usage;
+    .map(({ last: one, sinceMs }) => {
+      const { held: jobs, keys, closed_keys } = one.usage;
       const name = visible(one.name);
-      const lastsMs = atMs - (heldSince.get(one.name) ?? atMs);
+      const lastsMs = atMs - sinceMs;
       const text = one.key
-        ? t("fault.full_values", { name, count: held, keys: closed_keys, all: keys })
-        : t("fault.full", { name, count: held });
+        ? t("fault.full_values", { name, count: jobs, keys: closed_keys, all: keys })
+        : t("fault.full", { name, count: jobs });
       const since =
         lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(lastsMs) })}` : "";
       return {
@@ -76,6 +77,33 @@ export function fullOf(constraints, atMs) {
       };
     });
 }
+
+/** @param {any[]} constraints A new answer. @param {number} atMs */
+function count(constraints, atMs) {
+  counted = constraints;
+  const known = new Map(constraints.map((one) => [one.name, one]));
+  for (const [name, one] of held) {
+    const present = known.get(name);
+    if (!present || !canBeFull(present)) held.delete(name);
+    else if (present.usage.held > 0) continue;
+    else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
+  }
+  for (const one of constraints) {
+    if (!canBeFull(one) || !(one.usage.held > 0)) continue;
+    const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
+    const looks = before.looks + 1;
+    held.set(one.name, {
+      ...before,
+      looks,
+      misses: 0,
+      isFault: before.isFault || looks >= LOOKS_TO_BEGIN,
+      last: one,
+    });
+  }
+}
+
+/** @param {any} one */
+const canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
 
 /** @param {any[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
 function deadOf(workers) {

@@ -736,8 +736,8 @@ function useResource(load2, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     }
   );
   const [isStale, setStale] = E2(false);
-  const held = j(isHeld);
-  held.current = isHeld;
+  const held2 = j(isHeld);
+  held2.current = isHeld;
   const now = j(
     /** @type {() => Promise<void>} */
     (async () => {
@@ -780,7 +780,7 @@ function useResource(load2, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     now.current = run;
     const soon = () => {
       if (document.hidden || isOver) return;
-      if (held.current) return setStale(true);
+      if (held2.current) return setStale(true);
       if (isRunning) {
         isWanted = true;
         return;
@@ -789,7 +789,7 @@ function useResource(load2, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
       waiting = setTimeout(
         () => {
           waiting = void 0;
-          if (held.current) setStale(true);
+          if (held2.current) setStale(true);
           else void run();
         },
         Math.max(0, lastMs + leastMs - Date.now())
@@ -1189,8 +1189,8 @@ var UNDO_MS = 15e3;
 var TYPED_FROM = 1e3;
 function ConfirmCount({
   title: title2,
-  count,
-  counted = t("confirm.count", { count }),
+  count: count2,
+  counted: counted2 = t("confirm.count", { count: count2 }),
   isAtLeast = false,
   isAlways = false,
   isReady = true,
@@ -1206,8 +1206,8 @@ function ConfirmCount({
   );
   const [isBusy, setBusy] = E2(false);
   const [typed, setTyped] = E2("");
-  const isTyped = count <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count);
-  const isPossible = isReady && isTyped && !isBusy && (count > 0 || isAlways);
+  const isTyped = count2 <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count2);
+  const isPossible = isReady && isTyped && !isBusy && (count2 > 0 || isAlways);
   const confirm = async () => {
     setBusy(true);
     setProblem(null);
@@ -1222,11 +1222,11 @@ function ConfirmCount({
   };
   const isSafe = kind !== "danger";
   return html`<${Dialog} title=${title2} onClose=${onClose}>
-    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
+    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count2} /></strong> ${counted2}</p>
     ${children}
-    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e2) => setTyped(e2.target.value)} /></label>`}
+    ${count2 > TYPED_FROM && html`<label class="field">${t("confirm.type", { count: count2 })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e2) => setTyped(e2.target.value)} /></label>`}
     <${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}<//></footer>
+    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count2 > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count2)})` : verb}<//></footer>
   <//>`;
 }
 var toasters = /* @__PURE__ */ new Set();
@@ -1416,7 +1416,7 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   const title2 = t(`action.${action}.title`);
   const hasPriority = action === "set_priority";
   const isPriority = /^-?\d+$/.test(priority.trim());
-  const counted = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
+  const counted2 = JSON.stringify([action, target, hasPriority ? priority.trim() : null]);
   const body = () => ({
     action,
     ...target,
@@ -1433,30 +1433,30 @@ function ActionDialog({ action, target, isRecounted = false, onClose, onBegun })
   W2(() => {
     if (hasPriority && !isPriority) return void 0;
     let isOver = false;
-    const count = () => ask2().then(
+    const count2 = () => ask2().then(
       (answer) => {
         if (isOver) return;
-        setDry({ ...answer, of: counted });
+        setDry({ ...answer, of: counted2 });
         setProblem(null);
       },
       (error) => {
         if (!isOver) setProblem(error instanceof Problem ? error : new Problem(0, {}));
       }
     );
-    const timer2 = setTimeout(count, dry ? TYPING_MS : 0);
+    const timer2 = setTimeout(count2, dry ? TYPING_MS : 0);
     return () => {
       isOver = true;
       clearTimeout(timer2);
     };
-  }, [counted]);
+  }, [counted2]);
   if (!dry) {
     return html`<${Dialog} title=${title2} onClose=${onClose}><${ErrorBox} problem=${problem} />${!problem && html`<p role="status">${t("action.counting")}</p>`}<footer><${Button} onClick=${onClose}>${t("cancel")}<//></footer><//>`;
   }
-  return html`<${ConfirmCount} title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted} onClose=${onClose}
+  return html`<${ConfirmCount} title=${title2} count=${dry.count} isAtLeast=${!dry.is_exact} verb=${t(`action.${action}`)} kind=${DANGEROUS.includes(action) ? "danger" : "primary"} isReady=${dry.of === counted2} onClose=${onClose}
       onConfirm=${async () => {
     const again = isRecounted ? await ask2() : dry;
     if (again.count !== dry.count) {
-      setDry({ ...again, of: counted });
+      setDry({ ...again, of: counted2 });
       const detail = t("action.recounted", { before: dry.count, count: again.count });
       throw new Problem(409, { title: t("action.recounted.title"), detail });
     }
@@ -4037,9 +4037,9 @@ async function withIgnored(answer, signal) {
   return { ...answer, names: await Promise.all(answer.names.map(marked)) };
 }
 var pathOf = (group) => `api/failures/${encodeURIComponent(group.id)}/ignore`;
-function FailureCard({ group, session: session2, count = group.count, onAct, onIgnore, onChange }) {
+function FailureCard({ group, session: session2, count: count2 = group.count, onAct, onIgnore, onChange }) {
   const mayOperate = may(session2, "operate");
-  return html`<li class=${`card group ${isIgnored(group) ? "is-ignored" : ""}`}><div class="group-count"><b><${Num} value=${count} /></b><span class="muted">${t("failures.failed", { count })}</span><${Trend} group=${group} /></div>
+  return html`<li class=${`card group ${isIgnored(group) ? "is-ignored" : ""}`}><div class="group-count"><b><${Num} value=${count2} /></b><span class="muted">${t("failures.failed", { count: count2 })}</span><${Trend} group=${group} /></div>
     <div class="group-body"><p class="row"><a href=${href("names", { name: group.name })}><strong><${Text} value=${group.name} max=${100} /></strong></a> <${Badge} kind="bad">${tOr(`cause.${group.cause}`, visible(group.cause))}<//>${(group.marks ?? []).map((mark) => html` <span title=${tOr(`failures.mark.${mark}.rule`, "")}><${Badge} kind=${/** @type {any} */
   MARKS[mark] ?? "info"}>${tOr(`failures.mark.${mark}`, visible(mark))}<//></span>`)}</p>
       ${group.message_hidden ? html`<p class="muted">${group.error_type && html`<code><${Text} value=${group.error_type} max=${200} /></code> · `}${t("job.error_hidden")}</p>` : html`<pre class="message"><${Text} value=${group.message || t("failures.silent")} max=${600} isBlock /></pre>`}
@@ -4056,9 +4056,9 @@ function Trend({ group }) {
     group.trend ?? []
   );
   if (trend.length === 0) return null;
-  const count = trend.reduce((sum2, one) => sum2 + one, 0);
-  const label = t("failures.trend", { count, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
-  return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count })}</span>`;
+  const count2 = trend.reduce((sum2, one) => sum2 + one, 0);
+  const label = t("failures.trend", { count: count2, most: Math.max(...trend), last: trend.at(-1) ?? 0 });
+  return html`<${Sparkline} values=${trend} label=${label} /><span class="muted small">${t("failures.day", { count: count2 })}</span>`;
 }
 function Versions({ group }) {
   const versions = (
@@ -4127,9 +4127,11 @@ function Pauses({ mayOperate, isOf = () => true }) {
 var STEPS = 10;
 var LEAST_GROWTH = 100;
 var MOST2 = 20;
-var FULL_MS = 4e3;
+var LOOKS_TO_BEGIN = 3;
+var LOOKS_TO_END = 2;
 var LONG_MS = 6e4;
-var heldSince = /* @__PURE__ */ new Map();
+var held = /* @__PURE__ */ new Map();
+var counted = null;
 var lastingFaults = ({ workers, masters, constraints, points }) => [
   ...lateLeader(masters),
   ...deadOf(workers),
@@ -4147,17 +4149,12 @@ function lateLeader(masters) {
   return [{ kind: "bad", key: `late ${late.id}`, text, link: href("masters"), act: t("nav.masters") }];
 }
 function fullOf(constraints, atMs) {
-  const holding = constraints.filter(
-    (one) => one.enabled && one.mode === "enforce" && !one.paused && one.usage.held > 0
-  );
-  const names = new Set(holding.map((one) => one.name));
-  for (const name of heldSince.keys()) if (!names.has(name)) heldSince.delete(name);
-  for (const name of names) if (!heldSince.has(name)) heldSince.set(name, atMs);
-  return holding.filter((one) => atMs - (heldSince.get(one.name) ?? atMs) >= FULL_MS).sort((a2, b2) => b2.usage.held - a2.usage.held).slice(0, MOST2).map((one) => {
-    const { held, keys, closed_keys } = one.usage;
+  if (constraints !== counted) count(constraints, atMs);
+  return [...held.values()].filter((one) => one.isFault).sort((a2, b2) => b2.last.usage.held - a2.last.usage.held).slice(0, MOST2).map(({ last: one, sinceMs }) => {
+    const { held: jobs, keys, closed_keys } = one.usage;
     const name = visible(one.name);
-    const lastsMs = atMs - (heldSince.get(one.name) ?? atMs);
-    const text = one.key ? t("fault.full_values", { name, count: held, keys: closed_keys, all: keys }) : t("fault.full", { name, count: held });
+    const lastsMs = atMs - sinceMs;
+    const text = one.key ? t("fault.full_values", { name, count: jobs, keys: closed_keys, all: keys }) : t("fault.full", { name, count: jobs });
     const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(lastsMs) })}` : "";
     return {
       kind: "warn",
@@ -4168,6 +4165,29 @@ function fullOf(constraints, atMs) {
     };
   });
 }
+function count(constraints, atMs) {
+  counted = constraints;
+  const known = new Map(constraints.map((one) => [one.name, one]));
+  for (const [name, one] of held) {
+    const present = known.get(name);
+    if (!present || !canBeFull(present)) held.delete(name);
+    else if (present.usage.held > 0) continue;
+    else if (!one.isFault || ++one.misses >= LOOKS_TO_END) held.delete(name);
+  }
+  for (const one of constraints) {
+    if (!canBeFull(one) || !(one.usage.held > 0)) continue;
+    const before = held.get(one.name) ?? { sinceMs: atMs, looks: 0, isFault: false };
+    const looks = before.looks + 1;
+    held.set(one.name, {
+      ...before,
+      looks,
+      misses: 0,
+      isFault: before.isFault || looks >= LOOKS_TO_BEGIN,
+      last: one
+    });
+  }
+}
+var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
 function deadOf(workers) {
   return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => ({
     kind: "bad",
@@ -4414,8 +4434,8 @@ function useSteadyRows(rows, rowKey, isHeld, of2) {
     }
   };
 }
-function NewRows({ count, onShow }) {
-  return html`<div class="new-rows" aria-live="polite">${count > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count })}<//>`}</div>`;
+function NewRows({ count: count2, onShow }) {
+  return html`<div class="new-rows" aria-live="polite">${count2 > 0 && html`<${Button} kind="primary" onClick=${onShow}>${t("rows.new", { count: count2 })}<//>`}</div>`;
 }
 
 // pages/overview.js
@@ -4430,7 +4450,9 @@ var FAILING_LEAST = 3;
 var MOST_NAMES = 5;
 var FORGET_MS = 15e3;
 var FAULTS_MS = 4e3;
+var FULL_MS = 2500;
 var PATIENCE_MS = 1500;
+var NONE = [];
 var LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 function faultsOf(stats, failing, orphans) {
   const faults = [];
@@ -4529,7 +4551,7 @@ function Page({ query, session: session2 }) {
   const constraints = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints"],
     leastMs: 2e3,
-    pollMs: FAULTS_MS
+    pollMs: FULL_MS
   });
   const recent = useResource(
     (signal) => span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal),
@@ -4556,7 +4578,7 @@ function Page({ query, session: session2 }) {
     ...lastingFaults({
       workers: workers.data?.workers ?? [],
       masters: masters.data?.masters ?? [],
-      constraints: constraints.data?.constraints ?? [],
+      constraints: constraints.data?.constraints ?? NONE,
       points: hour ? completePoints(hour) : []
     })
   ].sort((a2, b2) => Number(a2.kind === "warn") - Number(b2.kind === "warn"));
@@ -4565,10 +4587,10 @@ function Page({ query, session: session2 }) {
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session2} />`}
     <${Tiles} stats=${stats} />
-    <section class="card" aria-labelledby="throughput"><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
+    <section class="card" aria-labelledby="throughput" aria-busy=${String(!history2.data && !history2.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : void 0}>${one}</a>`)}</nav></div>
       <${ErrorBox} problem=${history2.problem} onRetry=${history2.reload} />
-      ${history2.data && html`<${History} history=${history2.data} />`}</section>
+      ${history2.data ? html`<${History} history=${history2.data} />` : !history2.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -4602,7 +4624,7 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   }, [over, isWhole]);
   const faults = found.filter((fault) => !acknowledged.includes(fault.key));
   const hidden = found.length - faults.length;
-  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
+  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
     (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
@@ -5309,7 +5331,7 @@ function Page2({ query, go: go3, session: session2 }) {
   const filter = () => filterOf(query, deployedMs);
   const listed = JSON.stringify([chosen, order, query["cursor"] ?? "", include]);
   const page = useJobSearch(filter, { order, cursor: query["cursor"], include, of: listed });
-  const counted = useJobCount(
+  const counted2 = useJobCount(
     isFiltered ? () => ({ ...filter(), state: "" }) : null,
     JSON.stringify([
       FILTERS.map((key) => key === "state" ? isIn(state, "finished") : query[key] ?? ""),
@@ -5340,7 +5362,7 @@ function Page2({ query, go: go3, session: session2 }) {
   const sorted2 = useSorted(steady.rows, columns3, isWhole ? query : {});
   const live2 = useLatest("jobs");
   const counts = live2?.counts ?? page.data?.counts ?? {};
-  const matching = isFiltered ? counted : null;
+  const matching = isFiltered ? counted2 : null;
   useActionEnds(() => void page.reload().then(() => setEnded((n) => n + 1)));
   W2(() => setSelected(/* @__PURE__ */ new Set()), [listed]);
   useKeys({ Escape: () => setSelected(/* @__PURE__ */ new Set()) });
@@ -5415,11 +5437,11 @@ function orderOf(query) {
   return state in STATES && !isIn(state, "finished") ? "oldest" : "newest";
 }
 var keyOf = (job) => job.id;
-var sum = (counts) => Object.values(counts).reduce((all, count) => all + count, 0);
+var sum = (counts) => Object.values(counts).reduce((all, count2) => all + count2, 0);
 function title(state, matching, counts) {
   const what = state ? `${tOr(`state.${state}`, state)} · ${t("nav.jobs")}` : t("nav.jobs");
-  const count = matching ? state ? matching.states[state]?.count : matching.count : counts[state];
-  return count === void 0 ? what : `${what} (${number(count)})`;
+  const count2 = matching ? state ? matching.states[state]?.count : matching.count : counts[state];
+  return count2 === void 0 ? what : `${what} (${number(count2)})`;
 }
 function useSorted(rows, columns3, query) {
   const sort = query["sort"] ?? "";
@@ -5445,7 +5467,7 @@ function Searching({ page, of: of2 }) {
   return html`<p class="searching muted">${text} <${Button} class="small" onClick=${page.reload}>${t("jobs.search.again")}<//></p>`;
 }
 function Export({ filter, order }) {
-  const [count, setCount] = E2(
+  const [count2, setCount] = E2(
     /** @type {number | null} */
     null
   );
@@ -5457,20 +5479,20 @@ function Export({ filter, order }) {
     }, "");
     setCount(null);
   };
-  if (count !== null) return html`<span class="muted" role="status">${t("jobs.exporting", { count })}</span>`;
+  if (count2 !== null) return html`<span class="muted" role="status">${t("jobs.exporting", { count: count2 })}</span>`;
   return html`<${Button} class="small wide-only" onClick=${run("csv")}>CSV<//><${Button} class="small wide-only" onClick=${run("json")}>JSON<//>`;
 }
-function Selection({ count, isAllPossible, state, onClear, onAct }) {
+function Selection({ count: count2, isAllPossible, state, onClear, onAct }) {
   const [isAll, setAll] = E2(false);
   W2(() => {
-    if (count > 0) setAll(false);
-  }, [count]);
+    if (count2 > 0) setAll(false);
+  }, [count2]);
   W2(() => setAll(false), [state]);
   if (!isAllPossible) return null;
   const fitting = STATES[state]?.actions ?? ACTIONS;
-  const isOn = isAll || count > 0;
+  const isOn = isAll || count2 > 0;
   return html`<div class=${`selection ${isOn ? "on" : ""}`} role="group" aria-label=${t("selection")}>
-    <span aria-live="polite">${isAll ? html`<strong>${t("selection.all")}</strong>` : count > 0 ? html`<strong>${t("selection.count", { count })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}</span>
+    <span aria-live="polite">${isAll ? html`<strong>${t("selection.all")}</strong>` : count2 > 0 ? html`<strong>${t("selection.count", { count: count2 })}</strong>` : html`<span class="muted">${t("selection.none")}</span>`}</span>
     ${!isAll && html`<button type="button" class="link" onClick=${() => {
     onClear();
     setAll(true);
@@ -5641,7 +5663,7 @@ function aheadText(verdict) {
   const text = t(`why.text.ahead.${verdict.bound}`, { count: verdict.count });
   if (others.length === 0) return text;
   return `${text} ${t("why.text.ahead.others", {
-    names: others.map(([name, count]) => `${visible(name)} (${number(Number(count))})`).join(", ")
+    names: others.map(([name, count2]) => `${visible(name)} (${number(Number(count2))})`).join(", ")
   })}`;
 }
 function unavailableText(verdict) {
@@ -5953,7 +5975,7 @@ function Success({ name }) {
   const text = number(name.success_share, { style: "percent", maximumFractionDigits: 1 });
   return 1 - name.success_share >= FAILING_SHARE2 ? html`<${Badge} kind="bad">${text}<//>` : html`<span class="num">${text}</span>`;
 }
-var Linked = ({ count, to: to2 }) => count > 0 ? html`<a href=${to2}><${Num} value=${count} /></a>` : html`<span class="muted"><${Num} value=${count} /></span>`;
+var Linked = ({ count: count2, to: to2 }) => count2 > 0 ? html`<a href=${to2}><${Num} value=${count2} /></a>` : html`<span class="muted"><${Num} value=${count2} /></span>`;
 function columns(names) {
   const discarded = {
     key: "discarded",
@@ -6176,7 +6198,7 @@ function Page5({ query, go: go3, session: session2 }) {
       }
     }
   });
-  const card = (group, count) => html`<${FailureCard} key=${group.id} group=${group} count=${count} session=${session2} onAct=${act} onIgnore=${ask2} onChange=${reload} />`;
+  const card = (group, count2) => html`<${FailureCard} key=${group.id} group=${group} count=${count2} session=${session2} onAct=${act} onIgnore=${ask2} onChange=${reload} />`;
   const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
     <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
@@ -6188,7 +6210,7 @@ function Page5({ query, go: go3, session: session2 }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>` : split ? partsOf(rows, split).map(
-    (part) => html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count]) => card(group, count))}</ul></section>`
+    (part) => html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count2]) => card(group, count2))}</ul></section>`
   ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}</div>
     <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("failures", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />
@@ -6201,10 +6223,10 @@ function partsOf(groups, split) {
   const parts = /* @__PURE__ */ new Map();
   for (const group of groups) {
     const of2 = split === "name" ? [[group.name, group.count]] : group.versions.length > 0 ? group.versions.map((seen) => [seen.version, seen.count]) : [["", group.count]];
-    for (const [key, count] of of2) {
+    for (const [key, count2] of of2) {
       const part = parts.get(key) ?? { key, count: 0, groups: [] };
-      part.count += count;
-      part.groups.push([group, count]);
+      part.count += count2;
+      part.groups.push([group, count2]);
       parts.set(key, part);
     }
   }
@@ -6301,8 +6323,8 @@ function limitTexts(document2) {
   return LIMIT_KINDS.filter(
     ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
   ).map(({ name, figures }) => {
-    const [count, seconds] = figures.map((figure) => at(document2, figure.path));
-    return t(`limit.${name}`, { count, ...seconds && { duration: durationText(seconds * 1e3) } });
+    const [count2, seconds] = figures.map((figure) => at(document2, figure.path));
+    return t(`limit.${name}`, { count: count2, ...seconds && { duration: durationText(seconds * 1e3) } });
   });
 }
 

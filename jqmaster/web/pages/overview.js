@@ -37,9 +37,13 @@ const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
 const MOST_NAMES = 5;
 const FORGET_MS = 15_000;
-// How often what faults are read from is asked for: each is shown within ten seconds.
+// How often what faults are read from is asked for: each is shown within ten seconds. That a constraint is full takes
+// three answers.
 const FAULTS_MS = 4_000;
+const FULL_MS = 2_500;
 const PATIENCE_MS = 1_500;
+/** @type {any[]} The same each time, since every new list counts as an answer. */
+const NONE = [];
 const LEVELS = ["besteffort", "fsync", "fsync+quorum"];
 
 /** @typedef {import("../router.js").PageName} PageName */
@@ -159,7 +163,7 @@ export function Page({ query, session }) {
   const constraints = useResource((signal) => get("api/constraints", {}, signal), [], {
     events: ["constraints"],
     leastMs: 2000,
-    pollMs: FAULTS_MS,
+    pollMs: FULL_MS,
   });
   // Whether the backlog grows is told of the last minutes, whatever span the charts have.
   const recent = useResource(
@@ -193,7 +197,7 @@ export function Page({ query, session }) {
     ...lastingFaults({
       workers: workers.data?.workers ?? [],
       masters: masters.data?.masters ?? [],
-      constraints: constraints.data?.constraints ?? [],
+      constraints: constraints.data?.constraints ?? NONE,
       points: hour ? completePoints(hour) : [],
     }),
   ].sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));
@@ -202,10 +206,10 @@ export function Page({ query, session }) {
     <${Faults} faults=${faults} isAnswered=${wasAnswered.current} isWhole=${sources.every((one) => one.data !== null)} problem=${asked.problem} />
     ${total === 0 && html`<${First} session=${session} />`}
     <${Tiles} stats=${stats} />
-    <section class="card" aria-labelledby="throughput"><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
+    <section class="card" aria-labelledby="throughput" aria-busy=${String(!history.data && !history.problem)}><div class="page-head"><h2 id="throughput">${t("overview.throughput")}</h2>
       <nav class="spans" aria-label=${t("overview.span")}>${SPANS.map((one) => html`<a key=${one} class="chip-link" href=${href("overview", { span: one === "1h" ? "" : one })} aria-current=${one === span ? "true" : undefined}>${one}</a>`)}</nav></div>
       <${ErrorBox} problem=${history.problem} onRetry=${history.reload} />
-      ${history.data && html`<${History} history=${history.data} />`}</section>
+      ${history.data ? html`<${History} history=${history.data} />` : !history.problem && html`<div class="charts-room"></div>`}</section>
     <div class="cards after">
       <${Workers} stats=${stats} />
       <${Masters} stats=${stats} masters=${masters.data?.masters ?? []} />
@@ -255,7 +259,7 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   }, [over, isWhole]);
   const faults = found.filter((fault) => !acknowledged.includes(fault.key));
   const hidden = found.length - faults.length;
-  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite">
+  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${
       faults.length === 0
