@@ -10,6 +10,7 @@ from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.constraints.replay import Replays
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.reader import DefinitionReader
 from jqmaster.service.identity.audit_writer import AuditWriter
@@ -76,6 +77,7 @@ class Services:
     polls: PollDesk
     waiting: WaitingPlaces
     constraints: ConstraintReader
+    replays: Replays
     pauses: Pauses
     constraint_editor: ConstraintEditor
     definitions: DefinitionReader

@@ -17,6 +17,7 @@ from jqmaster.domain.worker_figures import Figures, WorkerGroup
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
+from jqmaster.service.constraints.replay import PastReplay
 from jqmaster.service.definitions.documents import describe as describe_definition
 from jqmaster.service.definitions.reader import ShownDefinition
 from jqmaster.service.jobs.enqueue import Enqueued, EnqueuedBulk
@@ -404,6 +405,40 @@ def preview_view(preview: Preview, access: ContentAccess) -> dict[str, Any]:
             {"value": access.key_text(preview.key, value), "count": count} for value, count in preview.keys
         ],
         "distinct_keys": preview.distinct_keys,
+    }
+
+
+def replay_view(past: PastReplay, access: ContentAccess) -> dict[str, Any]:
+    """`ReplayAnswer`."""
+    told, key = past.told, past.constraint.key
+    return {
+        "from": iso_ms(told.from_ms),
+        "to": iso_ms(told.to_ms),
+        "started": told.started,
+        "held": told.held,
+        "held_now": told.held_now,
+        "most_held": told.most_held,
+        "p95_ms": told.p95_ms,
+        "longest_ms": told.longest_ms,
+        "without_key": past.without_key,
+        "keys": None
+        if told.keys is None
+        else [
+            {
+                "value": access.key_text(key, one.value.text),
+                "started": one.started,
+                "held": one.held,
+                "longest_ms": one.longest_ms,
+            }
+            for one in told.keys
+        ],
+        "distinct_keys": told.distinct_keys,
+        "points": [
+            {"at": iso_ms(point.at_ms), "started": point.started, "held": point.held} for point in told.points
+        ],
+        "looked_at": past.looked_at,
+        "is_whole": past.is_whole,
+        "gone": past.gone,
     }
 
 

@@ -10,7 +10,9 @@ from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.constraints.pauses import Pauses
+from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.constraints.replay import PastJobs, Replays
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.reader import DefinitionReader
 from jqmaster.service.identity.audit_writer import AuditWriter
@@ -81,7 +83,8 @@ class RequestServices:
     def bundle(self) -> Services:
         """Return all services as the handlers take them."""
         shared, parts, stores, clock = self._shared, self._parts, self._stores, self._shared.clock
-        audit, traffic, constraints = AuditStore(parts.link), Traffic(), self._make_reader()
+        audit, traffic, turns = AuditStore(parts.link), Traffic(), PreviewTurns(clock)
+        constraints = self._make_reader(turns)
         return Services(
             live=shared.live,
             enqueue=parts.enqueue,
@@ -104,6 +107,9 @@ class RequestServices:
             polls=parts.polls,
             waiting=self.waiting,
             constraints=constraints,
+            replays=Replays(
+                PastJobs(stores.lists, self._usage, clock), stores.inspector, stores.history, turns
+            ),
             pauses=Pauses(parts.rules, parts.constraint_editor, parts.key_values, parts.store_time_ms),
             constraint_editor=parts.constraint_editor,
             definitions=DefinitionReader(stores.definitions),
@@ -127,9 +133,10 @@ class RequestServices:
             metrics=self._make_metrics(constraints, traffic),
         )
 
-    def _make_reader(self) -> ConstraintReader:
-        stores, parts = self._stores, self._parts
-        return ConstraintReader(parts.rules, self._usage, stores.lanes, stores.gates, self._shared.clock)
+    def _make_reader(self, turns: PreviewTurns) -> ConstraintReader:
+        stores = self._stores
+        previews = Previews(stores.lanes, self._usage, self._shared.clock, turns)
+        return ConstraintReader(self._parts.rules, self._usage, stores.gates, previews)
 
     def _make_feed(self) -> LiveFeed:
         policies = self._shared.policies

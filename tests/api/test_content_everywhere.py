@@ -50,6 +50,13 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
             )
         ),
     ],
+    ("POST", "/api/constraints/preview/last-hour"): [
+        {"matcher": {"field": "name", "op": "eq", "value": NAME}, "paused": True},
+        *(
+            {"matcher": {"field": "name", "op": "eq", "value": NAME}, "key": key, "concurrency": 1}
+            for key in ("argument", "argument.open", "argument.secret", "headers.x-open", "headers.x-secret")
+        ),
+    ],
     ("POST", "/api/pauses"): [{"job_name": "other"}],
     ("PUT", "/api/constraints/{name}"): [{"matcher": {"field": "name", "op": "eq", "value": "x"}}],
     ("POST", "/api/constraints/{name}/values"): [{}],

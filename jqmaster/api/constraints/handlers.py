@@ -102,6 +102,18 @@ async def preview(call: Call) -> Reply:
     return Reply(200, views.preview_view(found, call.content))
 
 
+async def replay(call: Call) -> Reply:
+    """Say what a constraint would have held back in the last hour."""
+    request = await _read(call, ConstraintRequest)
+    found = await call.services.replays.last_hour(
+        request.model_dump(),
+        call.content,
+        who=call.who,
+        most_per_minute=call.services.settings.previews_per_minute,
+    )
+    return Reply(200, views.replay_view(found, call.content))
+
+
 def precondition(call: Call) -> Precondition:
     """Return the conditions in If-Match and If-None-Match. Raises UnparsableError."""
     return Precondition(_tags(call, b"if-match", is_weak=False), _tags(call, b"if-none-match", is_weak=True))

@@ -7,6 +7,7 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import schemas as job_schemas
 from jqmaster.domain.access import Scope
 from jqmaster.service.constraints.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
+from jqmaster.service.constraints.replay import REPLAY_MAX_JOBS, REPLAY_MAX_S
 
 _STORE: Final = (503,)
 _VALUE: Final[dict[str, Any]] = {
@@ -27,6 +28,12 @@ _VALUE_TEXT: Final = (
 )
 _PREVIEW_TEXT: Final = (
     f"Changes nothing. It reads at most {PREVIEW_MAX_JOBS} jobs and stops after {PREVIEW_MAX_S:g} s."
+)
+_REPLAY_TEXT: Final = (
+    "Changes nothing. It lets the stored jobs that ended in the last hour, and those that run, ask to start when they "
+    "did start, and counts how long the constraint would have held them. It knows only the last run of each job, whose "
+    "start shows the limits of that time. `max_backlog` and `fair` hold nothing here. It reads at most "
+    f"{REPLAY_MAX_JOBS} jobs, the newest first, and stops after {REPLAY_MAX_S:g} s; `from` tells how far it came."
 )
 _PAUSE_TEXT: Final = (
     "No more of these jobs start; running jobs go on. The pause is a constraint of its own, whose name begins with "
@@ -50,6 +57,9 @@ OPERATIONS: Final = [
     Operation("POST", "/api/constraints/preview", handlers.preview, Scope.READ,
               "Preview the waiting jobs of a constraint", "constraints",
               {200: schemas.PreviewAnswer}, schemas.PreviewRequest, problems=(429, *_STORE), text=_PREVIEW_TEXT),
+    Operation("POST", "/api/constraints/preview/last-hour", handlers.replay, Scope.READ,
+              "Replay the last hour under a constraint", "constraints",
+              {200: schemas.ReplayAnswer}, schemas.ConstraintRequest, problems=(429, *_STORE), text=_REPLAY_TEXT),
     Operation("POST", "/api/pauses", handlers.pause, Scope.OPERATE,
               "Pause a name, a tag, a constraint or one value", "constraints",
               {201: schemas.ConstraintView}, schemas.PauseRequest, problems=(404, 409, *_STORE), text=_PAUSE_TEXT),

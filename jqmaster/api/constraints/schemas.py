@@ -400,6 +400,50 @@ class PreviewAnswer(Answer):
     distinct_keys: int | None
 
 
+class ReplayPointView(Answer):
+    """One minute."""
+
+    at: Timestamp
+    started: int = Field(description="Jobs that did start in this minute.")
+    held: int = Field(description="The most jobs that would have been held at the same time in this minute.")
+
+
+class KeyReplayView(Answer):
+    """One value of the key."""
+
+    value: str
+    started: int
+    held: int
+    longest_ms: int
+
+
+class ReplayAnswer(Answer):
+    """What a constraint would have held back. It is as true as the jobs that are still stored are complete: see `gone`
+    and `is_whole`."""
+
+    from_: Timestamp = Field(alias="from", description="Earlier starts hold slots, but are not held.")
+    to: Timestamp
+    started: int = Field(description="Starts between `from` and `to` that it applies to.")
+    held: int = Field(description="Those of them that it would have delayed.")
+    held_now: int = Field(description="Those of `held` that would still wait at `to`.")
+    most_held: int = Field(description="The most jobs that it would have held at the same time.")
+    p95_ms: int | None = Field(description="95% of the held jobs would have waited no longer. Null: none.")
+    longest_ms: int | None = Field(description="The longest time that it would have held a job. Null: none.")
+    without_key: int = Field(description="Number of jobs that match but lack the key.")
+    keys: list[KeyReplayView] | None = Field(
+        description="Up to 20 values of the key, those with the most held jobs first."
+    )
+    distinct_keys: int | None
+    points: list[ReplayPointView]
+    looked_at: int = Field(description="Number of jobs that were read.")
+    is_whole: bool = Field(
+        description="False: more jobs ended in the last hour than a replay may read, so `from` is later."
+    )
+    gone: int = Field(
+        description="Jobs of all names that ended since `from` and are deleted already, by the counts of the history."
+    )
+
+
 class AppliedConstraintView(Answer):
     """A constraint that would apply to the job."""
 

@@ -1,7 +1,8 @@
 """Which of the waiting jobs a constraint would apply to, looked at within bounds."""
 
+import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -39,21 +40,17 @@ class Preview:
     distinct_keys: int | None
 
 
-class Previews:
-    """`clock` bounds how long each may take."""
+class PreviewTurns:
+    """Who may run a preview now: few at a time, and each caller so often within a minute."""
 
-    def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._asked = Quota()
-        self._store = store
-        self._usage = usage
         self._clock = clock
         self._running = 0
 
-    async def run(
-        self, matcher: Matcher, key: Path | None, limit: int, *, who: str, most_per_minute: int
-    ) -> Preview:
-        """Return a preview with up to `limit` examples. Raise OverloadedError, and RateLimitedError when `who` asks too
-        often."""
+    @contextlib.contextmanager
+    def taken(self, who: str, most_per_minute: int) -> Iterator[None]:
+        """Hold one of the turns. Raise OverloadedError, and RateLimitedError when `who` asks too often."""
         now_s = self._clock.monotonic_s()
         if self._asked.count(who, now_s) >= most_per_minute:
             raise RateLimitedError(
@@ -66,9 +63,26 @@ class Previews:
         self._asked.add(who, now_s)
         self._running += 1
         try:
-            return await _Scan(self._store, self._usage, self._clock, limit).run(matcher, key)
+            yield
         finally:
             self._running -= 1
+
+
+class Previews:
+    """`clock` bounds how long each may take."""
+
+    def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock, turns: PreviewTurns) -> None:
+        self._store = store
+        self._usage = usage
+        self._clock = clock
+        self._turns = turns
+
+    async def run(
+        self, matcher: Matcher, key: Path | None, limit: int, *, who: str, most_per_minute: int
+    ) -> Preview:
+        """Return a preview with up to `limit` examples. Raise what `PreviewTurns.taken` raises."""
+        with self._turns.taken(who, most_per_minute):
+            return await _Scan(self._store, self._usage, self._clock, limit).run(matcher, key)
 
 
 class _Scan:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.clock import Clock
 from jqmaster.domain.constraint import CID_LENGTH, Constraint, Limits, gate_id, key_of
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Job, JobSpec
@@ -16,7 +15,6 @@ from jqmaster.service.constraints.preview import MAX_TOP_KEYS, Preview, Previews
 from jqmaster.store.constraints.constraints import Rules
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.gates import GateStore
-from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
 from jqmaster.store.jobs.placement import fields_of
 
@@ -90,15 +88,19 @@ class AskedValue:
 
 
 class ConstraintReader:
-    """`clock` bounds how long a preview may take. Methods raise what the store raises."""
+    """Methods raise what the store raises."""
 
     def __init__(
-        self, rules: ConstraintCache, usage: UsageStore, lanes: LaneStore, gates: GateStore, clock: Clock
+        self,
+        rules: ConstraintCache,
+        usage: UsageStore,
+        gates: GateStore,
+        previews: Previews,
     ) -> None:
         self._rules = rules
         self._usage = usage
         self._gates = gates
-        self._previews = Previews(lanes, usage, clock)
+        self._previews = previews
 
     async def all(self) -> list[tuple[StoredConstraint, Usage]]:
         """Return every constraint by name, with its usage, summed over at most MAX_LISTED_GATES key values."""

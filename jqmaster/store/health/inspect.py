@@ -80,6 +80,11 @@ class Inspector:
         )
         return sum(map(int, ready)), int(running)
 
+    async def ended_since(self, since_ms: int) -> int:
+        """Return how many of the stored jobs ended at this instant or later."""
+        replies = await self._client.pipeline([("ZCOUNT", key, since_ms, "+inf") for key in self._finished])
+        return sum(map(int, replies))
+
     async def ready_counts(self, names: Sequence[str]) -> dict[str, int]:
         """Return how many jobs of each name are ready, including those behind closed gates."""
         if not names:

@@ -271,6 +271,11 @@ class _Merged:
         return taken
 
 
+def reached_ms(cursor: str) -> int:
+    """Return the instant up to which the pages before this cursor went. Raise InvalidError."""
+    return _decode_cursor(cursor)[1].ms
+
+
 def _sections(wanted: JobFilter) -> list[list[JobState]]:
     states = [state for state in LISTED if wanted.may_be_in(state)]
     if wanted.state is not None:

@@ -12,6 +12,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of
 from jqmaster.service.constraints.editor import ANYHOW, MAX_REPEATS, ConstraintEditor, Precondition
 from jqmaster.service.constraints.key_values import KeyValues
+from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import AskedValue, ConstraintReader
 from jqmaster.store.constraints.constraints import Change, Rules
 from jqmaster.store.constraints.usage import UsageStore
@@ -37,7 +38,9 @@ def document(**fields: Any) -> dict[str, Any]:
 @pytest.fixture
 def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
-    return ConstraintReader(world.rules, usage, world.lanes, world.gates, SystemClock())
+    clock = SystemClock()
+    previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
+    return ConstraintReader(world.rules, usage, world.gates, previews)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.content import full_access
 from jqmaster.errors import OverloadedError, RateLimitedError
-from jqmaster.service.constraints.preview import MAX_PREVIEWS, Preview
+from jqmaster.service.constraints.preview import MAX_PREVIEWS, Preview, Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.store.constraints.usage import UsageStore
 from tests.support.store import StoreWorld
@@ -21,7 +21,9 @@ ALL = full_access([])
 @pytest.fixture
 def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
-    return ConstraintReader(world.rules, usage, world.lanes, world.gates, SystemClock())
+    clock = SystemClock()
+    previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
+    return ConstraintReader(world.rules, usage, world.gates, previews)
 
 
 async def preview(reader: ConstraintReader, who: str = "somebody") -> Preview:
