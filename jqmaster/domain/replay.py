@@ -45,9 +45,12 @@ class KeyReplay:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What the constraint would have done from `from_ms` to `to_ms`. `held`: jobs that would have started later, of
-    which `held_now` would still wait; `most_held`: the most of them at the same time. `p95_ms` and `longest_ms` tell
-    how long the held jobs would have waited, so far. `keys`: the values with the most held jobs."""
+    """The effect that the constraint would have had from `from_ms` to `to_ms`.
+
+    `held`: jobs that would have started later, of which `held_now` would still wait. `most_held`: the most of
+    them at the same time. `p95_ms` and `longest_ms` tell how long the held jobs would have waited, so far.
+    `keys`: the values with the most held jobs.
+    """
 
     from_ms: int
     to_ms: int

@@ -1,4 +1,4 @@
-"""What a constraint would have held back, by runs of the past."""
+"""Runs of the past are replayed under a constraint."""
 
 import dataclasses
 

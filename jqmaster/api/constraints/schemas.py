@@ -418,7 +418,7 @@ class KeyReplayView(Answer):
 
 
 class ReplayAnswer(Answer):
-    """What a constraint would have held back. It is as true as the jobs that are still stored are complete: see `gone`
+    """The jobs that a constraint would have held back in the last hour. Jobs that are deleted are missing: see `gone`
     and `is_whole`."""
 
     from_: Timestamp = Field(alias="from", description="Earlier starts hold slots, but are not held.")

@@ -41,7 +41,7 @@ class Preview:
 
 
 class PreviewTurns:
-    """Who may run a preview now: few at a time, and each caller so often within a minute."""
+    """Admits few previews at a time, and each caller so often within a minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._asked = Quota()

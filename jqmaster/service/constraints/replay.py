@@ -1,4 +1,4 @@
-"""What a constraint would have held back in the last hour, by the jobs that the store still has, within bounds."""
+"""Replays the last hour under a constraint, by the jobs that the store still has, within bounds."""
 
 import asyncio
 from collections.abc import Mapping

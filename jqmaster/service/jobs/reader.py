@@ -22,7 +22,7 @@ VIEWS_AT_A_TIME: Final = 16
 # The store's word that a job ended can be lost; a long poll looks again this often.
 LOOK_AGAIN_S: Final = 5.0
 # A page of a filter that selects little goes on in the next call.
-PAGE_WITHIN_S: Final = 0.2
+PAGE_WITHIN_S: Final = 0.15
 COUNT_WITHIN_S: Final = 0.5
 
 ListOrder = Literal["oldest", "newest"]

@@ -107,7 +107,8 @@ class JobLists:
                     break
                 if is_late():
                     return Page(found, _encode_cursor(number, places[-1]), looked_at, is_partial)
-                step = min(2 * step, MAX_PER_CALL)
+                # Where little is selected, many short reads cost more than a few long ones.
+                step = MAX_PER_CALL if 4 * len(found) < looked_at else min(2 * step, MAX_PER_CALL)
         return Page(found, None, looked_at, is_partial)
 
     async def _source(
