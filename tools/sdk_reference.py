@@ -48,7 +48,7 @@ class Entry:
         if self.is_exported:
             return f"`{self.name}`"
         # The package of these modules exports their names.
-        module = re.sub(r"^(pusher|testing)\.(client|harness|kit|records)$", r"\1", self.module)
+        module = re.sub(r"^(pusher|testing)\.(jobs|harness|kit|records)$", r"\1", self.module)
         module = re.sub(r"^middleware\..*", "middleware", module)
         return f"`worker_sdk.{module}.{self.name}`"
 
@@ -107,14 +107,14 @@ SECTIONS: dict[str, list[Entry]] = {
     ],
     "Pushers": [
         Entry("pusher.client.Pusher"),
-        Entry("pusher.client.SyncPusher"),
-        Entry("pusher.client.JobOptions", is_exported=False),
-        Entry("pusher.client.make_job"),
+        Entry("pusher.sync_client.SyncPusher"),
+        Entry("pusher.jobs.JobOptions", is_exported=False),
+        Entry("pusher.jobs.make_job"),
         Entry("pusher.unique.Unique"),
         Entry("pusher.unique.Debounce"),
         Entry("pusher.unique.is_duplicate"),
         Entry("pusher.unique.is_replaced"),
-        Entry("pusher.client.JobResult"),
+        Entry("pusher.results.JobResult"),
     ],
     "Errors of pushers": [
         Entry("errors.WorkerSdkError"),

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
-    from worker_sdk.pusher.client import JobResult, Pusher, SyncPusher, make_job
+    from worker_sdk.pusher.client import Pusher
+    from worker_sdk.pusher.jobs import make_job
+    from worker_sdk.pusher.results import JobResult
+    from worker_sdk.pusher.sync_client import SyncPusher
     from worker_sdk.pusher.unique import Debounce, Unique, is_duplicate, is_replaced
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
@@ -98,10 +101,10 @@ _MODULES: Final = {
     "Depends": "worker_sdk.dependencies.depends",
     "INJECTED": "worker_sdk.tasks.signature",
     "JobHandle": "worker_sdk.tasks.handle",
-    "JobResult": "worker_sdk.pusher.client",
+    "JobResult": "worker_sdk.pusher.results",
     "Middleware": "worker_sdk.middleware.base",
     "Pusher": "worker_sdk.pusher.client",
-    "SyncPusher": "worker_sdk.pusher.client",
+    "SyncPusher": "worker_sdk.pusher.sync_client",
     "Task": "worker_sdk.tasks.task",
     "TaskJob": "worker_sdk.tasks.task",
     "Tasks": "worker_sdk.tasks.collection",
@@ -112,7 +115,7 @@ _MODULES: Final = {
     "discard_on": "worker_sdk.worker.policies",
     "is_duplicate": "worker_sdk.pusher.unique",
     "is_replaced": "worker_sdk.pusher.unique",
-    "make_job": "worker_sdk.pusher.client",
+    "make_job": "worker_sdk.pusher.jobs",
     "retry_on": "worker_sdk.worker.policies",
     "wait_all": "worker_sdk.tasks.handle",
 }

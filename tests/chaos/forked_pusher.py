@@ -15,7 +15,8 @@ from typing import Any
 
 from tests.chaos.history import Call, Outcome
 from worker_sdk import AnswerMismatchError, NotFinishedError, RefusedError, SyncPusher, UnavailableError
-from worker_sdk.pusher.client import JobResult, new_job_id
+from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.results import JobResult
 
 CHILDREN = 3
 # A child of a web server lives longer; the more often one is made, the more often it is made in the middle of

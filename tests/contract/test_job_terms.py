@@ -14,7 +14,7 @@ from jqmaster.api.jobs.schemas import JobRequest, RetryRequest
 from jqmaster.cli.commands import jobs as commands
 from jqmaster.domain import job_terms as terms
 from jqmaster.domain.job import JobSpec, RetryPolicy
-from worker_sdk.pusher.client import JobOptions
+from worker_sdk.pusher.jobs import JobOptions
 
 pytestmark = pytest.mark.req("J2")
 

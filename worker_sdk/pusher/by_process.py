@@ -9,7 +9,8 @@ from worker_sdk.masters.masters import Masters
 
 if TYPE_CHECKING:
     from worker_sdk.enqueueing import EnqueueMiddleware
-    from worker_sdk.pusher.client import Pusher, SyncPusher
+    from worker_sdk.pusher.client import Pusher
+    from worker_sdk.pusher.sync_client import SyncPusher
 
 # A handler waits longer than a web request may: an attempt should not fail because a master is being restarted.
 _MAX_WAIT_S: Final = 60.0
@@ -59,7 +60,7 @@ class LazyPushers:
     def sync_pusher(self) -> "SyncPusher":
         """Return the pusher for threads."""
         if self._sync_pusher is None:
-            from worker_sdk.pusher.client import SyncPusher
+            from worker_sdk.pusher.sync_client import SyncPusher
 
             # Two threads may both come here, and one pusher is lost: it has no connection yet. A lock could be held by
             # another thread when a handler forks.

@@ -21,7 +21,7 @@ from worker_sdk.errors import (
 from worker_sdk.pusher.unique import is_duplicate, is_replaced
 
 if TYPE_CHECKING:
-    from worker_sdk.pusher.client import JobResult
+    from worker_sdk.pusher.results import JobResult
     from worker_sdk.worker.context import Pushers
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)

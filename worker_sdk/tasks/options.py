@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from worker_sdk.pusher.client import JobOptions
+from worker_sdk.pusher.jobs import JobOptions
 
 
 class TaskOptions(JobOptions, total=False):

@@ -63,7 +63,7 @@ def _job_of(
     task: "Task[..., ResultT_co]", arguments: Mapping[str, Any], argument: Any, options: Mapping[str, Any]
 ) -> TaskJob[ResultT_co]:
     """Return the job of one call. `argument` holds `arguments` in the form that travels."""
-    from worker_sdk.pusher.client import make_job
+    from worker_sdk.pusher.jobs import make_job
 
     given: Any = options
     if "expires" in options and (expires := (given := dict(options)).pop("expires")) is not None:
@@ -92,7 +92,7 @@ class Calls(Generic[P, ResultT_co]):
 
         * `options`: see `TaskOptions`.
         """
-        from worker_sdk.pusher.client import JobOptions
+        from worker_sdk.pusher.jobs import JobOptions
 
         if unknown := options.keys() - JobOptions.__annotations__.keys() - {"expires"}:
             raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")

@@ -8,7 +8,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
-from worker_sdk.pusher.client import Pusher, SyncPusher, make_job
+from worker_sdk.pusher.client import Pusher
+from worker_sdk.pusher.jobs import make_job
+from worker_sdk.pusher.sync_client import SyncPusher
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.lease import now_s

@@ -8,7 +8,8 @@ from typing import Any, cast
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.environment import middleware_or_default
 from worker_sdk.errors import Duplicate, NotFinishedError, RefusedError
-from worker_sdk.pusher.client import JobResult, make_job
+from worker_sdk.pusher.jobs import make_job
+from worker_sdk.pusher.results import JobResult
 from worker_sdk.tasks.client import substitutes
 from worker_sdk.tasks.task import TaskJob
 from worker_sdk.testing.records import Recorded, Run, as_maps, enqueued_id, recorded

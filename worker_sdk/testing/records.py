@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from worker_sdk.pusher.client import make_job
+from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.unique import EnqueuedId
 from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.unsendable import explained

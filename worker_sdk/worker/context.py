@@ -13,7 +13,9 @@ from worker_sdk.worker.lease import now_s
 if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     import asyncio
 
-    from worker_sdk.pusher.client import JobLike, JobOptions, Pusher, SyncPusher
+    from worker_sdk.pusher.client import Pusher
+    from worker_sdk.pusher.jobs import JobLike, JobOptions
+    from worker_sdk.pusher.sync_client import SyncPusher
 
     class JobId(str):
         """The result of `ctx.enqueue`: the ID in a sync handler, an awaitable of the ID in an async one."""

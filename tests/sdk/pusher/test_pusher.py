@@ -443,7 +443,7 @@ async def test_the_first_repeat_is_logged_once_an_outage(
         master.script("jobs", 503, {"code": "store_unavailable", "detail": "no store"})
         await pusher.enqueue("x")
     assert [
-        record.getMessage() for record in caplog.records if record.name == "worker_sdk.pusher.client"
+        record.getMessage() for record in caplog.records if record.name == "worker_sdk.pusher.attempts"
     ] == [
         "no final answer from a master (503 store_unavailable no store); the call is repeated for up to 10 s more",
         "a master answers again",
@@ -460,7 +460,7 @@ async def test_a_pusher_without_a_master_says_so_and_gives_up_after_ten_seconds(
     with pytest.raises(UnavailableError, match="no final answer after"):
         await pusher.enqueue("x")
     (warning,) = [
-        record.getMessage() for record in caplog.records if record.name == "worker_sdk.pusher.client"
+        record.getMessage() for record in caplog.records if record.name == "worker_sdk.pusher.attempts"
     ]
     assert re.fullmatch(
         rf"no final answer from a master \({gone.url}: Connection\w+\); .* for up to [01] s more", warning

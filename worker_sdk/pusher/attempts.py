@@ -1,0 +1,72 @@
+"""Repeats of a call that got no final answer."""
+
+import logging
+import time
+from collections.abc import Sequence
+
+from worker_sdk.errors import UnavailableError, refused
+from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError, pause_s
+
+logger = logging.getLogger(__name__)
+
+
+class Attempts:
+    """The repeats of one call: `next_pause_s` after each that got no final answer."""
+
+    def __init__(self, masters: Masters, outage: "Outage", max_wait_s: float, job_ids: Sequence[str]) -> None:
+        self._masters = masters
+        self._outage = outage
+        self._end_s = time.monotonic() + max_wait_s
+        self._job_ids = job_ids
+        self._unknown_ids: Sequence[str] = ()
+        self._tries = 0
+
+    def final(self, answer: Answer) -> Answer:
+        """Raises RefusedError for a no."""
+        self._outage.ends()
+        if not answer.is_ok:
+            raise refused(answer.status, answer.body, unknown_ids=self._unknown_ids)
+        return answer
+
+    def next_pause_s(self, failed: Answer | MasterUnreachableError) -> float:
+        """Raises UnavailableError when the time is over."""
+        self._tries += 1
+        if not isinstance(failed, Answer) or failed.status != 429:
+            # It may have been carried out all the same.
+            self._unknown_ids = self._job_ids
+        asked_s = failed.retry_after_s if isinstance(failed, Answer) else None
+        left_s = self._end_s - time.monotonic()
+        # Ask the other masters first, at once: there is no need to wait for one that is down.
+        if asked_s is None and self._tries < len(self._masters):
+            self._outage.goes_on(failed, left_s)
+            return 0.0
+        wait_s = pause_s(self._tries, asked_s)
+        if wait_s > left_s:
+            raise UnavailableError(
+                f"no final answer after {self._tries} tries; the last: {failed}",
+                self._job_ids,
+                unknown_ids=self._unknown_ids,
+            )
+        self._outage.goes_on(failed, left_s)
+        return wait_s
+
+
+class Outage:
+    """Says once that calls of a pusher are repeated, and once that they are answered again."""
+
+    def __init__(self) -> None:
+        self._is_known = False
+
+    def goes_on(self, failed: Answer | MasterUnreachableError, left_s: float) -> None:
+        if not self._is_known:
+            self._is_known = True
+            logger.warning(
+                "no final answer from a master (%s); the call is repeated for up to %.0f s more",
+                failed,
+                max(0.0, left_s),
+            )
+
+    def ends(self) -> None:
+        if self._is_known:
+            self._is_known = False
+            logger.info("a master answers again")

@@ -1,0 +1,110 @@
+"""Any number of jobs as bodies of bulk calls."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from worker_sdk import forked
+from worker_sdk.enqueueing import EnqueueChain, OpenJob
+from worker_sdk.errors import EnqueueRefused, InvalidArgument
+from worker_sdk.pusher.jobs import NONE_KEYED, JobLike, encoded, make_plain_job, may_be_another
+from worker_sdk.wire import encode, packer
+
+MAX_CHUNK_JOBS: Final = 1_000
+MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    ids: list[str]
+    body: bytes
+    keyed: frozenset[int]
+    opened: list[OpenJob]
+
+
+class Chunker:
+    """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more."""
+
+    def __init__(self, chain: EnqueueChain | None) -> None:
+        forked.check()
+        self._chain = chain
+        self._pack = packer().pack
+        self._ids: list[str] = []
+        self._keyed: list[int] = []
+        self._parts: list[bytes] = []
+        self._opened: list[OpenJob] = []
+        self._size = 0
+
+    def add(self, given: JobLike) -> Chunk | None:
+        job = make_plain_job(*given) if isinstance(given, tuple) else make_plain_job(**given)
+        opened: OpenJob | None = None
+        if self._chain is not None:
+            job, opened = self._chain.open_of_many(job)
+            self._opened.append(opened)
+        data = encoded(job, self._pack)
+        full = self._parts and (
+            len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
+        )
+        chunk = self._full(opened) if full else None
+        if may_be_another(job):
+            self._keyed.append(len(self._ids))
+        self._ids.append(job["id"])
+        self._parts.append(data)
+        self._size += len(data)
+        return chunk
+
+    def take(self) -> Chunk | None:
+        if not self._parts:
+            return None
+        # {"jobs": [...]}, joined from encoded jobs
+        head = b"\x81" + encode("jobs") + b"\xdc" + len(self._parts).to_bytes(2, "big")
+        keyed = frozenset(self._keyed) if self._keyed else NONE_KEYED
+        chunk = Chunk(self._ids, head + b"".join(self._parts), keyed, self._opened)
+        self._ids, self._keyed, self._parts, self._opened, self._size = [], [], [], [], 0
+        return chunk
+
+    @contextmanager
+    def telling(self, accepted_ids: list[str]) -> Iterator[None]:
+        """Surround the whole call. After an exception, tell it to the middleware around jobs that are in no chunk yet
+        and are not sent. A refusal gets the jobs that were accepted before."""
+        try:
+            yield
+        except BaseException as exc:
+            for opened in self._opened:
+                opened.close(exc)
+            # The iterable of the caller may enqueue, too: what such a call says of its own jobs stays.
+            if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
+                exc.accepted_ids = list(accepted_ids)
+            raise
+
+    def _full(self, opened: OpenJob | None) -> Chunk | None:
+        """Return the chunk before the job whose middleware is `opened`."""
+        if opened is not None:
+            self._opened.pop()
+        chunk = self.take()
+        if opened is not None:
+            self._opened.append(opened)
+        return chunk
+
+
+def chunks(jobs: Iterable[JobLike], chunker: Chunker) -> Iterator[Chunk]:
+    for job in jobs:
+        if chunk := chunker.add(job):
+            yield chunk
+    if chunk := chunker.take():
+        yield chunk
+
+
+async def async_chunks(
+    jobs: Iterable[JobLike] | AsyncIterable[JobLike], chunker: Chunker
+) -> AsyncIterator[Chunk]:
+    if not isinstance(jobs, AsyncIterable):
+        for chunk in chunks(jobs, chunker):
+            yield chunk
+        return
+    async for job in jobs:
+        if full := chunker.add(job):
+            yield full
+    if rest := chunker.take():
+        yield rest

@@ -1,0 +1,141 @@
+"""Jobs as pushers make them: options, IDs, and what goes to the master."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, TypedDict, Unpack
+
+import uuid_utils
+
+from worker_sdk import forked, tracing
+from worker_sdk.pusher.unique import Debounce, Unique
+from worker_sdk.unsendable import explained
+from worker_sdk.wire import encode, iso
+
+JobMap = dict[str, Any]
+JobLike = Mapping[str, Any] | tuple[str, Any]
+
+# The positions of jobs with a key of any kind: the master may answer with the ID of another job.
+NONE_KEYED: Final[frozenset[int]] = frozenset()
+ALONE_KEYED: Final = frozenset({0})
+
+
+def new_job_id() -> str:
+    """Return a UUIDv7 that no other process makes, also not one that was forked at the same moment."""
+    forked.check()
+    return str(uuid_utils.uuid7())
+
+
+class _IdSequence:
+    """The state behind `new_job_id`, one for the process."""
+
+    def renew(self) -> None:
+        # uuid_utils does so too, but only where Python's own hooks run at a fork.
+        uuid_utils.reseed_rng()
+
+
+_id_sequence: Final = _IdSequence()
+forked.renew_in_child(_id_sequence)
+
+
+class JobOptions(TypedDict, total=False):
+    """Options of a job, besides its name and argument. The master's defaults apply to options that are omitted or None.
+
+    * `priority`: the lowest number runs first. Default 0.
+    * `max_retry`: maximum number of retries after failed attempts. Default 5.
+    * `keep_result`: keep the result until it is fetched. Default: the result is dropped.
+    * `timeout`: maximum time of an attempt, up to 7 days. Default 30 s.
+    * `delay`: time to wait before the first attempt. Cannot be combined with `run_at`.
+    * `run_at`: earliest time of the first attempt, with a time zone.
+    * `expires_at`: a time, with a time zone. A job that still waits at this time, even for a retry, is skipped.
+    * `id`: a UUID that you choose. Enqueueing the same job again under this ID does not create a second job for as long
+      as the first is kept.
+    * `key`: an idempotency key of your own, up to 200 bytes, such as `feed:42:7`. Enqueueing the same job again with it
+      does not create a second job, even when the first is gone, and returns the ID of the first. Another argument or
+      option with the same name and key is refused.
+    * `key_ttl`: time for which the key works, from its first use, up to 30 days. Default 24 h.
+    * `tags`: up to 16 words by which people find the job.
+    * `headers`: up to 32 texts that reach the handler as `ctx.headers`.
+    * `retry`: the backoff between attempts, a map of `base_s`, `factor`, `max_s` and `jitter`.
+    * `rerun_lost`: run the job again when its worker was lost, even if `max_retry` is 0. Default: such a job fails.
+    * `unique`: a `Unique`. One job at a time holds its key.
+    * `debounce`: a `Debounce`. The job waits until no more jobs with its key come. Cannot be combined with `unique`,
+      `delay` or `run_at`.
+    """
+
+    priority: int | None
+    max_retry: int | None
+    keep_result: bool | None
+    timeout: float | timedelta | None
+    delay: float | timedelta | None
+    run_at: datetime | str | None
+    expires_at: datetime | str | None
+    id: str | None
+    key: str | None
+    key_ttl: float | timedelta | None
+    tags: Sequence[str] | None
+    headers: Mapping[str, str] | None
+    retry: Mapping[str, Any] | None
+    rerun_lost: bool | None
+    unique: Unique | Mapping[str, Any] | None
+    debounce: Debounce | Mapping[str, Any] | None
+
+
+_OPTIONS: Final = frozenset(JobOptions.__annotations__)
+
+
+def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
+    """Return a job with an ID, in the form that `enqueue_many` accepts.
+
+    * `name`, `argument`: as for `Pusher.enqueue`.
+    * `options`: see `JobOptions`.
+
+    Raise TypeError for an unknown option, and ValueError for a time without a time zone.
+    """
+    forked.check()
+    return make_plain_job(name, argument, **options)
+
+
+def make_plain_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
+    job: JobMap = {"name": name, "argument": argument}
+    if options:
+        if unknown := options.keys() - _OPTIONS:
+            raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+        for option, value in options.items():
+            if value is not None:
+                job[option] = value if type(value) in _PLAIN else _on_the_wire(value)
+    if "id" not in job:
+        job["id"] = new_job_id()
+        # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
+        if tracing.is_on() and "key" not in job:
+            tracing.note_creation(job)
+    return job
+
+
+def encoded(job: JobMap, pack: Callable[[Any], bytes] = encode) -> bytes:
+    try:
+        return pack(job)
+    except (TypeError, ValueError, OverflowError) as exc:
+        raise explained(exc, job) from None
+
+
+def may_be_another(job: Mapping[str, Any]) -> bool:
+    """Return whether a master may answer with the ID of another job."""
+    return "key" in job or "unique" in job or "debounce" in job
+
+
+# Most options are of these types. Asking what else they might be would take most of the time of `make_job`.
+_PLAIN: Final = frozenset({str, int, float, bool})
+
+
+def _on_the_wire(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
+        return iso(value)
+    if isinstance(value, Unique | Debounce):
+        return value.to_wire()
+    if isinstance(value, Mapping):
+        return dict(value)
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

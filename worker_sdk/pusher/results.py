@@ -1,0 +1,65 @@
+"""Results of jobs, and how to ask for them."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from worker_sdk.errors import UnavailableError
+from worker_sdk.masters.masters import Answer, pause_s
+
+MAX_LONG_POLL_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobResult:
+    """The result of a job.
+
+    * `type`: `success` or `failure`.
+    * `finished_at`: end of its last attempt, as ISO 8601.
+    * `result`: the handler's return value, if the job succeeded.
+    * `reason`: `timeout`, `undecodable`, `invalid_argument` or `other`, if the job failed. The remaining fields also
+      describe failures.
+    * `should_retry`: whether the last failure allowed a retry.
+    * `error`: a map of `type`, `message` and `traceback`, if an exception was the reason.
+    * `message`: the reason, for people.
+    """
+
+    type: str
+    finished_at: str
+    result: Any = None
+    reason: str | None = None
+    should_retry: bool | None = None
+    error: Any = None
+    message: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """Return whether the job succeeded."""
+        return self.type == "success"
+
+
+def path_of(job_id: str) -> str:
+    return f"/api/jobs/{quote(job_id, safe='')}"
+
+
+def until_asked_again_s(answer: Answer, end_s: float) -> float:
+    """0 after a poll that waited. A master where too many wait answers at once, and says when to come again."""
+    if not answer.retry_after_s:
+        return 0.0
+    return max(0.0, min(pause_s(1, answer.retry_after_s), end_s - time.monotonic()))
+
+
+def result_path(job_id: str, end_s: float, timeout_s: float) -> str:
+    # The answer must come within the timeout of a call, or waiting would look like a dead master.
+    wait_s = max(0.0, min(end_s - time.monotonic(), MAX_LONG_POLL_S, timeout_s * 0.8))
+    return f"{path_of(job_id)}/result?wait={wait_s:.3f}"
+
+
+def result_of(answer: Answer) -> JobResult | None:
+    if not answer.body:
+        return None
+    known = {field: answer.body[field] for field in JobResult.__slots__ if field in answer.body}
+    if not {"type", "finished_at"} <= known.keys():
+        raise UnavailableError("a master's answer makes no sense")
+    return JobResult(**known)

@@ -1,0 +1,169 @@
+"""A pusher without asyncio."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, NoReturn, Self, Unpack
+
+from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
+from worker_sdk.environment import middleware_or_default, token_or_default
+from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
+from worker_sdk.masters.blocking_client import BlockingClient
+from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError
+from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
+from worker_sdk.pusher.attempts import Attempts, Outage
+from worker_sdk.pusher.chunks import Chunker, chunks
+from worker_sdk.pusher.jobs import (
+    ALONE_KEYED,
+    NONE_KEYED,
+    JobLike,
+    JobMap,
+    JobOptions,
+    encoded,
+    make_job,
+    may_be_another,
+)
+from worker_sdk.pusher.opening import cannot_be_sent, masters_of
+from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
+
+_MAX_IDLE_CONNECTIONS: Final = 100
+
+
+class SyncPusher:
+    """Enqueue jobs and ask about them, without asyncio. The arguments are those of `Pusher`.
+
+    Threads may share it, and so may a parent and its forked processes: each call uses a connection of its own.
+    """
+
+    def __init__(
+        self,
+        master: str | Sequence[str] | Masters | None = None,
+        *,
+        token: str | None = None,
+        timeout_s: float = 10.0,
+        max_wait_s: float = 10.0,
+        durability: str | None = None,
+        middleware: Iterable[EnqueueMiddleware] | None = None,
+    ) -> None:
+        self._chain = chain_of(middleware_or_default(middleware))
+        self._masters = masters_of(master)
+        self._token = token_or_default(token)
+        self._durability = durability
+        self._timeout_s = timeout_s
+        self._max_wait_s = max_wait_s
+        self._idle: deque[BlockingClient] = deque()
+        self._outage = Outage()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise cannot_be_sent(self)
+
+    def close(self) -> None:
+        """Close all connections; `with` does so too. No call may be under way."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def enqueue(self, name: str, argument: Any = None, **options: Unpack[JobOptions]) -> str:
+        """Do as `Pusher.enqueue`."""
+        return self.enqueue_job(make_job(name, argument, **options))
+
+    def enqueue_job(self, job: JobMap) -> str:
+        """Do as `Pusher.enqueue_job`."""
+        if self._chain is None:
+            return self._send(job)
+        job, opened = self._chain.open(job)
+        with ending([opened]):
+            return self._send(job)
+
+    def _send(self, job: JobMap) -> str:
+        answer = self._call(
+            "POST",
+            "/api/jobs",
+            encoded(job),
+            job_ids=[job["id"]],
+            keyed=ALONE_KEYED if may_be_another(job) else NONE_KEYED,
+        )
+        return id_of(job, answer)
+
+    def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
+        """Do as `Pusher.enqueue_many`."""
+        ids: list[str] = []
+        chunker = Chunker(self._chain)
+        with chunker.telling(ids):
+            for chunk in chunks(jobs, chunker):
+                try:
+                    with ending(chunk.opened):
+                        answer = self._call(
+                            "POST", "/api/jobs/bulk", chunk.body, job_ids=chunk.ids, keyed=chunk.keyed
+                        )
+                except WorkerSdkError as exc:
+                    raise refused_after(ids, exc) from None
+                ids += ids_of(chunk, answer)
+        return ids
+
+    def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
+        """Do as `Pusher.result`."""
+        end_s = time.monotonic() + wait
+        while True:
+            answer = self._call("GET", result_path(job_id, end_s, self._timeout_s), of=job_id)
+            if answer.status != 202:
+                return result_of(answer)
+            if time.monotonic() >= end_s:
+                raise NotFinishedError(job_id, str(answer.body.get("state")))
+            time.sleep(until_asked_again_s(answer, end_s))
+
+    def status(self, job_id: str) -> Mapping[str, Any]:
+        """Do as `Pusher.status`."""
+        return self._call("GET", path_of(job_id), of=job_id).body
+
+    def cancel(self, job_id: str) -> Mapping[str, Any]:
+        """Do as `Pusher.cancel`."""
+        return self._call("POST", f"{path_of(job_id)}/cancel", of=job_id).body
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        job_ids: Sequence[str] = (),
+        of: str = "",
+        keyed: frozenset[int] = NONE_KEYED,
+    ) -> Answer:
+        attempts = Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
+        while True:
+            address = self._masters.current
+            failed: Answer | MasterUnreachableError
+            try:
+                failed = answer = self._try(method, path, body)
+                check_jobs(answer, job_ids, of, keyed)
+                if not answer.is_transient:
+                    return attempts.final(answer)
+            except MasterUnreachableError as exc:
+                failed = exc
+            except AnswerMismatchError:
+                self.close()
+                raise
+            self._masters.failed(address)
+            time.sleep(attempts.next_pause_s(failed))
+
+    def _try(self, method: str, path: str, body: bytes | None) -> Answer:
+        try:
+            client = self._idle.pop()
+        except IndexError:  # all are in use by other threads
+            client = BlockingClient(self._masters, self._token, durability=self._durability)
+        try:
+            return client.call(method, path, body, timeout_s=self._timeout_s)
+        finally:
+            if len(self._idle) < _MAX_IDLE_CONNECTIONS:
+                self._idle.append(client)
+            else:
+                client.close()
