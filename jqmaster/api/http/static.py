@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import functools
 import gzip
 import hashlib
 import re
@@ -78,9 +79,7 @@ class Site:
     def __init__(self, otherwise: ASGIApp, root: Traversable | None = None) -> None:
         """`root`: the folder of the files, by default `jqmaster/web`."""
         self._otherwise = otherwise
-        found = dict(_read(root or files("jqmaster") / "web"))
-        if is_bundle_current(found):
-            found[f"/{INDEX}"] = found[f"{BUNDLE}{INDEX}"]
+        found = _packaged() if root is None else _site_files(root)
         kinds = {path: CONTENT_TYPES.get(path[path.rfind(".") :]) for path in found}
         self._files = {path: _File(kind, found[path]) for path, kind in kinds.items() if kind is not None}
         if f"/{INDEX}" in self._files:
@@ -138,6 +137,20 @@ class Site:
             return None
         query: bytes = scope.get("query_string", b"")
         return b"/#" + path.encode() + (b"?" + query if query else b"")
+
+
+@functools.cache
+def _packaged() -> dict[str, bytes]:
+    """Read the package's own files once for all masters of the process."""
+    return _site_files(files("jqmaster") / "web")
+
+
+def _site_files(root: Traversable) -> dict[str, bytes]:
+    """Return the files below `root` by path. The index is that of the bundle, if the bundle is up to date."""
+    found = dict(_read(root))
+    if is_bundle_current(found):
+        found[f"/{INDEX}"] = found[f"{BUNDLE}{INDEX}"]
+    return found
 
 
 def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:

@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import redis.asyncio as redis_asyncio
 from redis.asyncio.connection import BlockingConnectionPool, ConnectionPool
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
 
 from jqmaster.config import Settings
 from jqmaster.net.store_url import Endpoint, StoreUrl
@@ -16,6 +17,10 @@ from jqmaster.store.link.cluster import ClusterLocator
 from jqmaster.store.link.connection import TcpConnection, TlsConnection, options_of
 from jqmaster.store.link.locator import ASK_S, LocatedConnection, LocatedTlsConnection, Locator
 from jqmaster.store.link.sentinel import SentinelLocator
+
+# Unless it is given, each connection reads the version of redis-py from its package's metadata, which takes longer than
+# to connect.
+_DRIVER: Final = DriverInfo()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,7 @@ def _connection_options(timeout_s: float, connect_timeout_s: float) -> dict[str,
         "socket_connect_timeout": connect_timeout_s,
         "retry": Retry(NoBackoff(), 0),
         "protocol": 2,
+        "driver_info": _DRIVER,
     }
 
 
