@@ -18,6 +18,9 @@ OTHER_PYTHON ?= $(shell for p in python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/p
 OTHER_VENV   ?= .venv-other
 OTHER_SERVER ?= $(shell command -v redis-server)
 
+# Some images set it. Tests start Python hundreds of times: without compiled modules each start takes three times as long.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove clean
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx
 import psutil
 
-from tests.support.master import QUICK
+from tests.support import prepared
+from tests.support.master import NO_TLS, QUICK
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -23,22 +24,34 @@ class Process:
 
     python = sys.executable
     cwd = ROOT
+    # A command of this installation need not read all modules again.
+    is_prepared = True
 
     def __init__(self, arguments: list[str], log: Path, **environment: str) -> None:
         self._arguments = arguments
         self._environment = environment
         self.log = log
-        self.popen: subprocess.Popen[bytes] | None = None
+        self.popen: subprocess.Popen[bytes] | prepared.Prepared | None = None
 
     def start(self) -> None:
+        environment = {**os.environ, **self._environment}
         with self.log.open("ab") as log:
+            if (
+                self.is_prepared
+                and self.python == sys.executable
+                and prepared.is_preparable(self._arguments, environment)
+            ):
+                self.popen = prepared.start(
+                    self._arguments, stdout=log.fileno(), stderr=log.fileno(), cwd=self.cwd, env=environment
+                )
+                return
             self.popen = subprocess.Popen(
                 [self.python, *self._arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self.cwd,
-                env={**os.environ, **self._environment},
+                env=environment,
                 start_new_session=True,
             )
 
@@ -99,30 +112,24 @@ class MasterProcess(Process):
                     f"the master ended with {self.popen.returncode}: {self.log.read_text()[-3000:]}"
                 )
             with contextlib.suppress(httpx.HTTPError):
-                if httpx.get(f"{self.url}/readyz", timeout=2, trust_env=False).status_code == 200:
+                if (
+                    httpx.get(f"{self.url}/readyz", timeout=2, trust_env=False, verify=NO_TLS).status_code
+                    == 200
+                ):
                     return
             time.sleep(0.05)
         raise AssertionError(f"the master is not ready: {self.log.read_text()[-3000:]}")
 
     def troubles_of_store(self) -> list[str]:
         """Return what `jqmaster fsck` says of the store, while this master runs."""
-        command = [sys.executable, "-m", "jqmaster", "fsck", "--data-dir", str(self.data_dir)]
+        command = ["-m", "jqmaster", "fsck", "--data-dir", str(self.data_dir)]
         try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                cwd=ROOT,
-                env={**os.environ, **self._environment},
-                timeout=60,
-                check=False,
-            )
+            done = prepared.run(command, cwd=ROOT, env={**os.environ, **self._environment})
         except subprocess.TimeoutExpired as error:
-            return [f"{error}: {(error.output or b'').decode(errors='replace')[-3000:]}"]
+            return [str(error)]
         if done.returncode == 0:
             return []
-        return [f"fsck ended with {done.returncode}: {done.stdout.decode(errors='replace')[-3000:]}"]
+        return [f"fsck ended with {done.returncode}: {(done.stdout + done.stderr)[-3000:]}"]
 
     def store_pid(self) -> int:
         """Process ID of the embedded Valkey of this data directory."""

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ from redis import Redis
 from jqmaster.cli.console.output import inert, say_json, show_value
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
-from tests.support import real_time
+from tests.support import prepared, real_time
+from tests.support.cli import clean_environment, jqmaster
 from tests.support.ports import free_port
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
@@ -39,59 +39,22 @@ async def refuse(argument):
 """
 
 
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-def jqmaster(*arguments: object, stdin: str = "", cwd: Path | None = None, **environment: str) -> Outcome:
-    done = subprocess.run(
-        [sys.executable, "-m", "jqmaster", *map(str, arguments)],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        cwd=cwd,
-        env=clean_environment() | environment,
-        check=False,
-    )
-    return Outcome(done.returncode, done.stdout, done.stderr)
-
-
-def clean_environment() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if not name.startswith("JQMASTER_")}
-
-
-# The command as a terminal starts it, also where the tests themselves run under `nohup`.
-HEEDS_SIGHUP = [
-    sys.executable,
-    "-c",
-    "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_DFL); "
-    "os.execv(sys.executable, [sys.executable, '-m', 'jqmaster', *sys.argv[1:]])",
-]
-
-
 class Running:
     """`jqmaster …` in the background, its standard output in a file."""
 
     def __init__(self, directory: Path, *arguments: object, **environment: str) -> None:
         self.directory = directory
         self.log = directory / f"{arguments[0]}.out"
+        outside = clean_environment() | environment
         with self.log.open("wb") as log, (directory / f"{arguments[0]}.err").open("wb") as errors:
-            self.popen = subprocess.Popen(
-                [*HEEDS_SIGHUP, *map(str, arguments)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=errors,
-                cwd=directory,
-                env=clean_environment() | environment,
-                start_new_session=True,
+            self.popen = self._start(
+                ["-m", "jqmaster", *map(str, arguments)], log.fileno(), errors.fileno(), outside
             )
+
+    def _start(
+        self, command: list[str], out: int, err: int, outside: dict[str, str]
+    ) -> "prepared.Prepared | subprocess.Popen[bytes]":
+        return prepared.start(command, stdout=out, stderr=err, cwd=self.directory, env=outside)
 
     def said(self, text: str, timeout_s: float = 20) -> str:
         deadline = time.monotonic() + timeout_s
@@ -107,6 +70,23 @@ class Running:
             # As a terminal does: to the whole group.
             os.killpg(self.popen.pid, number)
         return self.popen.wait(30)
+
+
+class RunningAlone(Running):
+    """The same, started by Python alone, so that other processes see its command line."""
+
+    def _start(
+        self, command: list[str], out: int, err: int, outside: dict[str, str]
+    ) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            [sys.executable, *command],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            cwd=self.directory,
+            env=outside,
+            start_new_session=True,
+        )
 
 
 @pytest.fixture(scope="module")

@@ -1,14 +1,14 @@
 """`jqmaster worker --burst`: a worker that runs until nothing is left and exits, for cron and Kubernetes Jobs."""
 
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import real_time
-from tests.system.test_cli import Running, clean_environment, jqmaster
+from tests.support import prepared, real_time
+from tests.support.cli import clean_environment, jqmaster
+from tests.system.test_cli import Running
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES, pytest.mark.req("M11")]
 
@@ -45,15 +45,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def burst(directory: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     (directory / "tasks.py").write_text(TASKS)
-    return subprocess.run(
-        [sys.executable, "-m", "jqmaster", "worker", "tasks:worker", "--burst", *options],
-        capture_output=True,
-        text=True,
-        cwd=directory,
-        env=clean_environment(),
-        timeout=60,
-        check=False,
-    )
+    arguments = ["-m", "jqmaster", "worker", "tasks:worker", "--burst", *options]
+    return prepared.run(arguments, cwd=directory, env=clean_environment())
 
 
 @pytest.mark.parametrize("mode", [(), ("--pull",)])

@@ -2,16 +2,13 @@
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import Cli
 from tests.support.master import Api
 
 pytestmark = [pytest.mark.system, pytest.mark.req("J13"), real_time.PROCESSES]
@@ -32,45 +29,6 @@ paused = true
 [constraint.matcher]
 all = [{field = "name", op = "glob", value = "report.*"}, {field = "argument.night", op = "exists"}]
 """
-
-
-@dataclass(frozen=True)
-class Outcome:
-    code: int
-    out: str
-    err: str
-
-    def lines(self) -> list[Any]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-class Cli:
-    """The commands, in a directory of their own."""
-
-    def __init__(self, url: str, directory: Path) -> None:
-        self._url = url
-        self.directory = directory
-
-    async def __call__(self, *arguments: object, stdin: str = "") -> Outcome:
-        done = await asyncio.to_thread(
-            subprocess.run,
-            [sys.executable, "-m", "jqmaster", *map(str, arguments)],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            env={
-                **{n: v for n, v in os.environ.items() if not n.startswith("JQMASTER_")},
-                "JQMASTER_URL": self._url,
-            },
-            check=False,
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
-    def file(self, name: str, text: str) -> Path:
-        path = self.directory / name
-        path.write_text(text)
-        return path
 
 
 @pytest.fixture

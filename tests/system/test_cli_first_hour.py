@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import Outcome, clean_environment, jqmaster
 from tests.support.ports import free_port
-from tests.system.test_cli import TASKS, Outcome, Running, clean_environment, jqmaster
+from tests.system.test_cli import TASKS, Running
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
 

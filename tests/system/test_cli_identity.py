@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from jqmaster.cli.commands.root import app
 from tests.support import real_time
-from tests.system.test_cli import TASKS, Outcome, Running, jqmaster
+from tests.support.cli import Outcome, jqmaster
+from tests.system.test_cli import TASKS, Running, RunningAlone
 
 pytestmark = [pytest.mark.system, real_time.PROCESSES]
 
@@ -26,7 +27,7 @@ PASSWORD = "correct horse battery"
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     directory = tmp_path_factory.mktemp("guarded")
-    running = Running(
+    running = RunningAlone(
         directory, "serve", "--port", 0, "--data-dir", directory / "data", JQMASTER_TOKENS=f"admin:{ADMIN}"
     )
     try:
@@ -147,7 +148,7 @@ def test_a_redirect_is_told_in_words_and_gets_no_token() -> None:
 @pytest.mark.rule("E1.7")
 def test_no_secret_stands_on_a_command_line(url: str, tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text(TASKS)
-    worker = Running(
+    worker = RunningAlone(
         tmp_path, "worker", "tasks:worker", "--master", url, "--processes", 2, JQMASTER_TOKEN=ADMIN
     )
     try:

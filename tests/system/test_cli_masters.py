@@ -6,9 +6,9 @@ import pytest
 
 from tests.api.operations.test_masters import CALM, follower_of
 from tests.support import real_time
+from tests.support.cli import Cli
 from tests.support.master import master_on
 from tests.support.server import StoreServer
-from tests.system.test_cli_constraints import Cli
 
 pytestmark = [pytest.mark.system, pytest.mark.req("D3"), real_time.PROCESSES]
 

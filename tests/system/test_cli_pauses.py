@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import Cli
 from tests.support.master import Api
-from tests.system.test_cli_constraints import FILE, Cli, names
+from tests.system.test_cli_constraints import FILE, names
 
 pytestmark = [pytest.mark.system, pytest.mark.req("J13"), real_time.PROCESSES]
 

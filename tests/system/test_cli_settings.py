@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import Cli
 from tests.support.master import master_on
 from tests.support.server import StoreServer
-from tests.system.test_cli_constraints import Cli
 
 pytestmark = [pytest.mark.system, pytest.mark.req("D15"), real_time.PROCESSES]
 

@@ -9,11 +9,11 @@ from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.spec.examples import JOB_ID
 from tests.support import real_time
+from tests.support.cli import Cli
 from tests.support.master import master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
-from tests.system.test_cli_constraints import Cli
 
 pytestmark = [pytest.mark.system, pytest.mark.req("P8"), real_time.PROCESSES]
 

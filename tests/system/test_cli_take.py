@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 from tests.support import real_time
-from tests.system.test_cli import Outcome, Running, clean_environment, jqmaster
+from tests.support.cli import Outcome, clean_environment, jqmaster
+from tests.system.test_cli import Running
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.system, real_time.PROCESSES, pytest.mark.req("M11"), pytest.mark.timeout(90)]

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.cli import jqmaster
 from tests.support.processes import MasterProcess, Process, running
-from tests.system.test_cli import jqmaster
 from worker_sdk import Tasks
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]

@@ -2,15 +2,13 @@
 
 import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
+from tests.support.cli import jqmaster
 from tests.support.master import Api
 from tests.support.scripted_worker import worker_at
 
@@ -19,17 +17,8 @@ pytestmark = [pytest.mark.system, pytest.mark.req("J13"), real_time.PROCESSES]
 
 async def why(api: Api, *arguments: str) -> tuple[int, str, str]:
     """Exit code, output and errors."""
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("JQMASTER_")}
-    done = await asyncio.to_thread(
-        subprocess.run,
-        [sys.executable, "-m", "jqmaster", "why", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**outside, "JQMASTER_URL": str(api.http.base_url)},
-        check=False,
-    )
-    return done.returncode, done.stdout, done.stderr
+    done = await asyncio.to_thread(jqmaster, "why", *arguments, JQMASTER_URL=str(api.http.base_url))
+    return done.code, done.out, done.err
 
 
 async def test_each_verdict_is_a_line_and_the_constraints_a_table(api: Api) -> None:

@@ -11,9 +11,10 @@ import httpx
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import jqmaster
 from tests.support.ports import free_port
 from tests.support.processes import Process
-from tests.system.test_cli import Running, jqmaster
+from tests.system.test_cli import Running
 
 JSON = {"Accept": "application/json"}
 pytestmark = [pytest.mark.system, pytest.mark.req("D19"), pytest.mark.timeout(120), real_time.PROCESSES]

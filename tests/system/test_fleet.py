@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import jqmaster
 from tests.support.master import Api
 from tests.support.ports import free_port
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.waiting import wait_until
-from tests.system.test_cli import jqmaster
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(120), real_time.PROCESSES]
 

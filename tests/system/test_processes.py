@@ -24,7 +24,9 @@ JOBS = 2_000
 
 
 class WorkerProcesses(WorkerProcess):
-    """`jqmaster worker --processes`."""
+    """`jqmaster worker --processes`, as a shell starts it."""
+
+    is_prepared = False
 
     def __init__(self, directory: Path, master_url: str, processes: int) -> None:
         super().__init__(directory, master_url)

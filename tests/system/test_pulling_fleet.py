@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import jqmaster
 from tests.support.master import Api
 from tests.support.processes import MasterProcess, WorkerProcess, running
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
-from tests.system.test_cli import jqmaster
 from tests.system.test_fleet import starts, workers_of
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180), pytest.mark.req("M8"), real_time.PROCESSES]
