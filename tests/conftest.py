@@ -8,6 +8,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import forget_keys
+from tests.support.order import longest_first
 from tests.support.server import StoreServer, is_cluster_wanted, started
 from tests.support.store import StoreWorld
 
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
 pytest_plugins = ["tests.support.req_report"]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let a test run once more if its mark `real_time` says why; every other test fails at once."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let a test run once more if its mark `real_time` says why; every other test fails at once. Spread the longest
+    tests over the processes of a run."""
     for item in items:
         if item.get_closest_marker("real_time"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+    worker = getattr(config, "workerinput", None)
+    if worker is not None:
+        items[:] = longest_first(items, worker["workercount"])
 
 
 @pytest.fixture(scope="session")
