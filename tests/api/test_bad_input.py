@@ -46,7 +46,7 @@ async def shared(store_server: StoreServer) -> AsyncIterator[tuple[Master, Api]]
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def api(shared: tuple[Master, Api]) -> AsyncIterator[Api]:
-    """Whatever the test sent was refused: the counts are what they were."""
+    """Assert that what the test sent was refused: the counts are what they were."""
     _, client = shared
     before = await client.counts()
     yield client
@@ -55,7 +55,7 @@ async def api(shared: tuple[Master, Api]) -> AsyncIterator[Api]:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def open_api(shared: tuple[Master, Api]) -> Api:
-    """For tests of what is accepted all the same."""
+    """Return the client for tests of what is accepted all the same."""
     return shared[1]
 
 

@@ -1,4 +1,4 @@
-"""Whatever the API accepts, every later reader can decode: workers, pushers, views, constraints, and the web UI."""
+"""Every later reader can decode what the API accepts: workers, pushers, views, constraints, and the web UI."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -154,7 +154,7 @@ def assert_workers_read(argument: bytes) -> None:
 
 
 def assert_views_read(value: bytes) -> None:
-    """With the value as argument, as result, and as what an attempt failed with; with redaction and without."""
+    """The value is an argument, a result, and what an attempt failed with, each with redaction and without."""
     success = codec.encode_result(outcome("success", result=value))
     failure = codec.encode_result(outcome("failure", error=value))
     for result in (success, failure):

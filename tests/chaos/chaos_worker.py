@@ -134,7 +134,7 @@ def go_without(mitigation: str) -> None:
 
 
 def _watch_for_stalls() -> None:
-    """Whether this process gets to run at all: a machine with too few cores is a fault like any other."""
+    """Note when this process does not get to run: a machine with too few cores is a fault like any other."""
     before = time.monotonic()
     while True:
         time.sleep(TICK_S)

@@ -187,7 +187,9 @@ class _Checker:
         return self._disturbed[worker]
 
     def _was_disturbed(self, worker: str, from_s: float, to_s: float) -> bool:
-        """For half a lease or more of any lease's length in that time. A shorter silence never costs a lease."""
+        """Return whether it was silent for half a lease or more, of any lease's length in that time. A shorter silence
+        never costs a lease.
+        """
         lease_s = self._terms.lease_s
         spans = [s for s in self._disturbances(worker) if s[1] > from_s - lease_s and s[0] < to_s]
         for begin_s, _ in spans:
@@ -384,7 +386,7 @@ class _Checker:
                     )  # fmt: skip
 
     def _timed_out_by_a_step(self, run: Run, at_s: float) -> bool:
-        """By the store's clock its time was over, and it ended as soon as it was told."""
+        """Return whether its time was over by the store's clock, and it ended as soon as it was told."""
         return (
             self._outcomes.get((run.job_id, run.attempt)) == "timeout"
             and run.end_s <= at_s + self._terms.wake_s
@@ -736,8 +738,8 @@ class _Checker:
         return _spread(found)
 
     def _reruns(self, *, is_last_try: bool) -> dict[str, Any]:
-        """From the death of a worker to the next start of what it ran. Before the last try a job waits for a worker
-        to itself."""
+        """Return the times from the death of a worker to the next start of what it ran. Before the last try a job
+        waits for a worker to itself."""
         kills = [f for f in self._h.faults if f.kind in DEATHS and f.target.startswith("worker-")]
         found = []
         for job_id, runs in self._runs_of.items():

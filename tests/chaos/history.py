@@ -80,7 +80,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class EndedAttempt:
-    """As the store has it; the successful attempt of a succeeded job has no entry of its own."""
+    """A job as the store has it; the successful attempt of a succeeded job has no entry of its own."""
 
     attempt: int
     outcome: str
@@ -188,7 +188,7 @@ _TEXTS = ("fsck", "slots", "damage", "stuck")
 
 
 def write_line(line: Line) -> bytes:
-    """For one write(2) on an O_APPEND file: whole lines, also under SIGKILL."""
+    """Return the bytes for one write(2) on an O_APPEND file: whole lines, also under SIGKILL."""
     return json.dumps(asdict(line), separators=(",", ":")).encode() + b"\n"
 
 

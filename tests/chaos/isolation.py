@@ -297,7 +297,7 @@ async def _outcome(api: Api, job_id: str) -> str:
 
 @contextlib.asynccontextmanager
 async def _run(process: MasterProcess) -> AsyncIterator[None]:
-    """As `running`, in other threads: its store is behind links of this one."""
+    """Run a process as `running` does, in other threads: its store is behind links of this one."""
     stack = contextlib.ExitStack()
     await asyncio.to_thread(stack.enter_context, running(process))
     try:
@@ -365,7 +365,9 @@ def _bit(one: Round) -> bool:
 
 
 def _resumed_s(one: Round) -> float | None:
-    """From the promotion until a push that was sent later was accepted by the masters behind the Sentinels."""
+    """Return the time from the promotion until a push that was sent later was accepted by the masters behind the
+    Sentinels.
+    """
     later = [
         push.answered_s
         for push in one.pushes

@@ -161,7 +161,9 @@ class Pushers:
     # --- calls
 
     async def _push(self, rng: random.Random, job: dict[str, Any], end_s: float) -> bool:
-        """Whether it is in. Repeats while the outcome is unknown, or was refused for a while only."""
+        """Enqueue the jobs, and return whether they are in. Repeats while the outcome is unknown, or was refused for a
+        while only.
+        """
         while True:
             call = await self._call(rng, "push", job["id"], "POST", "/api/jobs", job)
             if call.outcome == "done":

@@ -44,7 +44,7 @@ def unpacked(argument: bytes) -> dict[str, Any]:
 
 
 def is_decodable(digits: str) -> bool:
-    """Whether a plain decoder takes the value: the oracle, which shares nothing with the system under test."""
+    """Return whether a plain decoder takes the value: the oracle, which shares nothing with the system under test."""
     try:
         msgpack.unpackb(bytes.fromhex(digits), timestamp=3)
     except Exception:  # decoders raise what they like

@@ -9,7 +9,7 @@ from tests.chaos.proxy import Weather
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How large the system is, and its times, in seconds."""
+    """The size of the system, and its times, in seconds."""
 
     masters: int = 3
     workers: int = 6
@@ -28,7 +28,7 @@ class Scale:
 
     @property
     def grace_s(self) -> float:
-        """In which a new leader takes nothing back: see `Grace`."""
+        """The time in which a new leader takes nothing back: see `Grace`."""
         return max(self.lease_s, self.stale_s) + 2.0
 
 
@@ -127,15 +127,15 @@ AHEAD_S = (2.0, 30.0)
 
 
 def make_plan(seed: int, scale: Scale, duration_s: float, powers: Powers | None = None) -> list[Planned]:
-    """In the order of beginning. Nothing begins in the first second, or so late that it would not end before the load
-    does. Faults that `powers` do not allow are left out; the rest is the same."""
+    """Return the faults in the order of their beginning. Nothing begins in the first second, or so late that it would
+    not end before the load does. Faults that `powers` do not allow are left out; the rest is the same."""
     powers = powers or Powers()
     denied = {kind for kind, has in (("disk full", powers.disk), ("clock step", powers.clock)) if not has}
     return [p for p in _draw(random.Random(seed), scale, duration_s) if p.kind not in denied]
 
 
 def opening(scale: Scale, duration_s: float) -> list[Planned]:
-    """For short runs: one of each main kind, spread over the time whatever the seed says."""
+    """Return a plan for short runs: one of each main kind, spread over the time whatever the seed says."""
     weather = {kind: weather for _, kind, weather, _, _, _ in _LINKS}
     wanted: list[tuple[str, str, float]] = [
         ("kill", "worker-1", 0.5),

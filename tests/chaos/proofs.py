@@ -63,7 +63,9 @@ def _of_leader_kill(history: History, figures: Figures) -> tuple[Figures, list[B
 
 
 def _leader_stop(seed: int, times: int, scale: Scale) -> Order:
-    """From just too short for a change of the lead to three lives of the lock, with time to settle in between."""
+    """Yield durations from just too short for a change of the lead to three lives of the lock, with time to settle in
+    between.
+    """
     rng, at_s, plan = random.Random(seed), 1.0, []
     for _ in range(times):
         for_s = round(rng.uniform(0.8, 3.0) * scale.leader_ttl_s, 3)
@@ -204,7 +206,7 @@ NAMES: Final = {
 
 
 async def prove_isolated(*, times: int, durability: Durability, directory: Path) -> Figures:
-    """As `prove`; so many isolations, one after the other. With less than fsync+quorum it must not hold."""
+    """Do as `prove`: so many isolations, one after the other. With less than fsync+quorum it must not hold."""
     async with Isolation.begun(directory, durability) as isolation:
         for number in range(1, times + 1):
             shown, _ = judge([await isolation.isolate()])

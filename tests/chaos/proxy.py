@@ -66,7 +66,7 @@ class _Reader(asyncio.StreamReader):
 
 @dataclass(slots=True)
 class Bites:
-    """How often each thing was really done to a message, since the weather last changed."""
+    """Counts of what was really done to messages since the weather last changed."""
 
     counts: Counter[str] = field(default_factory=Counter)
 
@@ -112,7 +112,7 @@ class Link:
         self.reset()
 
     def change(self, weather: Weather) -> None:
-        """From now on; what was counted for the weather before is forgotten."""
+        """Set the weather from now on; what was counted for the weather before is forgotten."""
         self.weather = weather
         self.bites = Bites()
         self._cleared.set()

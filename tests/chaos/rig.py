@@ -94,13 +94,13 @@ class Rig:
 
     @property
     def client(self) -> StoreClient:
-        """To the store itself, past all links."""
+        """Return a client of the store itself, past all links."""
         assert self._client
         return self._client
 
     @property
     def master_urls(self) -> list[str]:
-        """As pushers know them."""
+        """The addresses as pushers know them."""
         return [f"http://127.0.0.1:{self.links[f'pushers>{name}'].port}" for name in self.masters]
 
     @contextlib.asynccontextmanager
@@ -129,7 +129,7 @@ class Rig:
                 self.stuck.append(f"the forked pusher ({status}): {process.log.read_text()[-500:]}")
 
     async def store_id(self) -> str:
-        """As answers of the masters name it."""
+        """Return the ID of the store, as answers of the masters name it."""
         return str((await self.client.command("GET", Keys("jq").generation)).decode())
 
     def journals(self) -> list[Path]:
@@ -346,7 +346,9 @@ class Rig:
         self.faults.append(Fault(planned.kind, target, from_s, time.monotonic(), bites, is_leader, dead_s))
 
     async def _bring_about(self, planned: Planned, target: str) -> tuple[int, float]:
-        """How often it hit, and when a process that it ended was gone (0: none was). Returns when it is over."""
+        """Bring the fault about, and return how often it hit, and when a process that it ended was gone (0: none was).
+        Returns when it is over.
+        """
         for_s = planned.for_s
         if planned.weather is not None:
             return await self._weather(planned, target), 0.0
@@ -487,7 +489,7 @@ class Rig:
     # --- orders of operators
 
     async def _demote(self, target: str) -> int:
-        """Whether another epoch followed."""
+        """Return whether another epoch followed."""
         before = self.epochs[-1].number if self.epochs else 0
         status, said = await self._ask("GET", f"{self.masters[target].url}/healthz")
         if status == 200:
@@ -580,7 +582,7 @@ class Rig:
         return bites
 
     async def _step_clock(self, step_s: float, for_s: float) -> int:
-        """For good where `for_s` is 0."""
+        """Step the clock for a time, or for good where `for_s` is 0."""
         self.store.step_clock(step_s)
         bites = await self._clock_is_set()
         if for_s:
@@ -590,7 +592,7 @@ class Rig:
         return bites
 
     async def _clock_is_set(self) -> int:
-        """Whether the store has seen it in time; it need not be up."""
+        """Return whether the store has seen it in time; it need not be up."""
         end_s = time.monotonic() + CLOCK_WITHIN_S
         while time.monotonic() < end_s:
             with contextlib.suppress(JqmasterError):

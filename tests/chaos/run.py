@@ -162,7 +162,7 @@ async def _pages(client: StoreClient, prefix: str) -> list[list[str]]:
 
 
 def table(figures: dict[str, Any]) -> str:
-    """For people; the same numbers as figures.json."""
+    """Return a text for people; the same numbers as figures.json."""
     rows = _rows(figures)
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

@@ -19,7 +19,7 @@ _LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
 def faketime_library() -> str | None:
-    """That of FAKETIME_LIB, or the installed one."""
+    """Return the library of FAKETIME_LIB, or the installed one."""
     return os.environ.get("FAKETIME_LIB") or next(iter(sorted(glob.glob(_LIBRARIES))), None)
 
 
@@ -60,7 +60,7 @@ class ChaosStore(StoreServer):
         return self._offset_s
 
     def step_clock(self, by_s: float) -> None:
-        """In force when TIME says so."""
+        """Move the clock; it is in force when TIME says so."""
         self._offset_s += by_s
         new = self._clock_file.with_suffix(".new")
         new.write_text(f"{self._offset_s:+.3f}\n")

@@ -156,7 +156,7 @@ async def test_a_reset_ends_what_is_under_way(link: HttpLink, session: aiohttp.C
 
 
 async def test_an_idle_connection_ends_with_the_server_behind_it() -> None:
-    """As it would without a proxy: the next call must not be sent into nothing."""
+    """A connection ends as it would without a proxy: the next call must not be sent into nothing."""
     closed = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -26,7 +26,7 @@ def operations(name: str) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def parameters_of(name: str, operation: dict[str, Any]) -> list[dict[str, Any]]:
-    """With those that stand once for all operations."""
+    """Return the parameters, with those that stand once for all operations."""
     shared = document(name)["components"].get("parameters", {})
     return [shared[p["$ref"].rpartition("/")[2]] if "$ref" in p else p for p in operation["parameters"]]
 

@@ -263,7 +263,7 @@ JSON_LIKE: st.SearchStrategy[Any] = st.one_of(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values are one key value, said another way than by bytes."""
+    """Return whether two values are one key value, found another way than by bytes."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):

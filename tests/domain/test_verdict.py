@@ -1,4 +1,4 @@
-"""From a look at the store and the workers to verdicts: order, numbers and sentences."""
+"""Verdicts, from a look at the store and the workers: order, numbers and sentences."""
 
 from dataclasses import replace
 from typing import Any

@@ -193,7 +193,7 @@ async def peer() -> AsyncIterator[Peer]:
 
 @pytest.fixture
 async def get() -> AsyncIterator[Callable[[EgressGuard, str], Awaitable[HttpAnswer]]]:
-    """By the client that calls workers."""
+    """Yield a call by the client that calls workers."""
     clients: list[HttpClient] = []
 
     async def call(guard: EgressGuard, address: str) -> HttpAnswer:

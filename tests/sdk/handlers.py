@@ -106,7 +106,7 @@ async def fork_waits(argument: Any) -> int:
 
 @worker.handler("fork.terminate")
 def fork_terminate(argument: Any) -> int | None:
-    """How a forked child ended that was terminated."""
+    """Return how a forked child ended that was terminated."""
     child = multiprocessing.get_context("fork").Process(target=idle, daemon=True)
     child.start()
     child.terminate()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class ManualClock:
-    """For components whose loops sleep on their clock. `tied` hears of every step, to move a store clock along.
+    """A clock for components whose loops sleep on their clock. `tied` hears of every step, to move a store clock along.
 
     `pass_s` goes from sleep to sleep and lets each sleeper do its work, on the real store, before time moves on.
     """
@@ -45,7 +45,7 @@ class ManualClock:
             raise AssertionError(f"nobody sleeps on the manual clock within {within_s} s") from None
 
     async def pass_s(self, seconds: float, *, within_s: float = 15) -> None:
-        """For one loop: it makes every round that falls into these seconds, and sleeps again at their end.
+        """Pass time for one loop: it makes every round that falls into these seconds, and sleeps again at their end.
         AssertionError when it does not sleep again within so much real time."""
         end_s = self.now_s + seconds
         await self.asleep(within_s)

@@ -129,7 +129,7 @@ class ConstrainedWorld:
         return opened[1] or has_opened
 
     async def relocate(self) -> int:
-        """How many waiting jobs moved; none is left in a lane of older rules."""
+        """Return how many waiting jobs moved; none is left in a lane of older rules."""
         relocation = Relocation(self.lanes, self.world.epoch, await self.rules.reload())
         moved = 0
         while not relocation.is_over:
@@ -170,7 +170,7 @@ class ConstrainedWorld:
         return claim
 
     async def claim(self, worker_id: str, *names: str, limit: int = 100) -> list[ClaimedJob]:
-        """As often as a dispatcher would ask: until it has enough, or is told that there is no more."""
+        """Claim as often as a dispatcher would ask: until it has enough, or is told that there is no more."""
         jobs: list[ClaimedJob] = []
         for _ in range(1000):
             claim = await self.claim_once(worker_id, *names, limit=limit - len(jobs))

@@ -245,7 +245,7 @@ class FakeWorker:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def die(self) -> None:
-        """As if its process were killed: the listener is closed and every connection reset."""
+        """End as if its process were killed: the listener is closed and every connection reset."""
         if self._server:
             self._server.close()
         for writer in self._writers:
@@ -311,7 +311,7 @@ class FakeWorker:
             await exchange.send(404)
 
     def is_signed(self, method: str, path: str, headers: dict[str, str], body: bytes) -> bool:
-        """By the formula of the contract (design §4), written out anew."""
+        """Return whether a request is signed by the formula of the contract, which is written out anew here."""
         parts = (method, path, headers["x-jq-worker"], headers["x-jq-timestamp"], headers["x-jq-nonce"])
         message = "\n".join((*parts, hashlib.sha256(body).hexdigest()))
         expected = "v1=" + hmac.new(self.secret.encode(), message.encode(), hashlib.sha256).hexdigest()
@@ -337,7 +337,7 @@ class FakeWorker:
         return await settlements.settle_success(self.id, ended)
 
     def works(self, settlements: SettlementStore, *, run_s: float = 0.0) -> None:
-        """From now on it reports success for whatever it starts, `run_s` after the start."""
+        """Report success from now on for whatever it starts, `run_s` after the start."""
 
         async def run(claims: list[tuple[str, str]]) -> None:
             await asyncio.sleep(run_s)

@@ -16,7 +16,7 @@ def with_hooks() -> int:
 
 
 def without_hooks() -> int:
-    """As a server that is written in C may fork: none of the functions run that Python modules have registered."""
+    """Fork as a server that is written in C may: none of the functions run that Python modules have registered."""
     return int(ctypes.PyDLL(None).fork())
 
 

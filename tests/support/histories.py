@@ -1,4 +1,4 @@
-"""How random histories run: a handful in every suite, many in JQMASTER_HYPOTHESIS=nightly."""
+"""Settings of random histories: a handful in every suite, many in JQMASTER_HYPOTHESIS=nightly."""
 
 import os
 from typing import Final

@@ -1,4 +1,4 @@
-"""Which names a Lua script has: its locals and upvalues, as Lua counts them against its limits, and its globals."""
+"""The names that a Lua script has: its locals and upvalues, as Lua counts them against its limits, and its globals."""
 
 import re
 from collections.abc import Iterator

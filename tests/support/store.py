@@ -107,7 +107,7 @@ class StoreWorld:
 
     @property
     def redis(self) -> Any:
-        """For what no part of the product does: harm, and looks at keys as they are."""
+        """A client for what no part of the product does: harm, and looks at keys as they are."""
         return admin_of(self.shard.client)
 
     def pass_ms(self, ms: int) -> None:

@@ -1,4 +1,4 @@
-"""For tests that must be plain functions, such as those that Hypothesis drives."""
+"""A loop for tests that must be plain functions, such as those that Hypothesis drives."""
 
 import asyncio
 import uuid

@@ -86,12 +86,12 @@ class Sentinels:
 
     @staticmethod
     def url_at(ports: Iterable[int]) -> str:
-        """For those to whom the Sentinels are known at these ports."""
+        """Return the URL for those to whom the Sentinels are known at these ports."""
         return f"redis+sentinel://{','.join(f'127.0.0.1:{port}' for port in ports)}/{SERVICE}"
 
     @property
     def primary(self) -> StoreNode:
-        """As the Sentinels have it."""
+        """Return the primary as the Sentinels have it."""
         port = _primary_port(self.sentinels[0])
         return next(node for node in self.nodes if node.known_port == port)
 
@@ -139,8 +139,9 @@ class Sentinels:
         wait_for(follow, "the replicas are in sync")
 
     def fail_over(self, *, is_coordinated: bool = False) -> None:
-        """As planned by an operator. Coordinated, the primary hands over and is a replica at once; else it takes writes
-        until the Sentinels make it one. Raises redis.ResponseError where that is not known (before Valkey 9)."""
+        """Fail over as planned by an operator. Coordinated, the primary hands over and is a replica at once; else it
+        takes writes until the Sentinels make it one. Raises redis.ResponseError where that is not known (before Valkey
+        9)."""
         ask(
             self.sentinels[0].port, "SENTINEL FAILOVER", SERVICE, *(["COORDINATED"] if is_coordinated else [])
         )
@@ -203,7 +204,7 @@ class Cluster:
         return next(node for node in self.nodes if node.port == replica.ask("ROLE")[2]), replica
 
     def owner(self, slot: int) -> StoreNode:
-        """As the node itself has it."""
+        """Return the owner of the slot as the nodes have it."""
         for node in self.nodes:
             with contextlib.suppress(redis.RedisError, OSError):
                 for one in node.ask("CLUSTER NODES").values():
@@ -218,7 +219,7 @@ class Cluster:
         source.ask("CLUSTER SETSLOT", slot, "MIGRATING", self.id_of(target))
 
     def move_keys(self, slot: int, source: StoreNode, target: StoreNode, *, at_most: int) -> int:
-        """How many went."""
+        """Move the keys, and return how many went."""
         keys = source.ask("CLUSTER GETKEYSINSLOT", slot, at_most)
         if keys:
             source.ask("MIGRATE", "127.0.0.1", target.port, "", 0, 5000, "KEYS", *keys)

@@ -53,7 +53,7 @@ async def block(argument: float, ctx: Context) -> None:
 
 @worker.handler("die")
 async def die(argument: Any, ctx: Context) -> None:
-    """By itself, or as the kernel ends what takes too much memory."""
+    """End by itself, or as the kernel ends what takes too much memory."""
     note("start", ctx)
     if argument == "memory":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -78,7 +78,7 @@ class Watch:
             await asyncio.sleep(0.002)
 
     def most_starts(self) -> int:
-        """In any window of the period."""
+        """Return the largest number of starts in any window of the period."""
         instants = sorted(self.starts.values())
         first = most = 0
         for n, at_ms in enumerate(instants):

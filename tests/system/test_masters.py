@@ -68,7 +68,7 @@ class Masters:
         return asyncio.get_running_loop().time()
 
     async def until_another_leads(self, name: str, *, as_seen_by: str, timeout_s: float) -> tuple[str, float]:
-        """Who, and when it was seen."""
+        """Return who leads, and when it was seen."""
 
         async def another() -> str | None:
             roles = await self.seen_by(as_seen_by)
@@ -283,7 +283,7 @@ async def test_a_leader_whose_loop_is_blocked_loses_the_lead_and_follows_when_it
 async def test_an_orderly_end_of_the_leader_hands_over_within_a_second(
     store_server: StoreServer, tmp_path: Path
 ) -> None:
-    """By the word of the one who leaves, under the defaults, and while it still answers requests."""
+    """The one that leaves tells the others, under the defaults, while it still answers requests."""
     async with masters_on(store_server, tmp_path, "a", "b", settings=DEFAULTS) as masters:
         later = await masters.apis["b"].enqueue("later", delay=3600, keep_result=True)
         long_poll = asyncio.create_task(masters.apis["a"].call("GET", f"/api/jobs/{later}/result?wait=4"))

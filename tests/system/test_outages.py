@@ -67,7 +67,7 @@ async def test_jobs_run_on_while_there_is_no_master_and_none_of_them_runs_again(
 async def test_all_processes_are_told_to_end_at_once_and_everything_accepted_runs_afterwards(
     tmp_path: Path,
 ) -> None:
-    """As a machine that is shut down does it: master, store and worker, each by itself."""
+    """End all as a machine that is shut down does: master, store and worker, each by itself."""
     master = MasterProcess(tmp_path)
     worker = WorkerProcess(tmp_path, master.url, max_jobs=5)
     jobs = 30
@@ -187,7 +187,7 @@ async def test_a_soft_limit_of_file_descriptors_is_raised(tmp_path: Path) -> Non
 async def test_connections_to_the_store_that_are_reset_while_idle_cost_neither_a_push_nor_the_lead(
     tmp_path: Path,
 ) -> None:
-    """As by a firewall that forgets them, to a master as users start it."""
+    """Connections are lost as by a firewall that forgets them, to a master as users start it."""
     server = StoreServer()
     with started(server):
         link = RawLink("store", str(server.socket), seed=1)

@@ -38,7 +38,7 @@ SERVERS = {
 
 @pytest.fixture
 async def master(store_server: StoreServer) -> AsyncIterator[Master]:
-    """With a worker that gives its jobs' arguments back."""
+    """A master with a worker that gives its jobs' arguments back."""
     async with running_master(Settings(**QUICK, redis_url=store_server.url, shard="preforking")) as one:
         worker = Worker(one.server.url, max_jobs=50)
 

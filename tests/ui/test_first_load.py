@@ -1,4 +1,4 @@
-"""How the web UI gets into a browser: few requests, few round trips, one language, and by itself after an outage."""
+"""The first load of the web UI: few requests, few round trips, one language, and by itself after an outage."""
 
 import asyncio
 from typing import Any

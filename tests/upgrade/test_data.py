@@ -93,7 +93,7 @@ async def test_all_that_the_former_release_stored_is_shown_and_worked_off(
 
 
 async def _json(api: Api, path: str) -> Any:
-    """As the views of the fixture were read."""
+    """Return an answer as the views of the fixture were read."""
     response = await api.http.get(path, headers={"Accept": "application/json"})
     assert response.status_code == 200, response.text
     return response.json()

@@ -37,7 +37,7 @@ class Keeping:
         self.keeper = self.another()
 
     def another(self) -> ConstraintKeeper:
-        """For the leadership of this moment."""
+        """Return a keeper for the leadership of this moment."""
 
         def on_ready() -> None:
             self.ready += 1

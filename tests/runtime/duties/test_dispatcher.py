@@ -618,7 +618,7 @@ async def test_a_leader_that_cannot_trust_its_lock_pushes_nothing_and_gives_the_
 async def test_a_leader_that_lost_its_lock_between_claim_and_push_pushes_nothing(
     dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a process that is stopped just there finds things when it wakes."""
+    """A process that is stopped just there finds this when it wakes."""
     world = dispatching.world
     worker = await dispatching.worker()
     claim = dispatching.claims.claim_each

@@ -39,7 +39,7 @@ async def older(rules: ConstrainedWorld) -> int:
 
 
 async def end(relocation: Relocation, most_steps: int = 1000) -> int:
-    """How many jobs it moved until it was over."""
+    """Return how many jobs it moved until it was over."""
     moved = 0
     for _ in range(most_steps):
         if relocation.is_over:

@@ -1,4 +1,4 @@
-"""Whether another master lives: its own word, in time, or it does not."""
+"""The question whether another master lives: its own word, in time, or it does not."""
 
 import asyncio
 import contextlib

@@ -36,7 +36,7 @@ def _django(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 def state(_: Any = None) -> list[Any]:
-    """Whether this thread has an open connection, and the number of queries that Django remembers."""
+    """Return whether this thread has an open connection, and the number of queries that Django remembers."""
     return [connection.connection is not None, len(connection.queries)]
 
 

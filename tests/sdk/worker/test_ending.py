@@ -1,4 +1,4 @@
-"""How a worker ends: in its own process, inside an application, and mounted in one."""
+"""Ends of workers: in its own process, inside an application, and mounted in one."""
 
 import asyncio
 import contextlib

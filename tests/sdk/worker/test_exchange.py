@@ -204,7 +204,9 @@ async def test_a_malformed_push_starts_nothing(
 async def test_a_push_that_breaks_off_starts_nothing(
     master: FakeMaster, ran: list[Any], up: Callable[[], Any], end: str
 ) -> None:
-    """Whatever part of it had arrived; and the same push, whole, is taken afterwards."""
+    """A push that breaks off changes nothing, whatever part of it had arrived; and the same push, whole, is taken
+    afterwards.
+    """
     await up()
     job = master.dispatch("note", 1)
     own = {"worker_id": master.worker["worker_id"], "epoch": master.epoch, "store_time_ms": master.now_ms()}

@@ -16,7 +16,7 @@ from worker_sdk.worker.siblings import ProcessLock, SiblingError, Siblings
 
 @pytest.fixture(params=[siblings.abstract_lock, siblings.file_lock])
 def url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
-    """With the locks of each system."""
+    """Return an address; siblings there use the locks of each system in turn."""
     monkeypatch.setattr(siblings, "lock_of_system", request.param)
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
     return f"http://10.0.0.7:9000/{os.urandom(8).hex()}"

@@ -54,7 +54,7 @@ def editor(world: StoreWorld) -> ConstraintEditor:
 
 
 async def changes(world: StoreWorld) -> tuple[int, int]:
-    """How often version and edition were raised; time stands still, so that each is one more than the last."""
+    """Return how often version and edition were raised; time stands still, so that each is one more than the last."""
     version, edition, _ = await world.rule_store.versions()
     return version - world.now_ms + 1, edition - world.now_ms + 1
 

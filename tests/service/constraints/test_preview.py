@@ -1,4 +1,4 @@
-"""How many previews of constraints a caller gets."""
+"""Bounds on the previews of constraints that a caller gets."""
 
 import asyncio
 

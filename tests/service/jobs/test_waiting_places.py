@@ -1,4 +1,4 @@
-"""How many calls may wait."""
+"""Bounds on the calls that may wait."""
 
 import contextlib
 

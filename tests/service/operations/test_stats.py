@@ -28,7 +28,7 @@ STATE = StoreState("Valkey 9", "fsync", "fsync", 1_000, 0, ["full"])
 
 
 def service(world: StoreWorld) -> StatsService:
-    """With nothing remembered: time moves by hand."""
+    """Return statistics that remember nothing: time moves by hand."""
     return StatsService(
         HistoryStore(world.shard, master_id="reader"),
         world.inspector,

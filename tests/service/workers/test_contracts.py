@@ -1,4 +1,4 @@
-"""Whether pushes keep to what workers told of a name."""
+"""Checks that pushes keep to what workers told of a name."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Which jobs workers may start, and how their reports end attempts."""
+"""Starts that workers may make, and how their reports end attempts."""
 
 import msgpack
 import pytest

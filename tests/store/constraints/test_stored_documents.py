@@ -44,7 +44,7 @@ def test_a_kind_of_limit_that_a_document_lacks_does_not_limit() -> None:
 
 
 def test_an_override_with_a_limit_of_a_later_release_cannot_be_read() -> None:
-    """To drop the limit would let jobs start that must not."""
+    """A dropped limit would let jobs start that must not."""
     later = {**DOCUMENT, "overrides": [["a", 1, None, False, 9]]}
     with pytest.raises(DamagedError, match="cannot be read"):
         decode_constraint("c", stored(later))

@@ -74,7 +74,7 @@ async def test_what_nobody_can_know_is_left_as_it_is(world: StoreWorld, harm: st
 
 
 async def test_a_record_that_says_it_is_over_is_believed(world: StoreWorld) -> None:
-    """Whatever named it as running: its end was told to somebody, perhaps."""
+    """The record is believed, whatever names the job as running: its end was told to somebody, perhaps."""
     job = await job_in(world, JobState.RUNNING)
     k = world.shard.keys
     await world.redis.setrange(k.job(job.id), 1, b"\x06")

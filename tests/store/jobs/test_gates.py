@@ -816,7 +816,7 @@ async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_co
 
 
 async def commands(world: StoreWorld) -> int:
-    """How many commands the server has run, those of scripts too."""
+    """Return how many commands the server has run, those of scripts too."""
     stats = await world.redis.info("commandstats")
     return sum(int(of_one["calls"]) for of_one in stats.values())
 

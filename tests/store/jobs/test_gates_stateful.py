@@ -222,7 +222,7 @@ class GatesMachine(RuleBasedStateMachine):
         return sum(at_ms >= since for at_ms in self.model.starts[gate].values())
 
     def is_closed(self, one: Constraint, gate: str, running: int) -> bool:
-        """By its limits, whether they are enforced or not."""
+        """Judge by its limits, whether they are enforced or not."""
         limits = limits_at(one, gate)
         return (
             limits.paused
@@ -769,7 +769,9 @@ class GatesMachine(RuleBasedStateMachine):
         await self.nothing_is_left()
 
     async def nothing_is_left(self) -> None:
-        """With the last job goes all that was kept of lanes and gates, whatever became of their constraints."""
+        """Assert that all that was kept of lanes and gates went with the last job, whatever became of their
+        constraints.
+        """
         # These end by time, which is the server's own.
         for gate in (await self.limits.structures()).starts:
             await self.world.redis.unlink(self.world.shard.keys.starts(gate))

@@ -395,7 +395,7 @@ class QueueMachine(RuleBasedStateMachine):
     # --- people
 
     def steer(self, call: Any, state: JobState, event: str) -> bool:
-        """Whether it was done, which must be as the table of transitions says."""
+        """Return whether it was done, which must be as the table of transitions says."""
         allowed = (state, event) in TRANSITIONS
         refused: JobState | None = None
         try:

@@ -99,7 +99,7 @@ async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(clu
         cluster.begin_move(slot, source, target)
 
         async def refused() -> None:
-            """By every script, whether its keys are here, there or on both."""
+            """Assert that every script is refused, whether its keys are here, there or on both."""
             for script in (load(name) for name in names()):
                 keys = [f"{world.shard.keys.tag}{name}" for name in script.keys]
                 with pytest.raises(StoreUnavailableError) as error:

@@ -36,7 +36,7 @@ def rig() -> Iterator[Sentinels]:
 
 @pytest.fixture
 def sentinels(rig: Sentinels) -> Sentinels:
-    """In good order, whatever the test before has done."""
+    """Return the Sentinels in good order, whatever the test before has done."""
     rig.heal()
     return rig
 
