@@ -1,3 +1,4 @@
+import functools
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, cast
@@ -29,6 +30,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         items[:] = longest_first(items, worker["workercount"])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_passwords() -> Iterator[None]:
+    """Masters in this process hash passwords with the least work. The threads that hash give way to everything else:
+    among busy processes a login takes seconds with the real cost."""
+    from argon2 import PasswordHasher
+
+    with pytest.MonkeyPatch.context() as patched:
+        quick = functools.partial(PasswordHasher, time_cost=1, memory_cost=8, parallelism=1)
+        patched.setattr("jqmaster.service.identity.passwords.PasswordHasher", quick)
+        yield
 
 
 @pytest.fixture(scope="session")

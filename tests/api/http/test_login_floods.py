@@ -5,6 +5,7 @@ import contextlib
 import threading
 
 import pytest
+from argon2 import PasswordHasher
 
 from jqmaster.errors import RateLimitedError
 from jqmaster.service.identity import devices, passwords
@@ -15,6 +16,20 @@ from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 
 pytestmark = real_time.MASTER
+
+
+@pytest.fixture
+def real_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords cost here what they cost in production."""
+    monkeypatch.setattr(passwords, "PasswordHasher", PasswordHasher)
+
+
+@pytest.mark.rule("E1.4")
+async def test_a_hash_costs_a_guesser_64_mib_and_three_passes(real_passwords: None) -> None:
+    one = Passwords()
+    assert (await one.hash("seven plums in a hat")).startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+    await one.stop()
+
 
 WRONG = {"user": "ada", "password": "a wrong password"}
 
