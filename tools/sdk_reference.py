@@ -50,6 +50,7 @@ class Entry:
         # The package of these modules exports their names.
         module = re.sub(r"^(pusher|testing)\.(jobs|harness|kit|records)$", r"\1", self.module)
         module = re.sub(r"^middleware\..*", "middleware", module)
+        module = re.sub(r"^outbox\.(?!sqlalchemy).*", "outbox", module)
         return f"`worker_sdk.{module}.{self.name}`"
 
 
@@ -116,6 +117,16 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("pusher.unique.is_replaced"),
         Entry("pusher.results.JobResult"),
     ],
+    "Outbox": [
+        Entry("outbox.sqlalchemy.SqlAlchemyOutbox", is_exported=False),
+        Entry("outbox.sqlalchemy.outbox_table", is_exported=False),
+        Entry("outbox.base.Outbox", is_exported=False, is_constructed=False),
+        Entry("outbox.rows.OutboxStats", is_exported=False, is_constructed=False),
+        Entry("outbox.relay.Relay", is_exported=False),
+        Entry("outbox.relay.AsyncRelay", is_exported=False),
+        Entry("outbox.steps.Done", is_exported=False, is_constructed=False),
+        Entry("outbox.in_worker.OutboxRelay", is_exported=False),
+    ],
     "Errors of pushers": [
         Entry("errors.WorkerSdkError"),
         Entry("errors.RefusedError", is_constructed=False),
@@ -144,6 +155,16 @@ SECTIONS: dict[str, list[Entry]] = {
 # Public for other parts of the package, which are in other files, and not for users.
 INTERNAL = frozenset(
     {"to_wire", "renew", "start_mounted", "stop", "find", "set", "assembly"}
+    | {
+        "ain_transaction",
+        "apush_own",
+        "born_lease_ms",
+        "in_transaction",
+        "note",
+        "note_error",
+        "own_steps",
+        "push_own",
+    }
     | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
 )
 

@@ -8,7 +8,7 @@ from worker_sdk.masters.home import Home
 from worker_sdk.masters.masters import Masters
 
 if TYPE_CHECKING:
-    from worker_sdk.enqueueing import EnqueueMiddleware
+    from worker_sdk.enqueueing import EnqueueChain, EnqueueMiddleware
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.sync_client import SyncPusher
 
@@ -74,6 +74,30 @@ class LazyPushers:
                 middleware=self._middleware,
             )
         return self._sync_pusher
+
+    def chain(self) -> "EnqueueChain | None":
+        """Return the middleware around each job that these clients enqueue."""
+        from worker_sdk.enqueueing import chain_of
+        from worker_sdk.environment import middleware_or_default
+
+        return chain_of(middleware_or_default(self._middleware))
+
+    def bare(self, max_wait_s: float) -> "LazyPushers":
+        """Return clients of the same masters without middleware, which repeat a call for `max_wait_s`."""
+        return LazyPushers(
+            self._masters,
+            self._token,
+            self._home,
+            timeout_s=self._timeout_s,
+            max_wait_s=max_wait_s,
+            durability=self._durability,
+            middleware=(),
+        )
+
+    def close(self) -> None:
+        """Close the connections of threads."""
+        if self._sync_pusher is not None:
+            self._sync_pusher.close()
 
     async def stop(self) -> None:
         if self._pusher is not None:

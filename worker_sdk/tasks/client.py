@@ -1,5 +1,6 @@
 """The clients by which tasks are enqueued: one pair for the process, or that of the worker whose job runs."""
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.environment import configuration, masters_or_default, token_or_default
@@ -44,8 +45,16 @@ process_pushers: Final = ProcessPushers()
 substitutes: Final[list["Pushers"]] = []
 
 
-def pushers_for(own: "LazyPushers | None") -> "Pushers":
+# The clients that write to the outbox of the transaction around this code.
+outbox_pushers: "Final[ContextVar[Pushers | None]]" = ContextVar("outbox_pushers", default=None)
+
+
+def pushers_for(own: "LazyPushers | None", *, is_outbox_left_out: bool = False) -> "Pushers":
     """Return the clients for a call of this moment. `own`: those of the tasks themselves."""
+    if not is_outbox_left_out and (writer := outbox_pushers.get()) is not None:
+        if own is not None:
+            raise TypeError("tasks with a master of their own cannot be enqueued in an outbox")
+        return writer
     if substitutes:
         return substitutes[-1]
     if own is not None:

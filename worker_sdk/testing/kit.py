@@ -143,12 +143,18 @@ class _Store:
         self._lock = threading.Lock()
 
     def pusher(self) -> "_AsyncClient":
-        return _AsyncClient(self, self._chain())
+        return _AsyncClient(self, self.chain())
 
     def sync_pusher(self) -> "_Client":
-        return _Client(self, self._chain())
+        return _Client(self, self.chain())
 
-    def _chain(self) -> EnqueueChain | None:
+    def bare_pusher(self) -> "_AsyncClient":
+        return _AsyncClient(self, None)
+
+    def bare_sync_pusher(self) -> "_Client":
+        return _Client(self, None)
+
+    def chain(self) -> EnqueueChain | None:
         """The middleware around what is enqueued here: that of the worker inside a job."""
         if running_job.get() is not None:
             return self.chain_of_jobs

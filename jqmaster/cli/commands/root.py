@@ -15,6 +15,7 @@ from jqmaster.cli.commands import (
     jobs,
     live_settings,
     masters,
+    outbox,
     pauses,
     serve,
     stats,
@@ -59,6 +60,7 @@ def options(
 
 app.command()(serve.serve)
 app.command()(worker.worker)
+app.command()(outbox.outbox)
 app.command()(jobs.enqueue)
 app.command("jobs")(jobs.list_jobs)
 app.command()(jobs.job)

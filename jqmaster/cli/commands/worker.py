@@ -233,8 +233,8 @@ def _imported(module_name: str) -> Any:
         _fail_to_import(module_name, error)
 
 
-def load_worker(target: str) -> Any:
-    """The Worker that `module:name` names, or one for the Tasks there. Ends the command when there is neither."""
+def object_at(target: str) -> Any:
+    """The object that `module:name` names. Ends the command when there is none."""
     module_name, _, path = target.partition(":")
     if not module_name or not path:
         exits.fail(exits.USAGE, f"{target}: expected MODULE:OBJECT")
@@ -243,6 +243,12 @@ def load_worker(target: str) -> Any:
         if not hasattr(found, name):
             exits.fail(exits.USAGE, f"{module_name} has no {path}")
         found = getattr(found, name)
+    return found
+
+
+def load_worker(target: str) -> Any:
+    """The Worker that `module:name` names, or one for the Tasks there. Ends the command when there is neither."""
+    found = object_at(target)
     # Import it by name: the packages do not import one another.
     sdk = importlib.import_module("worker_sdk")
     if isinstance(found, sdk.Tasks):

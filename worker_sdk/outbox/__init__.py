@@ -1,0 +1,30 @@
+"""Jobs that are enqueued inside a transaction of the application's own database.
+
+`worker_sdk.outbox.sqlalchemy` has the outbox for SQLAlchemy, `worker_sdk.django` the one for Django.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from worker_sdk.outbox.base import Outbox
+    from worker_sdk.outbox.in_worker import OutboxRelay
+    from worker_sdk.outbox.relay import AsyncRelay, Relay
+    from worker_sdk.outbox.rows import OutboxStats
+
+__all__ = ["AsyncRelay", "Outbox", "OutboxRelay", "OutboxStats", "Relay"]
+
+_MODULES: Final = {
+    "AsyncRelay": "worker_sdk.outbox.relay",
+    "Outbox": "worker_sdk.outbox.base",
+    "OutboxRelay": "worker_sdk.outbox.in_worker",
+    "OutboxStats": "worker_sdk.outbox.rows",
+    "Relay": "worker_sdk.outbox.relay",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module 'worker_sdk.outbox' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,0 +1,214 @@
+"""`Outbox`: the base class of the outboxes of SQLAlchemy and Django."""
+
+import logging
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from worker_sdk.environment import configuration, masters_or_default, token_or_default
+from worker_sdk.outbox.rows import OutboxStats, Rows
+from worker_sdk.outbox.steps import Done, drain_own
+from worker_sdk.tasks.client import outbox_pushers, pushers_for, substitutes
+from worker_sdk.worker.context import pushers_of, running_job
+
+if TYPE_CHECKING:
+    from worker_sdk.enqueueing import EnqueueChain
+    from worker_sdk.outbox.steps import Steps
+    from worker_sdk.pusher.by_process import LazyPushers
+    from worker_sdk.worker.context import Pushers
+
+logger = logging.getLogger("worker_sdk.outbox")
+
+_PUT_OFF_MS: Final = 5_000
+# A push right after a commit keeps somebody waiting. After one that failed, the next ones are left to the relay.
+_MAX_WAIT_S: Final = 2.0
+_REST_S: Final = 5.0
+_A_DAY: Final = timedelta(days=1)
+
+
+class Outbox:
+    """The base class of outboxes.
+
+    * `master`: address of the master that gets the jobs, or a list of addresses. Default: as for tasks.
+    * `token`: bearer token with the scope `push`. It counts only with `master`.
+    * `lease_s`: time for which a process that pushes rows keeps others from doing so. After a crash they wait this
+      long.
+    * `key_ttl`: time after a push for which repeating it makes no second job, even if the first is long over; up to 30
+      days. None: only as long as the master keeps the first.
+    * `is_direct`: push right after the commit. Otherwise the relay alone pushes.
+    """
+
+    def __init__(
+        self,
+        *,
+        master: str | Sequence[str] | None = None,
+        token: str | None = None,
+        lease_s: float = 60.0,
+        key_ttl: timedelta | None = _A_DAY,
+        is_direct: bool = True,
+    ) -> None:
+        if token is not None and master is None:
+            raise TypeError("token counts only together with master")
+        if lease_s <= 0:
+            raise ValueError("lease_s must be positive")
+        self._access = None if master is None else (master, token)
+        self.lease_ms = int(lease_s * 1000)
+        self.key_ttl_s = None if key_ttl is None else key_ttl.total_seconds()
+        self.is_direct = is_direct
+        self._own: LazyPushers | None = None
+        self._made_for: Any = None
+        self._of_worker: weakref.WeakKeyDictionary[Any, LazyPushers] = weakref.WeakKeyDictionary()
+        self._rest_until_s = 0.0
+
+    # --- of each database
+
+    def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        """Run `work` in a transaction of its own, and return its result."""
+        raise NotImplementedError
+
+    is_async = False
+
+    async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        """Do as `in_transaction`, without blocking the event loop."""
+        raise NotImplementedError
+
+    # --- for operators
+
+    def stats(self) -> OutboxStats:
+        """Return the number of jobs that wait or are stuck, and the age of the oldest."""
+        found: OutboxStats = self.in_transaction(lambda rows: rows.stats())
+        return found
+
+    async def astats(self) -> OutboxStats:
+        """Do as `stats`, without blocking the event loop."""
+        found: OutboxStats = await self.ain_transaction(lambda rows: rows.stats())
+        return found
+
+    def stuck(self, limit: int = 100) -> list[tuple[str, str]]:
+        """Return pairs (job ID, error) of the jobs that were set aside, oldest first.
+
+        * `limit`: most pairs to return.
+        """
+        found: list[tuple[str, str]] = self.in_transaction(lambda rows: rows.stuck(limit))
+        return found
+
+    def retry_stuck(self) -> int:
+        """Let the relay push the jobs that were set aside again, and return their number."""
+        count: int = self.in_transaction(lambda rows: rows.retry_stuck())
+        return count
+
+    def close(self) -> None:
+        """Close the connections to masters."""
+        for one in (self._own, *self._of_worker.values()):
+            if one is not None:
+                one.close()
+        self._own = None
+
+    async def aclose(self) -> None:
+        """Do as `close`, also with connections of the event loop."""
+        for one in (self._own, *self._of_worker.values()):
+            if one is not None:
+                await one.stop()
+        self._own = None
+
+    # --- for the rest of the package
+
+    def born_lease_ms(self) -> int:
+        """Return for how long relays leave a new row alone; 0 if its writer will not push it."""
+        return self.lease_ms if self.is_direct and time.monotonic() >= self._rest_until_s else 0
+
+    def own_steps(self, transaction: str, began_s: float) -> "Steps[Done | None]":
+        """Return the steps that push a transaction that was just committed.
+
+        `began_s`: the instant of its first row, by the monotonic clock.
+        """
+        is_over = time.monotonic() - began_s > self.lease_ms / 2000
+        return drain_own(transaction, self.lease_ms, _PUT_OFF_MS, is_lease_over=is_over)
+
+    def note(self, done: Done | None) -> None:
+        """Take note of how a direct push ended."""
+        if done is not None and done.failure is not None:
+            self._rest_until_s = time.monotonic() + _REST_S
+            logger.warning(
+                "outbox: no master accepted jobs (%s); they wait for the relay, as do all of the next %.0f s",
+                done.failure,
+                _REST_S,
+            )
+
+    def note_error(self, transaction: str) -> None:
+        """Log the exception of a direct push. The transaction is committed, so that its caller must not see it."""
+        logger.exception("outbox: transaction %s could not be pushed; it waits for the relay", transaction)
+
+    def pushers(self) -> "Pushers":
+        """Return the clients that push, which have no middleware: it surrounded the enqueue."""
+        if substitutes:
+            return _Bare(substitutes[-1])
+        if self._access is None and (ctx := running_job.get()) is not None:
+            of_worker: Any = pushers_of(ctx)
+            if of_worker not in self._of_worker:
+                self._of_worker[of_worker] = of_worker.bare(_MAX_WAIT_S)
+            return self._of_worker[of_worker]
+        return self._process_pushers()
+
+    def _process_pushers(self) -> "LazyPushers":
+        from worker_sdk.pusher.by_process import LazyPushers
+
+        masters, token = self._access or (masters_or_default(None), token_or_default(None))
+        settings = configuration()
+        key = (masters, token, settings)
+        if self._own is None or self._made_for != key:
+            self._own = LazyPushers(
+                masters,
+                token,
+                timeout_s=settings.timeout_s,
+                max_wait_s=_MAX_WAIT_S,
+                durability=settings.durability,
+                middleware=(),
+            )
+            self._made_for = key
+        return self._own
+
+
+class _Bare:
+    """The clients of a test, without middleware."""
+
+    def __init__(self, pushers: Any) -> None:
+        self._pushers = pushers
+
+    def pusher(self) -> Any:
+        return self._pushers.bare_pusher()
+
+    def sync_pusher(self) -> Any:
+        return self._pushers.bare_sync_pusher()
+
+
+def chain_of_this_moment() -> "EnqueueChain | None":
+    """Return the middleware around what is enqueued here: that of the worker inside a job."""
+    pushers: Any = pushers_for(None, is_outbox_left_out=True)
+    chain: EnqueueChain | None = pushers.chain()
+    return chain
+
+
+def in_pages(jobs: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """Return the jobs in lists of up to `size`."""
+    page: list[Any] = []
+    for job in jobs:
+        page.append(job)
+        if len(page) == size:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+@contextmanager
+def written_by(pushers: Any) -> Iterator[None]:
+    """Let tasks that are enqueued in this block write rows."""
+    mark = outbox_pushers.set(pushers)
+    try:
+        yield
+    finally:
+        outbox_pushers.reset(mark)

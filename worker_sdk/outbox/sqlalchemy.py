@@ -1,0 +1,409 @@
+"""The outbox for SQLAlchemy 2, with sessions of threads and of asyncio."""
+
+import time
+import uuid
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
+from sqlalchemy.orm import Session, SessionTransaction
+from sqlalchemy.util import await_only
+
+from worker_sdk.outbox.base import Outbox, written_by
+from worker_sdk.outbox.relay import AsyncOf, SyncOf
+from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row, Rows
+from worker_sdk.outbox.steps import adrive, drive
+from worker_sdk.outbox.writer import Writer
+from worker_sdk.pusher.jobs import JobLike
+
+TABLE: Final = "jqmaster_outbox"
+_BIG: Final = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+
+def outbox_table(metadata: sa.MetaData, *, name: str = TABLE, schema: str | None = None) -> sa.Table:
+    """Add the table of an outbox to a MetaData, for `create_all` and Alembic, and return it.
+
+    * `metadata`: the MetaData, such as `Base.metadata`.
+    * `name`, `schema`: place of the table.
+    """
+    return sa.Table(
+        name,
+        metadata,
+        sa.Column("seq", _BIG, primary_key=True, autoincrement=True),
+        sa.Column("txn", sa.String(32), nullable=False),
+        sa.Column("job_id", sa.String(64), nullable=False),
+        sa.Column("format", sa.SmallInteger, nullable=False),
+        sa.Column("body", sa.LargeBinary(2**24 - 1), nullable=False),
+        sa.Column("created_ms", sa.BigInteger, nullable=False),
+        sa.Column("token", sa.String(32), nullable=False),
+        sa.Column("lease_until_ms", sa.BigInteger, nullable=False),
+        sa.Column("error", sa.Text, nullable=True),
+        sa.Index(f"{name}_txn_seq", "txn", "seq"),
+        schema=schema,
+    )
+
+
+class SqlAlchemyOutbox(Outbox):
+    """An outbox in a database that SQLAlchemy reaches.
+
+    * `engine`: an `Engine` or an `AsyncEngine`. Relays use it, and pushes after a commit.
+    * `table`: what `outbox_table` returned. Default: a table with the default name in a MetaData of its own.
+
+    The other arguments are those of `Outbox`.
+    """
+
+    def __init__(
+        self,
+        engine: sa.Engine | AsyncEngine,
+        *,
+        table: sa.Table | None = None,
+        master: str | Sequence[str] | None = None,
+        token: str | None = None,
+        lease_s: float = 60.0,
+        key_ttl: timedelta | None = timedelta(days=1),
+        is_direct: bool = True,
+    ) -> None:
+        super().__init__(master=master, token=token, lease_s=lease_s, key_ttl=key_ttl, is_direct=is_direct)
+        self.engine: Any = engine
+        self.is_async = isinstance(engine, AsyncEngine)
+        self.table = outbox_table(sa.MetaData()) if table is None else table
+
+    # --- the table
+
+    def create_table(self) -> None:
+        """Create the table if it is not there. Applications with migrations let these do so."""
+        with self._sync_engine().begin() as connection:
+            self.table.create(connection, checkfirst=True)
+
+    async def acreate_table(self) -> None:
+        """Do as `create_table`, with an `AsyncEngine`."""
+        async with self._async_engine().begin() as connection:
+            await connection.run_sync(lambda sync: self.table.create(sync, checkfirst=True))
+
+    # --- transactions
+
+    @contextmanager
+    def transaction(self, session: Session) -> Iterator[Session]:
+        """Run the block in a transaction of a session. Tasks that it enqueues are jobs if the transaction commits.
+
+        * `session`: the session. If it is in a transaction already, the block is a savepoint of it, and the jobs follow
+          the outer commit.
+
+        At its end the block commits, and the jobs are pushed. An exception rolls it back, and there are no jobs.
+        """
+        given: object = session
+        if isinstance(given, AsyncSession):
+            raise TypeError("an AsyncSession needs `async with outbox.atransaction(session)`")
+        begun = session.begin_nested() if session.in_transaction() else session.begin()
+        with begun, self.writing(session):
+            yield session
+
+    @contextmanager
+    def writing(self, session: Session) -> Iterator[Session]:
+        """Let tasks that the block enqueues take part in the transactions of a session. The block does not commit.
+
+        * `session`: the session. You commit it, in the block or after it.
+        """
+        tied = self._tied(session)
+        with written_by(Writer(self.key_ttl_s, insert=tied.insert)):
+            yield session
+
+    def add(self, session: Session, *jobs: JobLike) -> list[str]:
+        """Add jobs to the transaction of a session, and return their IDs.
+
+        * `session`: the session.
+        * `jobs`: what `make_job` or `Task.to_job` returned.
+        """
+        return self.add_many(session, jobs)
+
+    def add_many(self, session: Session, jobs: Iterable[JobLike]) -> list[str]:
+        """Do as `add`, with an iterable of jobs, which is read as it is written.
+
+        * `session`, `jobs`: as for `add`.
+        """
+        return Writer(self.key_ttl_s, insert=self._tied(session).insert).write(jobs)
+
+    @asynccontextmanager
+    async def atransaction(self, session: AsyncSession) -> AsyncIterator[AsyncSession]:
+        """Do as `transaction`, for an `AsyncSession`. Enqueue with `aenqueue` and `amany`.
+
+        * `session`: the session.
+        """
+        begun = session.begin_nested() if session.in_transaction() else session.begin()
+        async with begun:
+            with self.awriting(session):
+                yield session
+
+    @contextmanager
+    def awriting(self, session: AsyncSession) -> Iterator[AsyncSession]:
+        """Do as `writing`, for an `AsyncSession`.
+
+        * `session`: the session.
+        """
+        with written_by(self._awriter(session)):
+            yield session
+
+    async def aadd(self, session: AsyncSession, *jobs: JobLike) -> list[str]:
+        """Do as `add`, for an `AsyncSession`.
+
+        * `session`, `jobs`: as for `add`.
+        """
+        return await self.aadd_many(session, jobs)
+
+    async def aadd_many(
+        self, session: AsyncSession, jobs: Iterable[JobLike] | AsyncIterable[JobLike]
+    ) -> list[str]:
+        """Do as `add_many`, for an `AsyncSession`.
+
+        * `session`, `jobs`: as for `add_many`. An async iterable, too.
+        """
+        return await self._awriter(session).awrite(jobs)
+
+    # --- for the rest of the package
+
+    def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        with self._sync_engine().begin() as connection:
+            return work(SqlRows(connection, self.table))
+
+    async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        async with self._async_engine().begin() as connection:
+            return await connection.run_sync(lambda sync: work(SqlRows(sync, self.table)))
+
+    def _sync_engine(self) -> sa.Engine:
+        engine: sa.Engine | AsyncEngine = self.engine
+        if isinstance(engine, AsyncEngine):
+            raise TypeError("this outbox has an AsyncEngine: use the methods with an a before their name")
+        return engine
+
+    def _async_engine(self) -> AsyncEngine:
+        if not isinstance(self.engine, AsyncEngine):
+            raise TypeError("this outbox has an Engine: use the methods without an a before their name")
+        return self.engine
+
+    def _awriter(self, session: AsyncSession) -> Writer:
+        tied = self._tied(session.sync_session)
+
+        async def insert(rows: Sequence[tuple[str, bytes]]) -> None:
+            await session.run_sync(lambda _: tied.insert(rows))
+
+        return Writer(self.key_ttl_s, ainsert=insert)
+
+    def _tied(self, session: Session) -> "_Tied":
+        found = session.info.get(self)
+        if found is None:
+            found = session.info[self] = _Tied(self, session)
+        tied: _Tied = found
+        return tied
+
+    def push_own(self, transaction: str, began_s: float) -> None:
+        """Push a transaction right after its commit. A failure leaves it to the relay."""
+        try:
+            self.note(drive(self.own_steps(transaction, began_s), SyncOf(self)))
+        except Exception:
+            self.note_error(transaction)
+
+    async def apush_own(self, transaction: str, began_s: float) -> None:
+        """Do as `push_own`, in an event loop."""
+        try:
+            self.note(await adrive(self.own_steps(transaction, began_s), AsyncOf(self)))
+        except Exception:
+            self.note_error(transaction)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A transaction with rows. `is_direct`: this process pushes them after the commit."""
+
+    name: str
+    began_s: float
+    is_direct: bool
+    is_committed: bool = False
+
+
+class _Tied:
+    """Ties an outbox to a session: writes rows in its transaction, and pushes them after its commit."""
+
+    def __init__(self, outbox: SqlAlchemyOutbox, session: Session) -> None:
+        self._outbox = outbox
+        self._session = session
+        self._open: _Open | None = None
+        event.listen(session, "after_commit", self._on_commit)
+        event.listen(session, "after_transaction_end", self._on_end)
+
+    def insert(self, rows: Sequence[tuple[str, bytes]]) -> None:
+        """Add rows of pairs (job ID, body)."""
+        lease_ms = self._outbox.born_lease_ms()
+        if self._open is None:
+            self._open = _Open(uuid.uuid4().hex, time.monotonic(), lease_ms > 0)
+        elif not self._open.is_direct:
+            lease_ms = 0
+        connection = self._session.connection()
+        SqlRows(connection, self._outbox.table).insert(self._open.name, rows, lease_ms)
+
+    def _on_commit(self, session: Session) -> None:
+        # The release of a savepoint is told, too.
+        if self._open is not None and session.get_nested_transaction() is None:
+            self._open.is_committed = True
+
+    def _on_end(self, session: Session, ended: SessionTransaction) -> None:
+        # Now the session has given its connection back, so that a pool of one is enough.
+        if ended.parent is not None or self._open is None:
+            return
+        one, self._open = self._open, None
+        if not (one.is_committed and one.is_direct):
+            return
+        if self._outbox.is_async:
+            # The events of an AsyncSession run where awaiting is possible: its commit returns after the push.
+            await_only(self._outbox.apush_own(one.name, one.began_s))
+        else:
+            self._outbox.push_own(one.name, one.began_s)
+
+
+class SqlRows:
+    """The table of an outbox in an open transaction of SQLAlchemy."""
+
+    def __init__(self, connection: sa.Connection, table: sa.Table) -> None:
+        self._connection = connection
+        self._t = table
+        self._now_ms = _now_ms(connection.dialect.name)
+
+    def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
+        statement = sa.insert(self._t).values(
+            txn=transaction,
+            token=transaction,
+            format=FORMAT,
+            created_ms=self._now_ms,
+            lease_until_ms=self._now_ms + lease_ms,
+            job_id=sa.bindparam("job"),
+            body=sa.bindparam("content"),
+        )
+        self._connection.execute(statement, [{"job": job_id, "content": body} for job_id, body in jobs])
+
+    def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
+        t, earlier = self._t, self._t.alias("earlier")
+        is_first = ~sa.exists().where(
+            earlier.c.txn == t.c.txn, earlier.c.seq < t.c.seq, earlier.c.error.is_(None)
+        )
+        # Others that look at the same moment pass over the rows that this one locks.
+        found = self._connection.execute(
+            sa.select(t.c.seq, t.c.txn)
+            .where(t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None), t.c.format <= FORMAT, is_first)
+            .order_by(t.c.seq)
+            .limit(limit)
+            .with_for_update(skip_locked=True)
+        ).all()
+        if not found:
+            return []
+        mine = self._lease([row.seq for row in found], token, lease_ms)
+        return [row.txn for row in found if row.seq in mine]
+
+    def claim_one(self, transaction: str, token: str, lease_ms: int) -> bool:
+        t = self._t
+        first = self._connection.execute(
+            sa.select(t.c.seq, t.c.token)
+            .where(t.c.txn == transaction, t.c.error.is_(None))
+            .order_by(t.c.seq)
+            .limit(1)
+        ).first()
+        if first is None or first.token != transaction:
+            return False
+        found = self._connection.execute(
+            sa.update(t)
+            .where(t.c.seq == first.seq, t.c.token == transaction)
+            .values(token=token, lease_until_ms=self._now_ms + lease_ms)
+        )
+        return bool(found.rowcount)
+
+    def page(self, transactions: Sequence[str], limit: int) -> list[Row]:
+        t = self._t
+        found = self._connection.execute(
+            sa.select(t.c.seq, t.c.txn, t.c.job_id, t.c.body)
+            .where(t.c.txn.in_(transactions), t.c.error.is_(None), t.c.format <= FORMAT)
+            .order_by(t.c.seq)
+            .limit(limit)
+        )
+        return [Row(seq, txn, job_id, bytes(body)) for seq, txn, job_id, body in found]
+
+    def remove(self, seqs: Sequence[int]) -> None:
+        self._connection.execute(sa.delete(self._t).where(self._t.c.seq.in_(seqs)))
+
+    def set_aside(self, errors: Mapping[int, str]) -> None:
+        for seq, error in errors.items():
+            self._connection.execute(sa.update(self._t).where(self._t.c.seq == seq).values(error=error))
+
+    def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
+        t = self._t
+        firsts = self._connection.execute(
+            sa.select(sa.func.min(t.c.seq))
+            .where(t.c.txn.in_(transactions), t.c.error.is_(None))
+            .group_by(t.c.txn)
+        ).scalars()
+        if seqs := list(firsts):
+            self._connection.execute(
+                sa.update(t)
+                .where(t.c.seq.in_(seqs))
+                .values(token=token, lease_until_ms=self._now_ms + lease_ms)
+            )
+
+    def stats(self) -> OutboxStats:
+        t = self._t
+        is_waiting = sa.and_(t.c.error.is_(None), t.c.format <= FORMAT)
+        waiting, oldest_ms, now_ms, stuck, newer = self._connection.execute(
+            sa.select(
+                sa.func.count(sa.case((is_waiting, 1))),
+                sa.func.min(sa.case((is_waiting, t.c.created_ms))),
+                sa.select(self._now_ms).scalar_subquery(),
+                sa.func.count(t.c.error),
+                sa.func.count(sa.case((t.c.format > FORMAT, 1))),
+            )
+        ).one()
+        lag_s = 0.0 if oldest_ms is None else max(0, now_ms - oldest_ms) / 1000
+        return OutboxStats(waiting, lag_s, stuck, newer)
+
+    def retry_stuck(self) -> int:
+        t = self._t
+        found = self._connection.execute(
+            sa.update(t).where(t.c.error.is_not(None)).values(error=None, lease_until_ms=self._now_ms)
+        )
+        return int(found.rowcount)
+
+    def stuck(self, limit: int) -> list[tuple[str, str]]:
+        t = self._t
+        found = self._connection.execute(
+            sa.select(t.c.job_id, t.c.error).where(t.c.error.is_not(None)).order_by(t.c.seq).limit(limit)
+        )
+        return [(job_id, error) for job_id, error in found]
+
+    def _lease(self, seqs: Sequence[int], token: str, lease_ms: int) -> set[int]:
+        """Lease rows whose lease is still over, and return those that were leased."""
+        t = self._t
+        self._connection.execute(
+            sa.update(t)
+            .where(t.c.seq.in_(seqs), t.c.lease_until_ms <= self._now_ms)
+            .values(token=token, lease_until_ms=self._now_ms + lease_ms)
+        )
+        mine = self._connection.execute(sa.select(t.c.seq).where(t.c.seq.in_(seqs), t.c.token == token))
+        return set(mine.scalars())
+
+
+def _now_ms(dialect: str) -> sa.ColumnElement[int]:
+    """Return the database's clock at the statement, and not at the begin of the transaction."""
+    found = _CLOCKS.get(dialect)
+    if found is None:
+        raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, and not {dialect}")
+    return sa.literal_column(f"({found})", sa.BigInteger)
+
+
+_CLOCKS: Final = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+    "mysql": "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    "mariadb": "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+}
+
+__all__ = ["TABLE", "SqlAlchemyOutbox", "outbox_table"]

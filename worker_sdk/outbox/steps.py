@@ -1,0 +1,259 @@
+"""How committed rows become jobs, as generators that do no I/O.
+
+A generator yields what is to be done and gets the answer. `drive` does it with threads, `adrive` with asyncio, so that
+both follow the same rules.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+from worker_sdk.errors import Duplicate, RefusedError, UnavailableError, WorkerSdkError
+from worker_sdk.outbox.rows import MAX_ERROR, PAGE, Row, Rows
+
+logger = logging.getLogger("worker_sdk.outbox")
+
+T = TypeVar("T")
+
+# The statuses that say something about the jobs of a call, and not about the caller or the master.
+_OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
+_BACKLOG_FULL: Final = "backlog_full"
+
+
+@dataclass(frozen=True, slots=True)
+class InTransaction:
+    """Run `work` in a transaction of its own."""
+
+    work: Callable[[Rows], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Enqueue these jobs by one call."""
+
+    jobs: list[dict[str, Any]]
+
+
+Steps = Generator[InTransaction | Push, Any, T]
+
+
+@dataclass(slots=True)
+class Done:
+    """The result of a drain.
+
+    * `pushed`: number of jobs that a master has now.
+    * `set_aside`: number of jobs that a master refused.
+    * `put_off`: number of transactions that wait for room in a backlog.
+    * `failure`: the error that ended it, if no master accepted jobs.
+    """
+
+    pushed: int = 0
+    set_aside: int = 0
+    put_off: int = 0
+    failure: WorkerSdkError | None = None
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """The result of one page."""
+
+    accepted: list[int] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    # Transactions that met a full backlog: their rows wait, in their order.
+    full: set[str] = field(default_factory=set)
+    failure: WorkerSdkError | None = None
+
+
+def sweep(token: str, lease_ms: int, put_off_ms: int) -> Steps[Done | None]:
+    """Claim transactions that nobody works on, and drain them. Return None if there are none."""
+    transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE))
+    if not transactions:
+        return None
+    done = yield from drain(transactions, token, lease_ms, put_off_ms)
+    return done
+
+
+def drain_own(transaction: str, lease_ms: int, put_off_ms: int, *, is_lease_over: bool) -> Steps[Done | None]:
+    """Drain a transaction that this process has just committed. Return None if a relay has it already."""
+    if is_lease_over:
+        mine = yield InTransaction(lambda rows: rows.claim_one(transaction, transaction, lease_ms))
+        if not mine:
+            return None
+    done = yield from drain([transaction], transaction, lease_ms, put_off_ms)
+    return done
+
+
+def drain(transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: int) -> Steps[Done]:
+    """Push the rows of transactions that are leased under `token`, page by page, and remove what was accepted."""
+    done = Done()
+    left = list(transactions)
+    while left:
+        page: list[Row] = yield InTransaction(_reading(left))
+        if not page:
+            break
+        outcome = yield from _push_page(page)
+        done.pushed += len(outcome.accepted)
+        done.set_aside += len(outcome.refused)
+        done.put_off += len(outcome.full)
+        left = [one for one in left if one not in outcome.full]
+        done.failure = outcome.failure
+        is_last = len(page) < PAGE
+        # After a failure anyone may go on at once. After the last page there is nothing left to lease.
+        held = left if outcome.failure is not None or not is_last else []
+        next_lease_ms = lease_ms if outcome.failure is None else 0
+        yield InTransaction(_settling(outcome, held, token, next_lease_ms, put_off_ms))
+        if is_last or outcome.failure is not None:
+            break
+    return done
+
+
+def _reading(transactions: Sequence[str]) -> Callable[[Rows], list[Row]]:
+    return lambda rows: rows.page(transactions, PAGE)
+
+
+def _settling(
+    outcome: _Outcome, held: Sequence[str], token: str, lease_ms: int, put_off_ms: int
+) -> Callable[[Rows], None]:
+    def settle(rows: Rows) -> None:
+        if outcome.accepted:
+            rows.remove(outcome.accepted)
+        if outcome.refused:
+            rows.set_aside(outcome.refused)
+        # The lease lies on the first row that is left, hence it moves with each page.
+        if held:
+            rows.lease(held, token, lease_ms)
+        if outcome.full:
+            rows.lease(sorted(outcome.full), token, put_off_ms)
+
+    return settle
+
+
+def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
+    """Push rows in order: together if a master takes them so, else in parts, until the refused ones are alone."""
+    outcome = _Outcome()
+    waiting: list[Sequence[Row]] = [page]
+    while waiting:
+        rows = [row for row in waiting.pop() if row.transaction not in outcome.full]
+        if not rows:
+            continue
+        try:
+            yield Push([row.job() for row in rows])
+        except RefusedError as exc:
+            named = _named_by(exc, rows)
+            if exc.status not in _OF_THE_JOBS:
+                outcome.failure = exc
+                break
+            if not named and len(rows) > 1:
+                half = len(rows) // 2
+                waiting += [rows[half:], rows[:half]]
+                continue
+            for row, why in (named or {rows[0]: str(exc)}).items():
+                _note_refusal(row, why, exc, outcome)
+            gone = {row.seq for row in named or rows}
+            waiting.append([row for row in rows if row.seq not in gone])
+        except UnavailableError as exc:
+            if _BACKLOG_FULL not in str(exc):
+                outcome.failure = exc
+                break
+            apart = _halves(rows)
+            if len(apart) == 1:
+                outcome.full.add(rows[0].transaction)
+            else:
+                waiting += reversed(apart)
+        except WorkerSdkError as exc:
+            outcome.failure = exc
+            break
+        else:
+            outcome.accepted += [row.seq for row in rows]
+    return outcome
+
+
+def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> None:
+    if isinstance(exc, Duplicate):
+        # Another job holds the uniqueness key, as the caller wanted it to be.
+        logger.info("outbox: job %s was not made: %s", row.job_id, why)
+        outcome.accepted.append(row.seq)
+        return
+    logger.error("outbox: job %s is set aside, a master refused it: %s", row.job_id, why)
+    outcome.refused[row.seq] = why[:MAX_ERROR]
+
+
+def _named_by(exc: RefusedError, rows: Sequence[Row]) -> dict[Row, str]:
+    """Return the rows that a refusal names, each with the reason."""
+    found: dict[Row, str] = {}
+    for error in exc.errors:
+        loc: Sequence[Any] = error.get("loc") or ()
+        if len(loc) > 1 and loc[0] == "jobs" and isinstance(loc[1], int) and loc[1] < len(rows):
+            path = ".".join(map(str, loc[2:]))
+            found.setdefault(
+                rows[loc[1]], f"{exc.status} {exc.code}: {path}{': ' if path else ''}{error.get('msg')}"
+            )
+    return found
+
+
+def _halves(rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows in two parts that share no transaction; in one part if they are of one transaction."""
+    transactions = list(dict.fromkeys(row.transaction for row in rows))
+    first = set(transactions[: (len(transactions) + 1) // 2])
+    parts = [
+        [row for row in rows if row.transaction in first],
+        [row for row in rows if row.transaction not in first],
+    ]
+    return [part for part in parts if part]
+
+
+class SyncHands(Protocol):
+    """The means of `drive`."""
+
+    def in_transaction(self, work: Callable[[Rows], Any]) -> Any: ...
+
+    def push(self, jobs: list[dict[str, Any]]) -> None: ...
+
+
+class AsyncHands(Protocol):
+    """The means of `adrive`."""
+
+    def in_transaction(self, work: Callable[[Rows], Any]) -> Awaitable[Any]: ...
+
+    def push(self, jobs: list[dict[str, Any]]) -> Awaitable[None]: ...
+
+
+def drive(steps: Steps[T], hands: SyncHands) -> T:
+    """Carry out the steps in this thread, and return their result."""
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.send(answer) if error is None else steps.throw(error)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer, error = None, None
+        try:
+            if isinstance(step, Push):
+                hands.push(step.jobs)
+            else:
+                answer = hands.in_transaction(step.work)
+        except Exception as exc:  # the steps decide what it means
+            error = exc
+
+
+async def adrive(steps: Steps[T], hands: AsyncHands) -> T:
+    """Carry out the steps in the event loop, and return their result."""
+    answer: Any = None
+    error: Exception | None = None
+    while True:
+        try:
+            step = steps.send(answer) if error is None else steps.throw(error)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        answer, error = None, None
+        try:
+            if isinstance(step, Push):
+                await hands.push(step.jobs)
+            else:
+                answer = await hands.in_transaction(step.work)
+        except Exception as exc:  # the steps decide what it means
+            error = exc
