@@ -8,7 +8,7 @@ from typing import Final
 from worker_sdk import forked
 from worker_sdk.enqueueing import EnqueueChain, OpenJob
 from worker_sdk.errors import EnqueueRefused, InvalidArgument
-from worker_sdk.pusher.jobs import NONE_KEYED, JobLike, encoded, make_plain_job, may_be_another
+from worker_sdk.pusher.jobs import NONE_KEYED, JobLike, encoded, made_job, may_be_another
 from worker_sdk.wire import encode, packer
 
 MAX_CHUNK_JOBS: Final = 1_000
@@ -37,7 +37,7 @@ class Chunker:
         self._size = 0
 
     def add(self, given: JobLike) -> Chunk | None:
-        job = make_plain_job(*given) if isinstance(given, tuple) else make_plain_job(**given)
+        job = made_job(given)
         opened: OpenJob | None = None
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)

@@ -7,6 +7,7 @@ from typing import Any, Final, TypedDict, Unpack
 import uuid_utils
 
 from worker_sdk import forked, tracing
+from worker_sdk.job import Job
 from worker_sdk.pusher.unique import Debounce, Unique
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, iso
@@ -91,24 +92,38 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
 
     Raise TypeError for an unknown option, and ValueError for a time without a time zone.
     """
-    forked.check()
-    return make_plain_job(name, argument, **options)
-
-
-def make_plain_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
     job: JobMap = {"name": name, "argument": argument}
     if options:
-        if unknown := options.keys() - _OPTIONS:
-            raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
-        for option, value in options.items():
-            if value is not None:
-                job[option] = value if type(value) in _PLAIN else _on_the_wire(value)
+        job.update(wire_options(options))
     if "id" not in job:
-        job["id"] = new_job_id()
-        # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
-        if tracing.is_on() and "key" not in job:
-            tracing.note_creation(job)
+        give_id(job)
     return job
+
+
+def made_job(given: JobLike) -> JobMap:
+    """Return a job as `make_job` does; one that is ready to be sent stays as it is."""
+    if isinstance(given, Job) and "id" in given:
+        return given
+    return make_job(*given) if isinstance(given, tuple) else make_job(**given)
+
+
+def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options in the form that a job has, and omit each None. Raise as `make_job` does."""
+    if unknown := options.keys() - _OPTIONS:
+        raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+    return {
+        option: value if type(value) in PLAIN_OPTIONS else _on_the_wire(value)
+        for option, value in options.items()
+        if value is not None
+    }
+
+
+def give_id(job: JobMap) -> None:
+    """Give a job that has none an ID, and the trace that is current."""
+    job["id"] = new_job_id()
+    # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
+    if tracing.is_on() and "key" not in job:
+        tracing.note_creation(job)
 
 
 def encoded(job: JobMap, pack: Callable[[Any], bytes] = encode) -> bytes:
@@ -124,7 +139,7 @@ def may_be_another(job: Mapping[str, Any]) -> bool:
 
 
 # Most options are of these types. Asking what else they might be would take most of the time of `make_job`.
-_PLAIN: Final = frozenset({str, int, float, bool})
+PLAIN_OPTIONS: Final = frozenset({str, int, float, bool})
 
 
 def _on_the_wire(value: Any) -> Any:

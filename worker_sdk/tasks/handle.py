@@ -63,9 +63,12 @@ class JobHandle(Generic[ResultT_co]):
         self._task = task
         self.id = job_id
         self.name = task.name
-        self.is_duplicate, self.is_replaced = is_duplicate(job_id), is_replaced(job_id)
-        # The status of the other job is not known yet.
-        self.status = None if self.is_duplicate else status
+        self.is_duplicate = self.is_replaced = False
+        self.status = status
+        if type(job_id) is not str:
+            self.is_duplicate, self.is_replaced = is_duplicate(job_id), is_replaced(job_id)
+            if self.is_duplicate:  # the status of the other job is not known yet
+                self.status = None
         self.job: Mapping[str, Any] | None = None
         self._pushers = pushers
         # A master gives a result once: it stays here.

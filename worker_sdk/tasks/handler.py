@@ -1,7 +1,7 @@
 """The handler of a task: what a worker calls with the argument of a job and its context."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,45 +46,12 @@ def _contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
 
 
 def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
-    prepare, encode, function = _preparation(task), task.codec.encode_result, task.function
+    codec, signature, function = task.codec, task.signature, task.function
+    decode, encode = codec.decode_arguments, codec.encode_result
+    context, positional = signature.context, signature.leading
 
+    # The steps stand here and in `_sync_call`: to call them as a function costs as much as some of them.
     async def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
-        args, kwargs = prepare(argument, ctx, dependencies)
-        # Each job is an asyncio task of its own, and so has a variable of its own.
-        running_job.set(ctx)
-        value = await function(*args, **kwargs)
-        return None if value is None else _encoded(encode, value)
-
-    return call
-
-
-def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
-    prepare, encode, function = _preparation(task), task.codec.encode_result, task.function
-
-    def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
-        args, kwargs = prepare(argument, ctx, dependencies)
-        mark = running_job.set(ctx)
-        try:
-            value = function(*args, **kwargs)
-        finally:
-            running_job.reset(mark)
-        return None if value is None else _encoded(encode, value)
-
-    return call
-
-
-def _preparation(
-    task: "Task[..., Any]",
-) -> "Callable[[Any, Context, dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]":
-    """Return a function that makes the arguments of the call from the argument of the job, its context and the values
-    of its dependencies."""
-    decode, context = task.codec.decode_arguments, task.signature.context
-    # A context that can only be given by position is one of those.
-    positional = task.signature.leading
-
-    def prepare(
-        argument: Any, ctx: "Context", dependencies: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         try:
             arguments = decode(argument)
         except InvalidArgument as exc:
@@ -93,16 +60,48 @@ def _preparation(
             arguments[context] = ctx
         if dependencies:
             arguments.update(dependencies)
-        if positional:
-            args = []
-            for name in positional:
-                if name not in arguments:  # the rest have defaults
-                    break
-                args.append(arguments.pop(name))
-            return tuple(args), arguments
-        return (), arguments
+        args = _taken(positional, arguments) if positional else ()
+        # Each job is an asyncio task of its own, and so has a variable of its own.
+        running_job.set(ctx)
+        value = await function(*args, **arguments)
+        return None if value is None else _encoded(encode, value)
 
-    return prepare
+    return call
+
+
+def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
+    codec, signature, function = task.codec, task.signature, task.function
+    decode, encode = codec.decode_arguments, codec.encode_result
+    context, positional = signature.context, signature.leading
+
+    def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
+        try:
+            arguments = decode(argument)
+        except InvalidArgument as exc:
+            raise UnfitArgumentError(str(exc), exc.problems) from None
+        if context is not None:
+            arguments[context] = ctx
+        if dependencies:
+            arguments.update(dependencies)
+        args = _taken(positional, arguments) if positional else ()
+        mark = running_job.set(ctx)
+        try:
+            value = function(*args, **arguments)
+        finally:
+            running_job.reset(mark)
+        return None if value is None else _encoded(encode, value)
+
+    return call
+
+
+def _taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:
+    """Take what the function takes by position alone, a context among it, from the arguments by name."""
+    args = []
+    for name in positional:
+        if name not in arguments:  # the rest have defaults
+            break
+        args.append(arguments.pop(name))
+    return args
 
 
 def _encoded(encode: Callable[[Any], Any], value: Any) -> Any:

@@ -2,11 +2,10 @@
 
 import inspect
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from worker_sdk.dependencies.depends import Dependency, dependencies_of, is_context
-from worker_sdk.errors import InvalidArgument
 
 Function = Callable[..., Any]
 
@@ -62,9 +61,9 @@ class Signature:
         """Return the default of a parameter that has one."""
         return self._parameters[name].default
 
-    def binder(self) -> "Binder":
-        """Return what finds the arguments of calls."""
-        return Binder(self._task, self._parameters, self.context, self.dependencies.keys())
+    def is_keyword_only(self, name: str) -> bool:
+        """Return whether a call must name the parameter."""
+        return self._parameters[name].kind is _KEYWORD_ONLY
 
     def _resolve(self) -> tuple[dict[str, Any], Any, str | None]:
         if self._resolved is None:
@@ -89,61 +88,6 @@ class Signature:
             }
             self._resolved = travelling, hints.get("return", Any), contexts[0] if contexts else None
         return self._resolved
-
-
-class Binder:
-    """Find the arguments of calls by the names of parameters. `inspect.Signature.bind` takes ten times as long."""
-
-    def __init__(
-        self,
-        task: str,
-        parameters: Mapping[str, inspect.Parameter],
-        context: str | None,
-        dependencies: Collection[str] = (),
-    ) -> None:
-        self._task = task
-        self._context = context
-        self._dependencies = frozenset(dependencies)
-        travelling = {
-            name: one
-            for name, one in parameters.items()
-            if name != context and name not in self._dependencies
-        }
-        self._names = travelling.keys()
-        self._positional = [name for name, one in travelling.items() if one.kind is not _KEYWORD_ONLY]
-        self._required = {name for name, one in travelling.items() if one.default is _EMPTY}
-
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments that were given, by name. Raise InvalidArgument for those that do not fit."""
-        arguments = dict(zip(self._positional, args, strict=False))
-        if len(args) > len(self._positional):
-            raise InvalidArgument(self._task, self._problems(args, kwargs))
-        if kwargs:
-            if not kwargs.keys() <= self._names or not arguments.keys().isdisjoint(kwargs):
-                raise InvalidArgument(self._task, self._problems(args, kwargs))
-            arguments.update(kwargs)
-        if not self._required <= arguments.keys():
-            raise InvalidArgument(self._task, self._problems(args, kwargs))
-        return arguments
-
-    def _problems(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
-        problems = []
-        if len(args) > len(self._positional):
-            problems.append(
-                ("arguments", f"{len(args)} were given by position, at most {len(self._positional)} fit")
-            )
-        by_position = self._positional[: len(args)]
-        for name in kwargs:
-            if name == self._context:
-                problems.append((name, "is the context, which the worker gives"))
-            elif name in self._dependencies:
-                problems.append((name, "is a dependency, which the worker gives"))
-            elif name not in self._names:
-                problems.append((name, "is no parameter"))
-            elif name in by_position:
-                problems.append((name, "is given twice"))
-        missing = sorted(self._required - set(by_position) - kwargs.keys())
-        return problems + [(name, "is missing") for name in missing]
 
 
 _EMPTY: Final = inspect.Parameter.empty

@@ -13,6 +13,7 @@ from collections.abc import (
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
+from worker_sdk.job import Job
 from worker_sdk.tasks.signature import Signature
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 
@@ -28,7 +29,7 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
 # The options of a job that does not become ready at once.
-_WAITS: Final = ("delay", "run_at", "debounce")
+_WAITS: Final = frozenset({"delay", "run_at", "debounce"})
 
 
 class Owner(Protocol):
@@ -39,7 +40,7 @@ class Owner(Protocol):
         ...
 
 
-class TaskJob(dict[str, Any], Generic[ResultT_co]):
+class TaskJob(Job, Generic[ResultT_co]):
     """A job as data: the map that `Pusher.enqueue_many` accepts, with an ID. `Task.to_job` makes it.
 
     * `task`: the task; None for a job that a test recorded, and that no task made.
@@ -59,32 +60,57 @@ class TaskJob(dict[str, Any], Generic[ResultT_co]):
         return str(self["id"])
 
 
-def _job_of(
-    task: "Task[..., ResultT_co]", arguments: Mapping[str, Any], argument: Any, options: Mapping[str, Any]
-) -> TaskJob[ResultT_co]:
-    """Return the job of one call. `argument` holds `arguments` in the form that travels."""
-    from worker_sdk.pusher.jobs import make_job
+class _Maker:
+    """Make the jobs of one task with the same options. Raise TypeError if a type of the task cannot travel."""
 
-    given: Any = options
-    if "expires" in options and (expires := (given := dict(options)).pop("expires")) is not None:
-        if given.get("expires_at") is not None:
-            raise TypeError("give expires or expires_at, not both")
-        after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
-        given["expires_at"] = datetime.now(UTC) + after
-    # A type checker has seen the options where they were given.
-    job: TaskJob[ResultT_co] = TaskJob(make_job(task.name, argument, **given))
-    job.task, job.arguments, job.options = task, arguments, options
-    return job
+    def __init__(self, task: "Task[..., Any]", options: Mapping[str, Any]) -> None:
+        from worker_sdk.pusher.jobs import PLAIN_OPTIONS, give_id, wire_options
+
+        self._task = task
+        self._options = options
+        self._bind, self._encode = task.codec.bind, task.codec.encode_arguments
+        self._wire_options, self._give_id = wire_options, give_id
+        # The fields that all jobs share. Jobs do not share values that a caller could change.
+        self._fields: Mapping[str, Any] | None = None
+        fields = self._new_fields()
+        if "expires" not in options and all(
+            type(value) in PLAIN_OPTIONS for value in fields.values() if value is not None
+        ):
+            self._fields = fields
+
+    def make(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TaskJob[Any]:
+        """Return the job of one call. Raise InvalidArgument if the arguments do not fit."""
+        arguments = self._bind(args, kwargs)
+        job: TaskJob[Any] = TaskJob(self._fields or self._new_fields())
+        job["argument"] = self._encode(arguments)
+        if "id" not in job:
+            self._give_id(job)
+        job.task, job.arguments, job.options = self._task, arguments, self._options
+        return job
+
+    def _new_fields(self) -> dict[str, Any]:
+        given = dict(self._options)
+        if (expires := given.pop("expires", None)) is not None:
+            if given.get("expires_at") is not None:
+                raise TypeError("give expires or expires_at, not both")
+            after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
+            given["expires_at"] = datetime.now(UTC) + after
+        return {"name": self._task.name, "argument": None, **self._wire_options(given)}
+
+
+def _first_state(job: Mapping[str, Any]) -> str:
+    return "ready" if _WAITS.isdisjoint(job) else "scheduled"
 
 
 class Calls(Generic[P, ResultT_co]):
     """Ways to enqueue calls of a task, with the options that were chosen by `using`."""
 
-    __slots__ = ("_options", "_task")
+    __slots__ = ("_maker", "_options", "_task")
 
     def __init__(self, task: "Task[P, ResultT_co]", options: Mapping[str, Any]) -> None:
         self._task = task
         self._options = options
+        self._maker: _Maker | None = None
 
     def using(self, **options: "Unpack[TaskOptions]") -> "Calls[P, ResultT_co]":
         """Return the same task with options for the jobs that are enqueued through it. They take precedence over those
@@ -103,7 +129,7 @@ class Calls(Generic[P, ResultT_co]):
 
         Its arguments are those of the function. Raise TypeError if they do not fit.
         """
-        return self._task.make(args, kwargs, self._options)
+        return (self._maker or self._new_maker()).make(args, kwargs)
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
         """Enqueue a call of the function as a job, and return its handle once a master has stored it.
@@ -111,13 +137,13 @@ class Calls(Generic[P, ResultT_co]):
         Its arguments are those of the function, without the context. Raise InvalidArgument, a TypeError, if they do not
         fit its parameters, and the errors of `Pusher.enqueue`.
         """
-        job = self._task.make(args, kwargs, self._options)
+        job = self.to_job(*args, **kwargs)
         pushers = self._task.pushers()
         return self._task.handle_of(job, pushers.sync_pusher().enqueue_job(job), pushers)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> "JobHandle[ResultT_co]":
         """Do as `enqueue`, without blocking the event loop."""
-        job = self._task.make(args, kwargs, self._options)
+        job = self.to_job(*args, **kwargs)
         pushers = self._task.pushers()
         return self._task.handle_of(job, await pushers.pusher().enqueue_job(job), pushers)
 
@@ -128,10 +154,10 @@ class Calls(Generic[P, ResultT_co]):
 
         The iterable is read as it is sent, as `Pusher.enqueue_many` does.
         """
-        jobs: list[TaskJob[Any]] = []
+        states: list[str] = []
         pushers = self._task.pushers()
-        ids = pushers.sync_pusher().enqueue_many(self._noted(calls, jobs))
-        return self._handles(jobs, ids, pushers)
+        ids = pushers.sync_pusher().enqueue_many(self._noted(calls, states))
+        return self._handles(states, ids, pushers)
 
     async def amany(
         self,
@@ -141,32 +167,43 @@ class Calls(Generic[P, ResultT_co]):
 
         * `calls`: as for `many`; an async iterable, too.
         """
-        jobs: list[TaskJob[Any]] = []
+        states: list[str] = []
         pushers = self._task.pushers()
         if isinstance(calls, AsyncIterable):
-            ids = await pushers.pusher().enqueue_many(self._anoted(calls, jobs))
+            ids = await pushers.pusher().enqueue_many(self._anoted(calls, states))
         else:
-            ids = await pushers.pusher().enqueue_many(self._noted(calls, jobs))
-        return self._handles(jobs, ids, pushers)
+            ids = await pushers.pusher().enqueue_many(self._noted(calls, states))
+        return self._handles(states, ids, pushers)
 
     def _handles(
-        self, jobs: list[TaskJob[Any]], ids: Sequence[str], pushers: "Pushers"
+        self, states: list[str], ids: Sequence[str], pushers: "Pushers"
     ) -> "list[JobHandle[ResultT_co]]":
-        return [self._task.handle_of(job, job_id, pushers) for job, job_id in zip(jobs, ids, strict=True)]
+        from worker_sdk.tasks.handle import JobHandle
+
+        task = self._task
+        return [
+            JobHandle(task, job_id, pushers, status=state) for state, job_id in zip(states, ids, strict=True)
+        ]
 
     def _noted(
-        self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]], jobs: "list[TaskJob[Any]]"
+        self, calls: Iterable[TaskJob[Any] | Mapping[str, Any]], states: list[str]
     ) -> Iterator[TaskJob[Any]]:
         for call in calls:
-            jobs.append(self._job(call))
-            yield jobs[-1]
+            job = self._job(call)
+            states.append(_first_state(job))
+            yield job
 
     async def _anoted(
-        self, calls: "AsyncIterable[TaskJob[Any] | Mapping[str, Any]]", jobs: "list[TaskJob[Any]]"
+        self, calls: "AsyncIterable[TaskJob[Any] | Mapping[str, Any]]", states: list[str]
     ) -> "AsyncIterator[TaskJob[Any]]":
         async for call in calls:
-            jobs.append(self._job(call))
-            yield jobs[-1]
+            job = self._job(call)
+            states.append(_first_state(job))
+            yield job
+
+    def _new_maker(self) -> _Maker:
+        self._maker = _Maker(self._task, self._options)
+        return self._maker
 
     def _job(self, call: "TaskJob[Any] | Mapping[str, Any]") -> TaskJob[Any]:
         if isinstance(call, TaskJob):
@@ -177,7 +214,7 @@ class Calls(Generic[P, ResultT_co]):
             raise TypeError(
                 f"{self._task.name}: a call is a job from to_job, or a map of arguments, not a {type(call).__name__}"
             )
-        return self._task.make((), call, self._options)
+        return (self._maker or self._new_maker()).make((), call)
 
 
 class Task(Calls[P, ResultT_co]):
@@ -259,23 +296,11 @@ class Task(Calls[P, ResultT_co]):
 
         return pushers_for(self.tasks.own_pushers())
 
-    def make(
-        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Mapping[str, Any]
-    ) -> TaskJob[ResultT_co]:
-        """Return the job of one call."""
-        arguments = self.codec.bind(args, kwargs)
-        return _job_of(self, arguments, self.codec.encode_arguments(arguments), options)
-
     def handle_of(self, job: TaskJob[Any], job_id: str, pushers: "Pushers") -> "JobHandle[ResultT_co]":
         """Return the handle of a job that was enqueued. With a key of any kind it may have the ID of an earlier job."""
         from worker_sdk.tasks.handle import JobHandle
 
-        return JobHandle(
-            self,
-            job_id,
-            pushers,
-            status="ready" if job.keys().isdisjoint(_WAITS) else "scheduled",
-        )
+        return JobHandle(self, job_id, pushers, status=_first_state(job))
 
 
 if TYPE_CHECKING:

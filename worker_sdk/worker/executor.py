@@ -169,13 +169,7 @@ class Executor:
         handler = run.handler
         if handler.takes_context:
             run.ctx = Context(
-                job_id=run.job_id,
-                name=run.name,
-                attempt=run.attempt,
-                fence=run.fence,
-                headers=run.headers,
-                deadline_s=run.deadline_s,
-                pushers=self._pushers,
+                run.job_id, run.name, run.attempt, run.fence, run.headers, run.deadline_s, self._pushers
             )
         match handler.kind:
             case Kind.ASYNC if self._loop.get_task_factory() is None:

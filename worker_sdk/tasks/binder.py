@@ -1,0 +1,48 @@
+"""Find the arguments of calls by the names of parameters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from worker_sdk.errors import InvalidArgument
+from worker_sdk.tasks.compiled import binding_of
+from worker_sdk.tasks.signature import Signature
+
+
+class Binder:
+    """The parameters of one task that travel."""
+
+    def __init__(self, task: str, signature: Signature) -> None:
+        self._task = task
+        self._context = signature.context
+        self._dependencies = signature.dependencies.keys()
+        self._names = signature.annotations.keys()
+        self._required = {name for name in self._names if not signature.has_default(name)}
+        self._positional = [name for name in self._names if not signature.is_keyword_only(name)]
+        keyword_only = [name for name in self._names if signature.is_keyword_only(name)]
+        self._bind = binding_of(self._positional, keyword_only, self._required)
+
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments that were given, by name. Raise InvalidArgument for those that do not fit."""
+        try:
+            return self._bind(*args, **kwargs)
+        except TypeError:
+            raise InvalidArgument(self._task, self._problems(args, kwargs)) from None
+
+    def _problems(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[tuple[str, str]]:
+        problems = []
+        if len(args) > len(self._positional):
+            problems.append(
+                ("arguments", f"{len(args)} were given by position, at most {len(self._positional)} fit")
+            )
+        by_position = self._positional[: len(args)]
+        for name in kwargs:
+            if name == self._context:
+                problems.append((name, "is the context, which the worker gives"))
+            elif name in self._dependencies:
+                problems.append((name, "is a dependency, which the worker gives"))
+            elif name not in self._names:
+                problems.append((name, "is no parameter"))
+            elif name in by_position:
+                problems.append((name, "is given twice"))
+        missing = sorted(self._required - set(by_position) - kwargs.keys())
+        return problems + [(name, "is missing") for name in missing]
