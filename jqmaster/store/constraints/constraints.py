@@ -65,6 +65,9 @@ class ConstraintStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
+        # By name, with the document that it was decoded from. A change of one constraint has all of them loaded again,
+        # and to decode a document takes a hundred times as long as to compare it.
+        self._decoded: dict[str, tuple[bytes, StoredConstraint]] = {}
 
     async def versions(self) -> tuple[int, int, int]:
         """Version, edition, and the edition in force."""
@@ -79,13 +82,17 @@ class ConstraintStore:
         _, (version, edition, settled, flat) = await self._client.run(
             "load_rules", (self._keys.rules, self._keys.constraints), ()
         )
-        stored = []
+        known, self._decoded = self._decoded, {}
         for n in range(0, len(flat), 2):
+            name, raw = flat[n].decode(), flat[n + 1]
+            kept = known.get(name)
             try:
-                stored.append(decode_constraint(flat[n].decode(), flat[n + 1]))
+                one = kept[1] if kept and kept[0] == raw else decode_constraint(name, raw)
             except DamagedError as exc:
                 logger.error("%s; it applies to no new job", exc.detail)
-        stored.sort(key=lambda s: s.constraint.name)
+            else:
+                self._decoded[name] = raw, one
+        stored = sorted((one for _, one in self._decoded.values()), key=lambda s: s.constraint.name)
         return Rules(version, settled, tuple(stored), Ruleset(edition, [s.constraint for s in stored]))
 
     async def change(self, change: Change) -> bool:

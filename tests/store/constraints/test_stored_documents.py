@@ -6,7 +6,9 @@ import msgpack
 import pytest
 
 from jqmaster.errors import DamagedError
-from jqmaster.store.constraints.documents import ETAG_LENGTH, decode_constraint
+from jqmaster.store.constraints.documents import ETAG_LENGTH, StoredConstraint, decode_constraint
+from tests.support.constraints import ConstrainedWorld, constraint
+from tests.support.store import StoreWorld
 
 DOCUMENT: dict[str, Any] = {
     "cid": "0123abcd",
@@ -48,3 +50,28 @@ def test_an_override_with_a_limit_of_a_later_release_cannot_be_read() -> None:
     later = {**DOCUMENT, "overrides": [["a", 1, None, False, 9]]}
     with pytest.raises(DamagedError, match="cannot be read"):
         decode_constraint("c", stored(later))
+
+
+async def test_only_what_changed_is_decoded_again(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[str] = []
+
+    def counted(name: str, raw: bytes) -> StoredConstraint:
+        decoded.append(name)
+        return decode_constraint(name, raw)
+
+    monkeypatch.setattr("jqmaster.store.constraints.constraints.decode_constraint", counted)
+    limits, store = ConstrainedWorld(world), world.rule_store
+    b = constraint("b", concurrency=2)
+    await limits.put(constraint("a", concurrency=1), b)
+    first = await store.load()
+    decoded.clear()
+    assert [s.constraint for s in (await store.load()).stored] == [s.constraint for s in first.stored]
+    assert decoded == []
+    await limits.edit(b, concurrency=3)
+    decoded.clear()
+    assert [s.constraint.concurrency for s in (await store.load()).stored] == [1, 3]
+    assert set(decoded) <= {"b"}
+    await limits.remove("a")
+    assert [s.constraint.name for s in (await store.load()).stored] == ["b"]
+    await limits.remove("b")
+    assert (await store.load()).stored == ()
