@@ -9,8 +9,8 @@ STAMP  := $(VENV)/.installed
 WEB_TOOLS := tools/web/node_modules/.package-lock.json
 PYTEST := $(BIN)/python -m pytest
 
-# Two workers: the system tests start real servers, and more of them only wait for the same cores.
-TEST_ARGS ?= -n 2
+# Two processes, which take tests from each other: more of them would only wait for the same cores.
+TEST_ARGS ?= -n 2 --dist worksteal
 
 # `make test-all` only: another Python and another server, if this machine has them.
 OTHER_PYTHON ?= $(shell for p in python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14 python3.12; do \
@@ -57,7 +57,7 @@ test-all: test ## The suite also on another Python and on another Redis
 test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
 	JQMASTER_TEST_TOPOLOGY=cluster $(PYTEST) $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
 
-quick: setup ## What needs no server, in a minute: decisions, contracts, models, the checks of the chaos rig
+quick: setup ## What needs no server, in two minutes: decisions, contracts, models, the checks of the chaos rig
 	$(PYTEST) $(TEST_ARGS) tests/domain tests/model tests/net tests/contract tests/chaos \
 		--deselect tests/chaos/test_chaos.py --ignore-glob='tests/contract/test_schemathesis*' --ignore tests/contract/test_wheel.py \
 		--ignore tests/contract/test_generated_clients.py
