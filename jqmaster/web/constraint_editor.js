@@ -1,5 +1,6 @@
 /** The dialogs that make and change constraints, with what a matcher would apply to. */
 import { Problem, call, get, parseExact, post, toJson } from "./api.js";
+import { LastHour } from "./constraint_replay.js";
 import { number, t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
@@ -62,14 +63,11 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
     if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
     if (read.problem) throw read.problem;
     const body = {
-      matcher: read.value,
+      ...limiting(given, read.value, base),
       mode: given["mode"],
       enabled: given["enabled"] === "yes",
-      overrides: base?.overrides ?? [],
       reason: given["reason"] ?? "",
       expires_at: base?.expires_at ?? null,
-      ...(given["key"]?.trim() && { key: given["key"].trim() }),
-      ...limitsIn(given, LIMIT_KINDS),
     };
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,
@@ -94,8 +92,20 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
       ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
-    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div><//>`;
+    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div>
+    <${LastHour} document=${matcher.problem ? null : limiting(values, matcher.value, constraint)} /><//>`;
 }
+
+/**
+ * What a form says about which jobs are limited, and how.
+ * @param {Values} given @param {any} matcher @param {any} base null: a new constraint.
+ */
+const limiting = (given, matcher, base) => ({
+  matcher,
+  overrides: base?.overrides ?? [],
+  ...(given["key"]?.trim() && { key: given["key"].trim() }),
+  ...limitsIn(given, LIMIT_KINDS),
+});
 
 /** @param {any} key A value of the key. @returns {Values} */
 const ownLimits = (key) => {

@@ -7,7 +7,7 @@ import { Badge, Duration, Num } from "./ui/formats.js";
 /** @typedef {import("./ui/tables.js").Column} Column */
 
 /** @param {{figures: any}} props Why a worker, or a group, is marked is the text of the mark's title. */
-function Marks({ figures }) {
+export function Marks({ figures }) {
   return html`${(figures?.marks ?? []).map((/** @type {string} */ mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}><${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//></span>`)}`;
 }
 
@@ -33,6 +33,7 @@ export const figureColumns = () => [
     label: t("workers.p50"),
     align: "end",
     sort: "p50",
+    priority: 2,
     render: (/** @type {any} */ row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`,
   },
   {
@@ -53,6 +54,7 @@ export const figureColumns = () => [
   {
     key: "marks",
     label: t("workers.marks"),
+    priority: 2,
     render: (/** @type {any} */ row) => html`<${Marks} figures=${row.figures} />`,
   },
 ];

@@ -201,6 +201,9 @@ async def test_one_is_put_shown_paused_resumed_and_deleted(api: Api, cli: Cli) -
     assert [entry["action"].partition(".")[2] for entry in reversed(log)] == [
         "put", "value", "value", "value", "put", "value", "value", "put", "delete",
     ]  # fmt: skip
+    assert (await cli("audit", "--who", "nobody", "--json")).lines() == []
+    assert (await cli("audit", "--until", "2001-01-01", "--json")).lines() == []
+    assert len((await cli("audit", "--since", "2001-01-01", "--target", "c1", "--json")).lines()) == len(log)
     table = await cli("audit", "--limit", "2")
     assert (table.code, table.out.count("constraint.")) == (0, 2)
 

@@ -44,7 +44,15 @@ async def test_the_state_of_the_queue_is_shown(store_server: StoreServer, tmp_pa
         assert (await cli("failures", "--json", "--name", "other")).lines() == []
         assert "new" in listed.out
         (group,) = (await cli("failures", "--not-ignored", "--json")).lines()
-        assert (await api.call("POST", f"/api/failures/{group['id']}/ignore", {}))[0] == 200
+        assert group["id"] in listed.out
+        assert (await cli("failures", "ignore", group["id"], "--for", "2d", "--reason", "known")).code == 0
+        (told,) = (await cli("failures", "--ignored", "--json")).lines()
+        assert (told["ignored"]["reason"], told["ignored"]["until"] is None) == ("known", False)
+        assert "no longer ignored" in (await cli("failures", "unignore", group["id"])).out
+        ignored = await cli("failures", "ignore", group["id"])
+        assert "ignored until it changes: mail" in ignored.out
+        assert (await cli("failures", "ignore", "0" * 16)).code == 3
+        assert (await cli("failures", "ignore", group["id"], "--for", "soon")).code == 2
         assert (await cli("failures", "--not-ignored", "--json")).lines() == []
         assert "new, ignored" in (await cli("failures", "--ignored")).out
         assert (await cli("failures", "--version", "1", "--json")).lines() == []

@@ -312,11 +312,17 @@ async def _last_moments(system: BusySystem) -> None:
             "/api/constraints/reports",
             {"matcher": {"field": "name", "op": "glob", "value": "report.*"}, "concurrency": 2},
         )
-        for worker in (await does("GET", "/api/workers"))["workers"]:
-            if worker["node_id"] == "web-a":
-                system.ids["worker"] = worker["id"]
-                await does("POST", f"/api/workers/{worker['id']}/drain")
-                await does("POST", f"/api/workers/{worker['id']}/resume")
+
+        async def web_worker() -> str | None:
+            found = (await does("GET", "/api/workers"))["workers"]
+            ids = (one["id"] for one in found if (one["node_id"], one["state"]) == ("web-a", "fresh"))
+            return next(ids, None)
+
+        # On a slow machine it may have been detached for a moment.
+        worker_id = await wait_until(web_worker, timeout_s=60, what="the worker is live")
+        system.ids["worker"] = worker_id
+        await does("POST", f"/api/workers/{worker_id}/drain")
+        await does("POST", f"/api/workers/{worker_id}/resume")
         for job in (await does("GET", "/api/jobs?name=newsletter.send&limit=2"))["jobs"]:
             await does("POST", f"/api/jobs/{job['id']}/cancel")
         await does(

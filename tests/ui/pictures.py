@@ -78,7 +78,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
             "#/constraints"),
         Shot("constraint", "One constraint", "The values with the most waiting jobs, the holders of slots, and the next opening. You can pause the constraint or one value.", "#/constraints?name=mail-per-host"),
         Shot("constraint-editor", "The editor of a constraint",
-            "The editor shows which waiting jobs the constraint would apply to while you type.",
+            "The editor shows which waiting jobs the constraint would apply to while you type, and replays the last hour under its limits.",
             "#/constraints?name=mail-per-host", _edit, is_dialog=True),
         Shot("workers", "Workers", "All workers with their load, rate, run times and failures, and which of them are silent, slow or failing beside others with the same names; by worker, machine, version or label. Drain all workers of a group or a selection at once, and see how many jobs are left.",
             "#/workers"),
@@ -87,7 +87,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("masters", "Masters", "The leader, the other masters and the store. You can hand the lead to another master.", "#/masters"),
         Shot("enqueue", "Enqueue", "A form for one job, with a field for each parameter that workers tell of. "
             "It previews the constraints that will apply before you send it.", "#/enqueue", _preview),
-        Shot("audit", "Audit", "All changes, with their author, the old value and the new one.", "#/audit"),
+        Shot("audit", "Audit", "All changes, with their author, the old value and the new one. Filter them by target, author and time.", "#/audit"),
         Shot("settings", "Settings", "Every setting with its description. You can change run-time settings here, on all masters within a second.", "#/settings"),
         Shot("access", "Access", "Tokens for programs, and users with their roles. A token is shown only once.",
             "#/access"),

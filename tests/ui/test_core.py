@@ -250,6 +250,31 @@ async def test_a_constraint_is_made_tried_paused_and_deleted(screens: Screens, a
     assert (await api.call("GET", f"/api/constraints/{name}"))[0] == 404
 
 
+async def test_the_editor_replays_the_last_hour_under_a_constraint(screens: Screens, api: Api) -> None:
+    name = tag()
+    # One after the other, so that a limit of one job at once holds none of them.
+    for _ in range(2):
+        await api.until_state(await api.enqueue("ui.echo", tags=[name]), "succeeded")
+    async with screens.open("#/constraints") as page:
+        await page.get_by_role("button", name="New constraint").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_role("button", name="JSON").click()
+        await dialog.get_by_label("Matcher").fill(json.dumps({"field": "tags", "op": "eq", "value": name}))
+        replay = dialog.locator(".replay")
+        await dialog.get_by_label("Running at once").fill("1")
+        await replay.get_by_role("button", name="Replay the last hour").click()
+        await expect(replay).to_contain_text("None of the 2 jobs that started would have been held.")
+        await expect(replay).to_contain_text("stored job")
+        await dialog.get_by_label("Paused").check()
+        await expect(replay).to_contain_text("The form has changed since.")
+        await replay.get_by_role("button", name="Replay the last hour").click()
+        await expect(replay).to_contain_text("2 of 2 jobs would have been held.")
+        await expect(replay).to_contain_text("2 of them would still wait.")
+        await accessible(page)
+        await picture(page, "replay")
+    assert (await api.call("GET", "/api/constraints"))[1]["constraints"] == []
+
+
 async def test_rows_keep_still_under_the_pointer(screens: Screens, api: Api) -> None:
     mark = tag()
     first = await api.enqueue("ui.echo", tags=[mark], **LATER)

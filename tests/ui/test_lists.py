@@ -56,6 +56,7 @@ async def test_a_list_shows_errors_arguments_and_workers_and_leads_back_to_its_r
         last = rows.filter(has_text="disk 37 is full")
         await last.locator("td.col-attempt").click()
         await expect(page.get_by_role("heading", level=1)).to_have_text("ui.fail")
+        await expect(page.locator("details[open] pre")).to_contain_text("ValueError: disk 37 is full")
         await expect(page).to_have_title(f"Failed · ui.fail · …{failed[37][-6:]} · jqmaster")
         await page.go_back()
         await expect(last).to_be_focused()

@@ -69,6 +69,14 @@ async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Scr
         await page.locator(".entry a").first.click()
         await expect(page).to_have_url(re.compile("target="))
         await expect(page.locator(".entry")).not_to_have_count(0)
+        await page.get_by_label("Who").press_sequentially("nobody", delay=20)
+        await expect(page.get_by_text("No changes match.")).to_be_visible()
+        await page.get_by_role("link", name="Clear").click()
+        await page.get_by_label("From").fill("2026-01-01T00:00:00")
+        await expect(page).to_have_url(re.compile("since="))
+        await expect(page.locator(".entry")).not_to_have_count(0)
+        await page.get_by_label("To", exact=False).last.fill("2026-01-02T00:00:00")
+        await expect(page.get_by_text("No changes match.")).to_be_visible()
     await api.call("POST", f"/api/jobs/{job}/cancel")
 
 

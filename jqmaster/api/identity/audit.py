@@ -4,7 +4,7 @@ from typing import Final
 
 from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.api.http.query import whole_number
+from jqmaster.api.http.query import instant, whole_number
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.store.identity.audit import LOGS
 
@@ -12,11 +12,11 @@ MAX_PAGE: Final = 500
 
 
 async def list_entries(call: Call) -> Reply:
-    query = call.query("limit", "cursor", "target", "log", "after")
+    query = call.query("limit", "cursor", "target", "log", "who", "since", "until", "after")
     limit = whole_number(query, "limit", default=50, least=1, most=MAX_PAGE)
     audit = call.services.audit
     if (after := query.get("after")) is not None:
-        if others := query.keys() & {"cursor", "target", "log"}:
+        if others := query.keys() & {"cursor", "target", "log", "who", "since", "until"}:
             raise InvalidError(
                 "the query is not valid",
                 errors=[
@@ -29,7 +29,15 @@ async def list_entries(call: Call) -> Reply:
         if log is not None and log not in LOGS:
             rule = f"must be one of {', '.join(LOGS)}"
             raise InvalidError("the query is not valid", errors=[FieldError(("query", "log"), rule)])
-        page = await audit.page(limit=limit, cursor=query.get("cursor"), target=query.get("target"), log=log)
+        page = await audit.page(
+            limit=limit,
+            cursor=query.get("cursor"),
+            target=query.get("target"),
+            log=log,
+            who=query.get("who"),
+            since_ms=instant(query, "since"),
+            until_ms=instant(query, "until"),
+        )
     return Reply(
         200,
         {

@@ -6,8 +6,7 @@ from typing import Final, get_args
 
 from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.api.http.query import query_error, whole_number
-from jqmaster.api.schemas import instant_ms
+from jqmaster.api.http.query import instant, query_error, whole_number
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Matcher, MatcherError, parse_matcher
@@ -106,10 +105,10 @@ def _filter_of(query: dict[str, str]) -> JobFilter:
         worker=query.get("worker"),
         q=query.get("q"),
         cause=Cause[cause.upper()] if cause else None,
-        created_after_ms=_instant(query, "created_after"),
-        created_before_ms=_instant(query, "created_before"),
-        finished_after_ms=_instant(query, "finished_after"),
-        finished_before_ms=_instant(query, "finished_before"),
+        created_after_ms=instant(query, "created_after"),
+        created_before_ms=instant(query, "created_before"),
+        finished_after_ms=instant(query, "finished_after"),
+        finished_before_ms=instant(query, "finished_before"),
         text=query.get("text") or None,
         failure_group=group,
         matcher=_matcher(query),
@@ -140,15 +139,3 @@ def _milliseconds(query: dict[str, str], name: str) -> int | None:
     if not _SECONDS.fullmatch(text):
         raise query_error(name, "seconds, such as 1.5")
     return round(float(text) * 1000)
-
-
-def _instant(query: dict[str, str], name: str) -> int | None:
-    text = query.get(name)
-    if text is None:
-        return None
-    try:
-        return instant_ms(text)
-    except ValueError:
-        raise query_error(
-            name, "ISO 8601 with an offset, such as 2026-11-21T04:30:00Z, between 1970 and 2100"
-        ) from None

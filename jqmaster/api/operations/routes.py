@@ -9,6 +9,7 @@ from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
 _READY_TEXT: Final = "Needs no credential. With scope read, the answer describes faults in detail."
+_INSTANT: Final = {"type": "string", "format": "date-time"}
 _AUDIT: Final[dict[str, Any]] = {
     "limit": {
         "schema": {"type": "integer", "minimum": 1, "maximum": audit.MAX_PAGE, "default": 50},
@@ -19,6 +20,12 @@ _AUDIT: Final[dict[str, Any]] = {
         "description": "`next_cursor` of the previous page. Repeat the other filters unchanged.",
     },
     "target": {"schema": {"type": "string"}, "description": "Entries about this target only."},
+    "who": {
+        "schema": {"type": "string"},
+        "description": "Entries whose author contains this text. Case does not matter.",
+    },
+    "since": {"schema": _INSTANT, "description": "Entries of this instant or later."},
+    "until": {"schema": _INSTANT, "description": "Entries of this instant or earlier."},
     "log": {
         "schema": {"type": "string", "enum": ["changes", "access"]},
         "description": "Entries of this log only. Default: both logs.",

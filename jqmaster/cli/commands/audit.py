@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 
 from jqmaster.cli.commands.constraint_files import spelled
+from jqmaster.cli.commands.jobs import instant
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
 
@@ -18,6 +19,15 @@ def audit(
     *,
     target: Annotated[
         str | None, typer.Option(help="Show only changes of this target, such as a constraint.")
+    ] = None,
+    who: Annotated[
+        str | None, typer.Option(help="Show only changes by authors whose name contains this text.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Show only changes at or after this time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Show only changes at or before this time.")
     ] = None,
     log: Annotated[
         str | None,
@@ -32,13 +42,14 @@ def audit(
     as_json: JsonOption = False,
 ) -> None:
     """Show who changed what, newest first."""
+    query = {"target": target, "log": log, "who": who, "since": instant(since), "until": instant(until)}
     with Master(master, token) as http:
         if follow:
-            if target or log:
+            if target or log or who or since or until:
                 exits.fail(exits.USAGE, "--follow can be combined only with --limit and --json")
             _follow(http, limit=limit, as_json=as_json)
         output.show_list(
-            http.listed("/api/audit", "entries", query={"target": target, "log": log}, limit=limit),
+            http.listed("/api/audit", "entries", query=query, limit=limit),
             ("AT", "WHO", "ACTION", "TARGET", "CHANGE"),
             lambda e: (e["at"], e["who"], e["action"], e["target"], _change_text(e["before"], e["after"])),
             as_json=as_json,

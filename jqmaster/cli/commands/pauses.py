@@ -1,20 +1,16 @@
 """Commands about pauses: of the jobs of a name, with a tag, of a constraint, or of one value of its key."""
 
-import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from jqmaster.cli.commands.constraint_calls import all_constraints, path_to, value_of, whole
 from jqmaster.cli.commands.constraint_files import spelled
-from jqmaster.cli.commands.jobs import instant
+from jqmaster.cli.commands.times import duration_s
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
 from jqmaster.domain.constraint import PAUSE_PREFIX
-
-_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 TagOption = Annotated[str | None, typer.Option(help="The jobs with this tag.")]
 ConstraintOption = Annotated[str | None, typer.Option(help="The jobs that this constraint matches.")]
@@ -47,7 +43,7 @@ def pause(
     body: dict[str, Any] = {"job_name": job_name, "tag": tag, "constraint": constraint, "reason": reason}
     if value is not None:
         body["value"] = value_of(value)
-    body["duration_s"] = _duration_s(lasts, until)
+    body["duration_s"] = duration_s(lasts, until)
     with Master(master, token) as http:
         _, made = http.call("POST", "/api/pauses", body=body)
     if as_json:
@@ -153,26 +149,6 @@ def _other_pause(present: list[dict[str, Any]], constraint: str | None) -> str:
     """Return a hint if the constraint itself, or a value of it, is paused."""
     is_paused = any(one["name"] == constraint and any(_paused_parts(one)) for one in present)
     return f" It is paused as a limit: run `jqmaster constraints resume {constraint}`." if is_paused else ""
-
-
-# --- until when
-
-
-def _duration_s(lasts: str | None, until: str | None) -> float | None:
-    if lasts is not None and until is not None:
-        exits.fail(exits.USAGE, "give --for or --until, not both")
-    if lasts is not None:
-        match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([smhd]?)", lasts)
-        if match is None:
-            exits.fail(exits.USAGE, f"--for {lasts}: expected a time such as 90s, 30m, 2h or 7d")
-        return float(match[1]) * _UNITS_S[match[2] or "s"]
-    end = instant(until)
-    if end is None:
-        return None
-    left_s = (datetime.fromisoformat(end) - datetime.now(UTC)).total_seconds()
-    if left_s <= 0:
-        exits.fail(exits.USAGE, f"--until {until} is in the past")
-    return left_s
 
 
 # --- what is shown

@@ -11,6 +11,7 @@ from jqmaster.cli.commands import (
     constraints,
     contract,
     definitions,
+    failures,
     healthcheck,
     jobs,
     live_settings,
@@ -78,7 +79,7 @@ app.command()(bulk.actions)
 app.command()(stats.stats)
 app.command()(top.top)
 app.command()(stats.names)
-app.command()(stats.failures)
+app.add_typer(failures.app, name="failures")
 app.add_typer(workers.app, name="workers")
 app.add_typer(masters.app, name="masters")
 app.add_typer(constraints.app, name="constraints")

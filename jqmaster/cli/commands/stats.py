@@ -1,4 +1,4 @@
-"""Statistics of the queue: current state, job names and failures."""
+"""Statistics of the queue: current state and job names."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -68,46 +68,6 @@ def names(
                        *_middle_and_most(n["wait"]), *_middle_and_most(n["run"])),
             as_json=as_json,
         )  # fmt: skip
-
-
-def failures(
-    *,
-    name: Annotated[str | None, typer.Option(help="Show failures of this job name only.")] = None,
-    search: Annotated[
-        str | None,
-        typer.Option("-q", "--search", "--q", help="Show groups whose name or message contains this text."),
-    ] = None,
-    version: Annotated[
-        str | None, typer.Option(help="Show groups that were seen on workers of this version.")
-    ] = None,
-    is_ignored: Annotated[
-        bool | None,
-        typer.Option(
-            "--ignored/--not-ignored", help="Show ignored groups only, or only others. Default: all."
-        ),
-    ] = None,
-    limit: LimitOption = 50,
-    master: MasterOption = DEFAULT_MASTER,
-    token: TokenOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List final failures, grouped by cause and message, latest first."""
-    query = {"name": name, "q": search, "version": version}
-    if is_ignored is not None:
-        query["ignored"] = "true" if is_ignored else "false"
-    with Master(master, token) as http:
-        output.show_list(
-            http.listed("/api/failures", "groups", query=query, limit=limit),
-            ("LAST SEEN", "FIRST SEEN", "COUNT", "24 H", "MARKS", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE"),
-            lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], sum(g.get("trend", ())), _marks(g),
-                g["name"], g["cause"], g["message"], g["example_job_id"]),
-            as_json=as_json,
-        )  # fmt: skip
-
-
-def _marks(group: Mapping[str, Any]) -> str:
-    ignored = group.get("ignored")
-    return ", ".join([*group.get("marks", ()), *(["ignored"] if ignored and not ignored["ended_by"] else [])])
 
 
 def _middle_and_most(distribution: Mapping[str, int] | None) -> tuple[str, str]:

@@ -25,6 +25,9 @@ MAX_ENTRIES: Final = 100_000
 # A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
 ENTRIES_PER_READ: Final = 200
+# Repeats share an entry that is written behind others of their time, by no more than this: see
+# lua/lib/access_log.lua.
+MAX_LATE_MS: Final = 2 * 3_600_000
 # The action of an entry that cannot be read.
 DAMAGED: Final = "damaged"
 _START: Final = "0-0"
@@ -88,14 +91,28 @@ class AuditStore:
         )
 
     async def page(
-        self, *, limit: int, cursor: str | None, target: str | None = None, log: Log | None = None
+        self,
+        *,
+        limit: int,
+        cursor: str | None,
+        target: str | None = None,
+        log: Log | None = None,
+        who: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
     ) -> AuditPage:
-        """Return up to `limit` entries, the newest first.
+        """Return up to `limit` entries, the newest first. `who` is looked for in the author, whatever its case; both
+        instants are included.
 
         A page may be short, even empty, while a cursor says that there is more. Raise InvalidError for a cursor that
         no page gave.
         """
-        positions = _positions(cursor, is_upper_bound=True) if cursor is not None else {}
+        positions: Mapping[Log, str] = {}
+        if cursor is not None:
+            positions = _positions(cursor, is_upper_bound=True)
+        elif until_ms is not None:
+            positions = dict.fromkeys(LOGS, f"{until_ms + MAX_LATE_MS}-0")
+        author = who.casefold() if who else ""
         readers = {one: _Backwards(one, positions.get(one)) for one in LOGS if log in (None, one)}
         found: list[AuditEntry] = []
         newest: dict[Log, str] = {}
@@ -113,16 +130,24 @@ class AuditStore:
             if is_over or len(found) == limit or looked_at == MAX_LOOKED_AT:
                 break
             reader = max(left, key=_Backwards.order)
+            if since_ms is not None and reader.order()[0] < since_ms:
+                is_over = True
+                break
             last, fields = reader.take()
             entry = decode_entry(reader.log, last, fields)
-            if target is None or entry.target == target:
+            if (
+                (target is None or entry.target == target)
+                and author in entry.who.casefold()
+                and (since_ms is None or entry.at_ms >= since_ms)
+                and (until_ms is None or entry.at_ms <= until_ms)
+            ):
                 found.append(entry)
         next_cursor = follow_from = None
         if not is_over:
             # If this page took nothing from a log, the entries that the log got since are newer than the page.
             taken = {reader.log: reader.position for reader in readers.values() if reader.position}
             next_cursor = _cursor({one: taken.get(one, _after(last)) for one in LOGS})
-        if cursor is None and log is None:
+        if cursor is None and log is None and until_ms is None:
             follow_from = _cursor(newest)
         return AuditPage(found, next_cursor, follow_from)
 

@@ -5591,8 +5591,8 @@ function Binary({ bytes, code }) {
   };
   return html`<span class="binary"><${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes} value=${bytes.length} />
     <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
-    ${bytes.length > 0 && html`<pre class="hex">${lines.join("\n")}</pre>`}
-    ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("text.more", { count: bytes.length - rows * 16 })}</button>`}</span>`;
+    ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines.join("\n")}</pre>`}
+    ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
 }
 
 // verdicts.js
@@ -5859,15 +5859,17 @@ function Timeline({ job }) {
       <td class="end">${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? Math.floor((lasted[i2] ?? 0) / 1e3) * 1e3 : lasted[i2]} />${one.to === null ? " …" : ""}`}</td></tr>`
   )}</tbody></table></section>`;
 }
+var stackOf = (error) => typeof error?.traceback === "string" ? error.traceback.trimEnd() : "";
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
     ${attempts.length === 0 ? html`<p class="muted">${t("job.attempts.none")}</p>` : html`<ol class="attempts">${attempts.map(
-    (one) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
+    (one, at2) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
       <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
       ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
+      ${stackOf(one.error) && html`<details open=${at2 === 0}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stackOf(one.error)} max=${4e3} isBlock /></pre></details>`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
       ${job.events.filter((event) => event.attempt === one.attempt).map((event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`
   )}</ol>`}</section>`;
@@ -6233,6 +6235,52 @@ function partsOf(groups, split) {
   return [...parts.values()].sort((a2, b2) => b2.count - a2.count || a2.key.localeCompare(b2.key));
 }
 
+// constraint_replay.js
+var MOST_KEYS = 8;
+function LastHour({ document: document2 }) {
+  const asked = document2 && toJson(document2);
+  const [state, setState] = E2(
+    /** @type {{of: string | null, answer: any, problem: Problem | null, isBusy: boolean}} */
+    {
+      of: null,
+      answer: null,
+      problem: null,
+      isBusy: false
+    }
+  );
+  const run = async () => {
+    setState({ of: asked, answer: null, problem: null, isBusy: true });
+    try {
+      const answer = await post("api/constraints/preview/last-hour", document2);
+      setState({ of: asked, answer, problem: null, isBusy: false });
+    } catch (problem) {
+      if (!(problem instanceof Problem)) throw problem;
+      setState({ of: asked, answer: null, problem, isBusy: false });
+    }
+  };
+  const isOld = state.of !== null && state.of !== asked && !state.isBusy;
+  return html`<section class="replay stack" aria-live="polite"><h3>${t("constraints.replay")}</h3><p class="muted small">${t("constraints.replay.text")}</p>
+    <p><${Button} class="small" disabled=${!document2 || state.isBusy} onClick=${run}>${t(state.isBusy ? "loading" : "constraints.replay.run")}<//></p>
+    ${isOld ? html`<p class="muted">${t("constraints.replay.old")}</p>` : html`<${ErrorBox} problem=${state.problem} />${state.answer && html`<${Told} told=${state.answer} />`}`}</section>`;
+}
+function Told({ told }) {
+  const points = (
+    /** @type {any[]} */
+    told.points
+  );
+  const covers = [
+    t("constraints.replay.covers", { count: told.looked_at, minutes: points.length - 1 }),
+    !told.is_whole && t("constraints.replay.part"),
+    told.gone > 0 && t("constraints.replay.gone", { count: told.gone }),
+    told.without_key > 0 && t("constraints.preview.without", { count: told.without_key }),
+    t("constraints.replay.last_run")
+  ];
+  return html`${told.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told.held, count: told.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told.p95_ms), longest: durationText(told.longest_ms), most: told.most_held })}${told.held_now > 0 && ` ${t("constraints.replay.now", { count: told.held_now })}`}</p>
+      <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`}
+    ${told.held > 0 && told.keys && html`<p>${told.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
+    <p class="muted small"><${Time} at=${told.from} /> – <${Time} at=${told.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
+}
+
 // limit_kinds.js
 var LIMIT_KINDS = [
   {
@@ -6480,14 +6528,11 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
     if (!NAME.test(name)) throw refusal("name", t(name ? "constraints.name.rule" : "constraints.name.none"));
     if (read.problem) throw read.problem;
     const body = {
-      matcher: read.value,
+      ...limiting(given, read.value, base),
       mode: given["mode"],
       enabled: given["enabled"] === "yes",
-      overrides: base?.overrides ?? [],
       reason: given["reason"] ?? "",
-      expires_at: base?.expires_at ?? null,
-      ...given["key"]?.trim() && { key: given["key"].trim() },
-      ...limitsIn(given, LIMIT_KINDS)
+      expires_at: base?.expires_at ?? null
     };
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,
@@ -6508,8 +6553,15 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
       ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
-    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div><//>`;
+    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div>
+    <${LastHour} document=${matcher.problem ? null : limiting(values2, matcher.value, constraint)} /><//>`;
 }
+var limiting = (given, matcher, base) => ({
+  matcher,
+  overrides: base?.overrides ?? [],
+  ...given["key"]?.trim() && { key: given["key"].trim() },
+  ...limitsIn(given, LIMIT_KINDS)
+});
 var ownLimits = (key) => {
   const figures = formOf(key.own_limits);
   return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
@@ -6585,7 +6637,7 @@ function Preview({ text, matchKey }) {
 // constraint_values.js
 function KeyValues({ one, path, mayOperate, onDone }) {
   const [asked, setAsked] = E2("");
-  const [limiting, setLimiting] = E2(
+  const [limiting2, setLimiting] = E2(
     /** @type {any} */
     null
   );
@@ -6615,7 +6667,7 @@ function KeyValues({ one, path, mayOperate, onDone }) {
               ${key.own_limits?.paused ? html`<${Button} class="small" onClick=${() => resume(key)}>${t("constraints.unpause")}<//>` : html`<${PauseButton} target=${{ constraint: one.name, value_id: key.id }} what=${`${visible(one.key)} = ${visible(key.value)}`} onDone=${done} />`}
               ${key.own_limits && html`<${Button} class="small" onClick=${() => setLimits(key, {}, "constraints.done.as_all")}>${t("constraints.as_all")}<//>`}`}</div></li>`
   )}</ul>`}
-    ${limiting && html`<${ValueLimits} shown=${limiting} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
+    ${limiting2 && html`<${ValueLimits} shown=${limiting2} path=${path} onClose=${() => setLimiting(null)} onDone=${done} />`}</section>`;
 }
 async function askFor(path, text, signal) {
   if (!text) return [];
@@ -6630,6 +6682,7 @@ async function askFor(path, text, signal) {
 
 // pages/audit.js
 var PAGE5 = 50;
+var FILTERS2 = ["target", "who", "since", "until"];
 function Page6({ query, go: go3, session: session2 }) {
   if (!may(session2, "operate"))
     return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
@@ -6638,26 +6691,33 @@ function Page6({ query, go: go3, session: session2 }) {
 function Entries({ query, go: go3 }) {
   const target = query["target"] ?? "";
   const cursor = query["cursor"] ?? "";
+  const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
+  const isFiltered = Object.keys(wanted).length > 0;
   const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { target, cursor, limit: PAGE5 }, signal),
-    [target, cursor],
+    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE5 }, signal),
+    [JSON.stringify(wanted), cursor],
     { everyMs: 6e4 }
   );
+  const change2 = (key) => (text) => go3("audit", { ...wanted, [key]: text }, { replace: true });
   const entries = (
     /** @type {any[]} */
     data?.entries ?? []
   );
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
     <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${(text) => go3("audit", { target: text }, { replace: true })} /></form>
+      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
+      <${FilterInput} label=${t("audit.who")} hint=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
+      <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />
+      <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change2("until")} />
+      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : target ? t("audit.none_such") : t("audit.none")}>${target && html`<a href=${href("audit")}>${t("filter.clear")}</a>`}<//>` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
+    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
     (entry) => html`<li key=${entry.id} class="card entry">
         <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
-        <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
+        <p class="row"><a href=${href("audit", { ...wanted, target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${t("audit.only_who")}><${Text} value=${entry.who} max=${80} /></a></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
         <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
   )}</ol>`}
-    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go3("audit", { target })} />`;
+    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
 }
 var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 function differences(before, after) {
@@ -6973,6 +7033,7 @@ var figureColumns = () => [
     label: t("workers.p50"),
     align: "end",
     sort: "p50",
+    priority: 2,
     render: (row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`
   },
   {
@@ -6993,6 +7054,7 @@ var figureColumns = () => [
   {
     key: "marks",
     label: t("workers.marks"),
+    priority: 2,
     render: (row) => html`<${Marks2} figures=${row.figures} />`
   }
 ];
@@ -7049,7 +7111,7 @@ function Page8({ query, go: go3, session: session2 }) {
   return id ? html`<${One3} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
 }
 var nameOf3 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
-var FILTERS2 = {
+var FILTERS3 = {
   name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
   node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
   version: { label: "workers.version", of: (worker, value) => worker.version === value },
@@ -7103,7 +7165,7 @@ function Groups({ by, query, go: go3, onDrain }) {
     {
       key: "value",
       label: t(`workers.group.${by}`),
-      render: (group) => html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a>`
+      render: (group) => html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a><span class="narrow-only"><${Marks2} figures=${group.figures} /></span>`
     },
     {
       key: "states",
@@ -7136,13 +7198,13 @@ function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
   );
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
   const sort = query["sort"] ?? "";
-  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS2 && value));
+  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS3 && value));
   const all = (
     /** @type {any[]} */
     data?.workers ?? []
   );
   const chosen = all.filter(
-    (worker) => Object.entries(filters).every(([key, value]) => FILTERS2[key]?.of(worker, value))
+    (worker) => Object.entries(filters).every(([key, value]) => FILTERS3[key]?.of(worker, value))
   );
   const wanted = sortedByFigures(
     chosen.filter((worker) => !state || worker.state === state).sort(
@@ -7163,7 +7225,7 @@ function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
     count: chosen.filter((worker) => !one || worker.state === one).length,
     ...["stale", "detached"].includes(one) && chosen.some((worker) => worker.state === one) && { kind: "bad" }
   }));
-  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS2[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS2[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
+  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS3[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS3[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
     <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
@@ -7179,7 +7241,7 @@ function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
     {
       key: "host",
       label: t("workers.host"),
-      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf3(worker)} max=${40} /></a>`
+      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf3(worker)} max=${40} /></a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
     },
     {
       key: "slots",
@@ -7232,7 +7294,7 @@ var live = (workers) => workers.filter((worker) => worker.state === "fresh" || w
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
-  const what = chosen.length > 0 ? workers.map(nameOf3).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS2[key]?.label ?? key)}: ${value}`).join(", ");
+  const what = chosen.length > 0 ? workers.map(nameOf3).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
 function One3({ id, session: session2 }) {
@@ -7539,8 +7601,12 @@ function rangeText(setting) {
   const { minimum, maximum } = setting;
   if (minimum === null && maximum === null) return "";
   const text = (value) => valueText(setting, value);
-  if (maximum === null) return `≥ ${text(minimum)}`;
-  return minimum === null ? `≤ ${text(maximum)}` : `${text(minimum)} – ${text(maximum)}`;
+  if (maximum === null)
+    return Number(minimum) === 0 ? "" : t("settings.range.least", { least: text(minimum) });
+  const most = text(maximum);
+  if (minimum === null) return t("settings.range.most", { most });
+  const least = Number(minimum) === 0 ? number(0) : text(minimum);
+  return t("settings.range.between", { least, most });
 }
 function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;

@@ -20,6 +20,25 @@ export default {
   "constraints.done.created": "Constraint {name} was created.",
   "constraints.done.changed": "Constraint {name} was saved.",
   "constraints.done.value": "The limits of {value} were saved.",
+  "constraints.replay": "In the last hour",
+  "constraints.replay.text":
+    "Lets the jobs of the last hour ask to start again under these limits. Nothing is changed.",
+  "constraints.replay.run": "Replay the last hour",
+  "constraints.replay.old": "The form has changed since. Replay the last hour again.",
+  "constraints.replay.none":
+    "The 1 job that started would not have been held.||None of the {count} jobs that started would have been held.",
+  "constraints.replay.held":
+    "{held} of {count} job would have been held.||{held} of {count} jobs would have been held.",
+  "constraints.replay.times":
+    "95% of them for up to {p95}, the longest for {longest}; at most {most} at the same time.",
+  "constraints.replay.now": "1 of them would still wait.||{count} of them would still wait.",
+  "constraints.replay.chart": "Held jobs by minute",
+  "constraints.replay.covers": "Made of 1 stored job.||Made of {count} stored jobs.",
+  "constraints.replay.part": "More jobs ended in the last hour than a replay reads, so it begins later.",
+  "constraints.replay.gone":
+    "1 job that ended in this time is deleted already and missing.||{count} jobs that ended in this time are deleted already and missing.",
+  "constraints.replay.last_run":
+    "Each job counts with its last run. Backlog limits and taking turns hold nothing here.",
   "constraints.preview.invalid": "Enter a valid matcher to see which jobs it matches.",
   "enqueue.forbidden":
     "You may not enqueue jobs. Ask an administrator for the role operator, or a token with the scope push.",

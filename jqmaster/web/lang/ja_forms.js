@@ -20,6 +20,24 @@ export default {
   "constraints.done.created": "制約 {name} を作成しました。",
   "constraints.done.changed": "制約 {name} を保存しました。",
   "constraints.done.value": "{value} の制限を保存しました。",
+  "constraints.replay": "過去 1 時間では",
+  "constraints.replay.text":
+    "過去 1 時間のジョブをこの制限のもとで開始し直した場合を計算します。何も変更されません。",
+  "constraints.replay.run": "過去 1 時間で試す",
+  "constraints.replay.old": "フォームが変更されました。もう一度試してください。",
+  "constraints.replay.none":
+    "{count} 件のジョブは 1 件も保留されません。||{count} 件のジョブは 1 件も保留されません。",
+  "constraints.replay.held": "{count} 件中 {held} 件が保留されます。||{count} 件中 {held} 件が保留されます。",
+  "constraints.replay.times": "その 95% は {p95} 以内、最長 {longest}、同時に最大 {most} 件。",
+  "constraints.replay.now": "うち {count} 件は今も待機しています。||うち {count} 件は今も待機しています。",
+  "constraints.replay.chart": "分ごとの保留ジョブ数",
+  "constraints.replay.covers":
+    "保存されている {count} 件のジョブに基づきます。||保存されている {count} 件のジョブに基づきます。",
+  "constraints.replay.part": "過去 1 時間に終了したジョブが多すぎるため、期間を短くしました。",
+  "constraints.replay.gone":
+    "この期間に終了した {count} 件は既に削除されており、含まれません。||この期間に終了した {count} 件は既に削除されており、含まれません。",
+  "constraints.replay.last_run":
+    "各ジョブは最後の実行だけを数えます。待機数の上限と交互の順番では何も保留されません。",
   "constraints.preview.invalid": "正しいマッチャーを入力すると、一致するジョブが表示されます。",
   "enqueue.forbidden":
     "ジョブを投入する権限がありません。管理者にオペレーターのロール、または push スコープのトークンを依頼してください。",

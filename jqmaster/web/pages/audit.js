@@ -7,9 +7,10 @@ import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Text, Time } from "../ui/formats.js";
-import { FilterInput } from "../ui/filters.js";
+import { FilterInput, FilterInstant } from "../ui/filters.js";
 
 const PAGE = 50;
+const FILTERS = ["target", "who", "since", "until"];
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -22,29 +23,37 @@ export function Page({ query, go, session }) {
 function Entries({ query, go }) {
   const target = query["target"] ?? "";
   const cursor = query["cursor"] ?? "";
+  const wanted = Object.fromEntries(FILTERS.flatMap((key) => (query[key] ? [[key, query[key]]] : [])));
+  const isFiltered = Object.keys(wanted).length > 0;
   const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { target, cursor, limit: PAGE }, signal),
-    [target, cursor],
+    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE }, signal),
+    [JSON.stringify(wanted), cursor],
     { everyMs: 60_000 },
   );
+  const change = (/** @type {string} */ key) => (/** @type {string} */ text) =>
+    go("audit", { ...wanted, [key]: text }, { replace: true });
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${(/** @type {string} */ text) => go("audit", { target: text }, { replace: true })} /></form>
+      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change("target")} />
+      <${FilterInput} label=${t("audit.who")} hint=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change("who")} />
+      <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change("since")} />
+      <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change("until")} />
+      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
         ? !problem && html`<${Loading} />`
         : entries.length === 0
-          ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : target ? t("audit.none_such") : t("audit.none")}>${target && html`<a href=${href("audit")}>${t("filter.clear")}</a>`}<//>`
+          ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />`
           : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
               (entry) => html`<li key=${entry.id} class="card entry">
         <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
-        <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
+        <p class="row"><a href=${href("audit", { ...wanted, target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${t("audit.only_who")}><${Text} value=${entry.who} max=${80} /></a></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
         <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`,
             )}</ol>`
     }
-    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go("audit", { target })} />`;
+    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go("audit", wanted)} />`;
 }
 
 const isMap = (/** @type {any} */ value) =>

@@ -279,6 +279,9 @@ function Timeline({ job }) {
     )}</tbody></table></section>`;
 }
 
+/** @param {any} error @returns {string} Where it was raised, as workers of the SDK tell it; "" where nobody says. */
+const stackOf = (error) => (typeof error?.traceback === "string" ? error.traceback.trimEnd() : "");
+
 /** @param {{job: any}} props */
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
@@ -289,11 +292,13 @@ function Attempts({ job }) {
         : html`<ol class="attempts">${attempts.map(
             (
               /** @type {any} */ one,
+              /** @type {number} */ at,
             ) => html`<li key=${one.attempt} class=${`attempt ${one.outcome ?? "running"}`}>
       <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
       ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
+      ${stackOf(one.error) && html`<details open=${at === 0}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stackOf(one.error)} max=${4000} isBlock /></pre></details>`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
       ${job.events.filter((/** @type {any} */ event) => event.attempt === one.attempt).map((/** @type {any} */ event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`,
           )}</ol>`

@@ -120,8 +120,13 @@ function rangeText(setting) {
   const { minimum, maximum } = setting;
   if (minimum === null && maximum === null) return "";
   const text = (/** @type {any} */ value) => valueText(setting, value);
-  if (maximum === null) return `≥ ${text(minimum)}`;
-  return minimum === null ? `≤ ${text(maximum)}` : `${text(minimum)} – ${text(maximum)}`;
+  if (maximum === null)
+    return Number(minimum) === 0 ? "" : t("settings.range.least", { least: text(minimum) });
+  const most = text(maximum);
+  if (minimum === null) return t("settings.range.most", { most });
+  // Nobody says "0 ms".
+  const least = Number(minimum) === 0 ? number(0) : text(minimum);
+  return t("settings.range.between", { least, most });
 }
 
 /** @param {{setting: any}} props */

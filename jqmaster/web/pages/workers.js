@@ -6,7 +6,7 @@ import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { DrainCountdown, DrainDialog } from "../worker_drains.js";
-import { FigureFacts, figureColumns, sortedByFigures } from "../worker_figures.js";
+import { FigureFacts, Marks, figureColumns, sortedByFigures } from "../worker_figures.js";
 import { Bar, Button, Empty, ErrorBox, Loading, Tabs } from "../ui/controls.js";
 import { ConfirmCount, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
@@ -120,7 +120,7 @@ function Groups({ by, query, go, onDrain }) {
           key: "value",
           label: t(`workers.group.${by}`),
           render: (/** @type {any} */ group) =>
-            html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a>`,
+            html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a><span class="narrow-only"><${Marks} figures=${group.figures} /></span>`,
         },
         {
           key: "states",
@@ -207,7 +207,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain }) {
             key: "host",
             label: t("workers.host"),
             render: (/** @type {any} */ worker) =>
-              html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf(worker)} max=${40} /></a>`,
+              html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf(worker)} max=${40} /></a><span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`,
           },
           {
             key: "slots",

@@ -107,6 +107,6 @@ function Binary({ bytes, code }) {
   };
   return html`<span class="binary"><${Badge}>${code === null ? t("value.binary") : t("value.ext", { code: String(code) })}<//> <${Bytes} value=${bytes.length} />
     <button type="button" class="link" onClick=${save}>${t("value.save")}</button>
-    ${bytes.length > 0 && html`<pre class="hex">${lines.join("\n")}</pre>`}
-    ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("text.more", { count: bytes.length - rows * 16 })}</button>`}</span>`;
+    ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines.join("\n")}</pre>`}
+    ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
 }

@@ -113,7 +113,7 @@ async def test_it_is_read_in_pages_and_by_target(api: Api, monkeypatch: pytest.M
         "cursor=-",
         "cursor=%2B",
         "cursor=1-1_x",
-        "who=me",
+        "author=me",
         "log=x",
         "after=x",
         "after=1-1_1-1&log=access",
@@ -216,3 +216,18 @@ async def test_a_refused_login_is_in_the_access_log_without_what_was_typed(
             assert "typed-here" not in str(refused)
         finally:
             await admin.http.aclose()
+
+
+async def test_entries_are_found_by_their_author_and_by_time(api: Api) -> None:
+    await put(api, "c1", concurrency=1)
+    await put(api, "c2", concurrency=1)
+    _, older = await entries(api)
+    assert len(await entries(api, "?who=LOC")) == 2
+    assert await entries(api, "?who=nobody") == []
+    assert await entries(api, "?since=2099-01-01T00:00:00Z") == []
+    assert await entries(api, "?until=2001-01-01T00:00:00Z") == []
+    moment = older["at"]
+    assert older in await entries(api, f"?since={moment}&until={moment}&target=c1")
+    status, problem = await api.call("GET", "/api/audit?since=yesterday")
+    assert (status, problem["errors"][0]["loc"]) == (422, ["query", "since"])
+    assert (await api.call("GET", "/api/audit?after=0-0_0-0&who=x"))[0] == 422

@@ -6,10 +6,18 @@ import pytest
 
 from jqmaster.errors import InvalidError, StaleEpochError
 from jqmaster.store.identity import audit
-from jqmaster.store.identity.audit import DAMAGED, AuditEntry, AuditStore, changes_of, encode_entry
+from jqmaster.store.identity.audit import (
+    DAMAGED,
+    MAX_LATE_MS,
+    AuditEntry,
+    AuditStore,
+    changes_of,
+    encode_entry,
+)
 from jqmaster.store.identity.audit_export import AuditExportStore, Numbered
 from jqmaster.store.identity.logins import LoginStore
 from tests.support.store import StoreWorld
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.rule("E6.4")
 
@@ -69,6 +77,29 @@ async def test_both_logs_come_in_one_order_page_by_page(world: StoreWorld) -> No
         assert [target for target in every if target[0] == log] == [f"{log}{n}" for n in (3, 2, 1, 0)]
     assert await pages_of(world, 2, log="access") == [["a3", "a2"], ["a1", "a0"]]
     assert await pages_of(world, 2, log="changes", target="c1") == [["c1"]]
+
+
+async def test_entries_are_found_by_their_author_and_by_time(world: StoreWorld) -> None:
+    world = world.on_store_time()
+    store = AuditStore(world.shard)
+
+    async def has_passed(ms: int) -> bool:
+        seconds, microseconds = await world.redis.time()
+        return bool(seconds * 1000 + microseconds // 1000 > ms)
+
+    at_ms: list[int] = []
+    for n, who in enumerate(("user:Ada", "user:otto", "token:ada's (7)")):
+        await store.write(encode_entry(who=who, action="job.cancel", target=f"c{n}", before=None, after={}))
+        at_ms.append((await store.page(limit=1, cursor=None)).entries[0].at_ms)
+        await wait_until(lambda: has_passed(at_ms[-1]), what="the next entry is of another millisecond")
+    assert await pages_of(world, 5, who="ADA") == [["c2", "c0"]]
+    assert await pages_of(world, 5, since_ms=at_ms[1]) == [["c2", "c1"]]
+    assert await pages_of(world, 5, until_ms=at_ms[1]) == [["c1", "c0"]]
+    between: dict[str, Any] = {"since_ms": at_ms[0], "until_ms": at_ms[1], "who": "user"}
+    assert [one for page in await pages_of(world, 1, **between) for one in page] == ["c1", "c0"]
+    assert await pages_of(world, 5, until_ms=at_ms[0] - 1) == [[]]
+    # Entries of two hours later are not even read.
+    assert await pages_of(world, 5, until_ms=at_ms[0] - 2 * MAX_LATE_MS) == [[]]
 
 
 async def test_entries_that_come_while_somebody_reads_are_not_mixed_into_older_pages(

@@ -1,0 +1,115 @@
+"""Groups of final failures: listed, ignored, and no longer ignored."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from jqmaster.cli.commands.stats import LimitOption
+from jqmaster.cli.commands.times import duration_s
+from jqmaster.cli.console import output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+
+app = typer.Typer(invoke_without_command=True)
+
+GroupsArgument = Annotated[
+    list[str], typer.Argument(metavar="GROUP…", help="IDs of groups, as `jqmaster failures` lists them.")
+]
+
+
+@app.callback()
+def failures(
+    context: typer.Context,
+    *,
+    name: Annotated[str | None, typer.Option(help="Show failures of this job name only.")] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("-q", "--search", "--q", help="Show groups whose name or message contains this text."),
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option(help="Show groups that were seen on workers of this version.")
+    ] = None,
+    is_ignored: Annotated[
+        bool | None,
+        typer.Option(
+            "--ignored/--not-ignored", help="Show ignored groups only, or only others. Default: all."
+        ),
+    ] = None,
+    limit: LimitOption = 50,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List final failures, grouped by cause and message, latest first."""
+    if context.invoked_subcommand:
+        return
+    query = {"name": name, "q": search, "version": version}
+    if is_ignored is not None:
+        query["ignored"] = "true" if is_ignored else "false"
+    with Master(master, token) as http:
+        output.show_list(
+            http.listed("/api/failures", "groups", query=query, limit=limit),
+            ("LAST SEEN", "FIRST SEEN", "COUNT", "24 H", "MARKS", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE",
+             "GROUP"),
+            lambda g: (g["last_seen_at"], g["first_seen_at"], g["count"], sum(g.get("trend", ())), _marks(g),
+                g["name"], g["cause"], g["message"], g["example_job_id"], g["id"]),
+            as_json=as_json,
+        )  # fmt: skip
+
+
+@app.command()
+def ignore(
+    groups: GroupsArgument,
+    *,
+    reason: Annotated[str, typer.Option(help="Why, for people.")] = "",
+    lasts: Annotated[
+        str | None, typer.Option("--for", metavar="TIME", help="Ignore them for 90s, 30m, 2h or 7d.")
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Ignore them until this time.")] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ignore groups of failures: they are counted, but no problem on the Overview.
+
+    Without --for and --until, a group is ignored until it changes: a failure on a new version of workers, one after a
+    day without any, or many more an hour than before.
+    """
+    body = {"reason": reason, "duration_s": duration_s(lasts, until)}
+    with Master(master, token) as http:
+        for group in groups:
+            _, shown = http.call("POST", _path_to(group), body=body)
+            until_text = shown["ignored"]["until"] or "it changes"
+            _say(shown, f"ignored until {until_text}", as_json)
+
+
+@app.command()
+def unignore(
+    groups: GroupsArgument,
+    *,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Stop ignoring groups of failures."""
+    with Master(master, token) as http:
+        for group in groups:
+            _, shown = http.call("DELETE", _path_to(group))
+            _say(shown, "no longer ignored", as_json)
+
+
+def _path_to(group: str) -> str:
+    return f"/api/failures/{quote(group, safe='')}/ignore"
+
+
+def _say(shown: Mapping[str, Any], what: str, as_json: bool) -> None:
+    if as_json:
+        output.say_json(shown)
+    else:
+        output.say(f"{shown['id']}  {what}: {shown['name']}: {shown['message']}")
+
+
+def _marks(group: Mapping[str, Any]) -> str:
+    ignored = group.get("ignored")
+    return ", ".join([*group.get("marks", ()), *(["ignored"] if ignored and not ignored["ended_by"] else [])])
