@@ -51,6 +51,12 @@ async def _edit(page: Page) -> None:
     await page.get_by_role("dialog").locator(".preview strong").wait_for()
 
 
+async def _closed(page: Page) -> None:
+    """Fold the stack traces, which name folders of the machine that takes the picture."""
+    for summary in await page.locator("details[open] > summary").all():
+        await summary.click()
+
+
 async def _preview(page: Page) -> None:
     await page.get_by_label("Name").fill("mail.send")
     await page.get_by_label("Argument").fill(
@@ -69,7 +75,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
             "columns, and **CSV** and **JSON** export up to 10,000 of the matching jobs.", "#/jobs"),
         Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_dialog=True),
         Shot("why", "Why a job waits", "A waiting job shows what has to change first, which jobs hold the slots, and when the constraint opens.", f"#/job?id={ids['held']}"),
-        Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}"),
+        Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}", _closed),
         Shot("failures", "Failures", "Similar failures form one group with its count, its trend over a day, the versions of its workers and an example. Groups that are new or came back are marked. You can retry a group, which counts its jobs again first, or ignore it until it changes or for a time: it is then no fault on the Overview.", "#/failures"),
         Shot("names", "Names", "Each job name with its counts, success rate, wait times and run times.", "#/names"),
         Shot("name", "One name", "The history of one job name, with the distribution of its wait and run times.",

@@ -6705,8 +6705,8 @@ function Entries({ query, go: go3 }) {
   );
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
     <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
-      <${FilterInput} label=${t("audit.who")} hint=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
+      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
+      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
       <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />
       <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change2("until")} />
       ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
@@ -6742,10 +6742,19 @@ function changedText(action, document2) {
     return [document2.node_id, document2.pid && t("master.pid", { pid: document2.pid }), document2.url].filter(Boolean).join(" · ");
   return "";
 }
+var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
+var withInstants = (value) => isMap(value) ? Object.fromEntries(
+  Object.entries(value).map(
+    ([key, part]) => /_(after|before)_ms$/.test(key) ? [key.slice(0, -3), new Date(Number(part)).toISOString()] : [key, part]
+  )
+) : value;
 function Difference({ before, after }) {
-  const rows = differences(before, after);
+  const isMade = before === null || before === void 0;
+  const rows = differences(before, after).filter(
+    (row) => !isMade || row.key === "enabled" || !isDefault(row.after)
+  );
   if (rows.length === 0) return null;
-  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(value)} max=${400} /></span>`;
+  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(withInstants(value))} max=${400} /></span>`;
   return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
 }
 

@@ -35,8 +35,8 @@ function Entries({ query, go }) {
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
     <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change("target")} />
-      <${FilterInput} label=${t("audit.who")} hint=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change("who")} />
+      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change("target")} />
+      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change("who")} />
       <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change("since")} />
       <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change("until")} />
       ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
@@ -107,13 +107,33 @@ function changedText(action, document) {
   return "";
 }
 
+/** @param {any} value */
+const isDefault = (value) =>
+  value === false || value === "" || value === null || (Array.isArray(value) && value.length === 0);
+
+/** @param {any} value @returns {any} The same with the instants of filters as people read them. */
+const withInstants = (value) =>
+  isMap(value)
+    ? Object.fromEntries(
+        Object.entries(value).map(([key, part]) =>
+          /_(after|before)_ms$/.test(key)
+            ? [key.slice(0, -3), new Date(Number(part)).toISOString()]
+            : [key, part],
+        ),
+      )
+    : value;
+
 /** @param {{before: any, after: any}} props */
 export function Difference({ before, after }) {
-  const rows = differences(before, after);
+  // What is made has defaults, which tell nothing.
+  const isMade = before === null || before === undefined;
+  const rows = differences(before, after).filter(
+    (row) => !isMade || row.key === "enabled" || !isDefault(row.after),
+  );
   if (rows.length === 0) return null;
   const cell = (/** @type {any} */ value, /** @type {string} */ kind) =>
     value === undefined || value === null
       ? ""
-      : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(value)} max=${400} /></span>`;
+      : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(withInstants(value))} max=${400} /></span>`;
   return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
 }
