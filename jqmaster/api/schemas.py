@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from jqmaster.api.http.query import query_error
 from jqmaster.domain.ids import ID_PATTERN
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:/-]{1,200}$"
@@ -31,6 +32,19 @@ def instant_ms(value: object) -> int:
     if not 0 <= ms <= LATEST_MS:
         raise ValueError("must lie between 1970 and 2100")
     return ms
+
+
+def query_instant(query: dict[str, str], name: str) -> int | None:
+    """Return the query parameter `name` in Unix milliseconds, None where it is absent. Raises InvalidError."""
+    text = query.get(name)
+    if text is None:
+        return None
+    try:
+        return instant_ms(text)
+    except ValueError:
+        raise query_error(
+            name, "ISO 8601 with an offset, such as 2026-11-21T04:30:00Z, between 1970 and 2100"
+        ) from None
 
 
 def is_instant(value: object) -> bool:

@@ -4,7 +4,8 @@ from typing import Final
 
 from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.api.http.query import instant, whole_number
+from jqmaster.api.http.query import whole_number
+from jqmaster.api.schemas import query_instant
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.store.identity.audit import LOGS
 
@@ -35,8 +36,8 @@ async def list_entries(call: Call) -> Reply:
             target=query.get("target"),
             log=log,
             who=query.get("who"),
-            since_ms=instant(query, "since"),
-            until_ms=instant(query, "until"),
+            since_ms=query_instant(query, "since"),
+            until_ms=query_instant(query, "until"),
         )
     return Reply(
         200,

@@ -6,7 +6,8 @@ from typing import Final, get_args
 
 from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.api.http.query import instant, query_error, whole_number
+from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.schemas import query_instant
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Matcher, MatcherError, parse_matcher
@@ -105,10 +106,10 @@ def _filter_of(query: dict[str, str]) -> JobFilter:
         worker=query.get("worker"),
         q=query.get("q"),
         cause=Cause[cause.upper()] if cause else None,
-        created_after_ms=instant(query, "created_after"),
-        created_before_ms=instant(query, "created_before"),
-        finished_after_ms=instant(query, "finished_after"),
-        finished_before_ms=instant(query, "finished_before"),
+        created_after_ms=query_instant(query, "created_after"),
+        created_before_ms=query_instant(query, "created_before"),
+        finished_after_ms=query_instant(query, "finished_after"),
+        finished_before_ms=query_instant(query, "finished_before"),
         text=query.get("text") or None,
         failure_group=group,
         matcher=_matcher(query),

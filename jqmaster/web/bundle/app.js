@@ -6704,7 +6704,7 @@ function Entries({ query, go: go3 }) {
     data?.entries ?? []
   );
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
-    <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
+    <form class="filters is-open" role="search" onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
       <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
       <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />

@@ -34,7 +34,7 @@ function Entries({ query, go }) {
     go("audit", { ...wanted, [key]: text }, { replace: true });
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
-    <form class="filters" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
+    <form class="filters is-open" role="search" onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change("target")} />
       <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change("who")} />
       <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change("since")} />
