@@ -20,8 +20,8 @@ from tests.support.master import QUICK, Api, forget
 from tests.support.ports import free_port
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
-from tests.ui.conftest import Screens, worker_on
-from tests.ui.test_typing import KEY_MS, live_queue
+from tests.ui.conftest import worker_on
+from tests.ui.test_typing import KEY_MS, live_queue, logged_in
 from worker_sdk import Context, Middleware
 
 pytestmark = [
@@ -208,16 +208,6 @@ TASKS: list[Task] = [
 ]
 
 
-@contextlib.asynccontextmanager
-async def logged_in(browser: Browser, url: str) -> AsyncIterator[Page]:
-    async with Screens(browser, url).open("#/overview") as page:
-        await page.get_by_label("User", exact=True).fill("ada")
-        await page.get_by_label("Password", exact=True).fill(PASSWORD)
-        await page.keyboard.press("Enter")
-        await expect(page.locator(".connection")).to_have_text("Live")
-        yield page
-
-
 async def test_the_tasks_of_an_operator_on_a_live_queue(browser: Browser, store_server: StoreServer) -> None:
     port, shard = free_port(), f"m{uuid.uuid4().hex[:10]}"
     settings = Settings(
@@ -238,7 +228,7 @@ async def test_the_tasks_of_an_operator_on_a_live_queue(browser: Browser, store_
                     await _do_all(browser, url, api)
             # The last task: the master restarts while a page is open and a form is half filled in.
             waiting = await api.enqueue("task.nested", {}, delay=3600)
-            async with logged_in(browser, url) as page:
+            async with logged_in(browser, url, "ada", PASSWORD) as page:
                 await page.goto(f"/#/job?id={waiting}")
                 await page.get_by_role("button", name="Change…").click()
                 await page.get_by_label("Priority").fill("-9")
@@ -264,7 +254,7 @@ async def _do_all(browser: Browser, url: str, api: Api) -> None:
     async def do(task: Task) -> None:
         async with places:
             try:
-                async with logged_in(browser, url) as page:
+                async with logged_in(browser, url, "ada", PASSWORD) as page:
                     await task(page, api)
             except (AssertionError, PlaywrightError) as error:
                 failed.append(f"{task.__name__}: {error}")

@@ -33,6 +33,8 @@ WEB = Path(__file__).parents[2] / "jqmaster" / "web"
 ADMIN = "the-admins-token-0123456789"
 JOBS_PER_S = 20
 KEY_MS = 150
+# How many pages are typed into at the same time, as by several people: the machine has few cores.
+AT_ONCE = 3
 LATER = {"delay": 3600.0}
 # The list of names is read anew after five seconds; every other page is quicker.
 NEWS_MS = 6_000
@@ -44,7 +46,7 @@ TYPED = "input:not([type=checkbox], [type=radio], [type=file]), textarea, select
 
 @dataclass
 class Walk:
-    """The inputs that were typed into so far."""
+    """One person on a page, and the inputs that all of them typed into so far."""
 
     page: Page
     forms: set[frozenset[str]] = field(default_factory=set)
@@ -185,8 +187,21 @@ async def walk_dialogs(walk: Walk) -> None:
         await expect(dialog).to_have_count(0)
 
 
+@contextlib.asynccontextmanager
+async def logged_in(browser: Browser, url: str, user: str, password: str) -> AsyncIterator[Page]:
+    """A page that somebody has logged in to."""
+    async with Screens(browser, url).open("#/overview") as page:
+        await page.get_by_label("User", exact=True).fill(user)
+        await page.get_by_label("Password", exact=True).fill(password)
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".connection")).to_have_text("Live")
+        yield page
+
+
 def forms_in_dialogs() -> int:
-    """How many the sources have. Each has fields of other names than the rest, by which the walk tells them apart."""
+    """Return how many forms the sources have. Each has fields of other names than the rest, by which the walk tells
+    them apart.
+    """
     files = [*WEB.glob("*.js"), *WEB.glob("pages/*.js")]
     return sum(file.read_text().count("<${FormDialog} ") for file in files)
 
@@ -206,32 +221,32 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
         }
         await api.call("PUT", "/api/constraints/tenants", document)
         waiting = await api.enqueue("ui.echo", {"tenant": "42"}, **LATER)
-        async with (
-            worker_on(master.server.url, ADMIN).running(),
-            live_queue(api),
-            Screens(browser, master.server.url).open("#/overview") as page,
-        ):
-            await page.get_by_label("User", exact=True).fill("ada")
-            await page.get_by_label("Password", exact=True).fill(password)
-            await page.keyboard.press("Enter")
-            await expect(page.locator(".connection")).to_have_text("Live")
+        forms: set[frozenset[str]] = set()
+        inputs: list[str] = []
+
+        async def walk_next(addresses: list[str]) -> None:
+            async with logged_in(browser, master.server.url, "ada", password) as page:
+                while addresses:
+                    await page.goto(f"/{addresses.pop(0)}")
+                    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+                    await expect(page.locator(".loading")).to_have_count(0)
+                    await walk_page(Walk(page, forms, inputs))
+
+        async with worker_on(master.server.url, ADMIN).running(), live_queue(api):
             await _some_jobs(api)
-            walk = Walk(page)
-            pages: list[str] = await page.evaluate(
-                "import(new URL('router.js', document.baseURI).href).then((m) => m.PAGES)"
-            )
+            async with logged_in(browser, master.server.url, "ada", password) as page:
+                pages: list[str] = await page.evaluate(
+                    "import(new URL('router.js', document.baseURI).href).then((m) => m.PAGES)"
+                )
             addresses = [f"#/{name}" for name in pages if name != "job"]
-            addresses += [f"#/job?id={waiting}", "#/constraints?name=tenants"]
-            for address in addresses:
-                await page.goto(f"/{address}")
-                await expect(page.get_by_role("heading", level=1)).to_be_visible()
-                await expect(page.locator(".loading")).to_have_count(0)
-                await walk_page(walk)
+            # The longest first.
+            addresses = ["#/constraints?name=tenants", f"#/job?id={waiting}", *addresses]
+            async with asyncio.TaskGroup() as people:
+                for _ in range(AT_ONCE):
+                    people.create_task(walk_next(addresses))
         await api.http.aclose()
-    assert len(walk.forms - {frozenset()}) == forms_in_dialogs()
-    assert {"Priority", "Matcher", "Value 1", "Current password", "Name or message contains"} <= set(
-        walk.inputs
-    )
+    assert len(forms - {frozenset()}) == forms_in_dialogs()
+    assert {"Priority", "Matcher", "Value 1", "Current password", "Name or message contains"} <= set(inputs)
 
 
 async def walk_page(walk: Walk) -> None:
