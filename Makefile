@@ -22,7 +22,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove clean
+.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -142,6 +142,9 @@ chaos: setup ## Kill, stop and cut off everything for MINUTES=5; SEED=… replay
 
 prove: setup ## Promises with figures: PROOF=leader-kill (leader-stop, worker-kill, long-jobs, isolated-primary) TIMES=100
 	$(BIN)/python -m tests.chaos.proofs $(PROOF) $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+
+prove-definitions: setup ## Kill the leader TIMES=1000 times under 200 definitions, and compare their run records with the instants
+	$(BIN)/python -m tests.chaos.definitions $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 clean: ## Remove what make has made
 	rm -rf $(VENV) $(OTHER_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
