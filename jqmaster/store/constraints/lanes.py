@@ -34,14 +34,11 @@ class Moved(NamedTuple):
         return self.jobs >= 0
 
 
-@dataclass(slots=True)
-class _Found:
-    """A job that may have to move. `old`: the lane in which it was found ready; `record`: None if it was not read, or
-    cannot be."""
+class _Found(NamedTuple):
+    """A job that may have to move. `old`: the lane in which it was found ready."""
 
     job_id: str
     old: OldLane | None
-    record: bytes | None = None
 
 
 @dataclass(slots=True)
@@ -51,9 +48,23 @@ class _Moves:
     lanes: LaneTable = field(default_factory=LaneTable)
     args: list[Arg] = field(default_factory=list)
 
+    def place(self, ruleset: Ruleset, found: _Found, record: bytes | None) -> None:
+        """Add a job if it has to move. `record`: None where it cannot be read."""
+        try:
+            job = codec.decode_matched(record) if record else None
+        except DamagedError:
+            job = None
+        if job:
+            lane = lane_of_job(ruleset, job)
+            # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
+            is_older = found.old is not None and bytes.fromhex(found.old.id) == job.lane_id
+            if is_older or job.lane_id not in (lane.base_id, lane.id):
+                self.args += (found.job_id, job.lane_id, self.lanes.number(lane))
+        elif found.old:
+            self.args += (found.job_id, bytes.fromhex(found.old.id), 0)
+
 
 # Two pages are read and matched while the store moves two others: it goes from one to the next without a wait.
-# Arguments may be large, so no more pages than those are held as whole records.
 PAGES_AT_ONCE: Final = 4
 PAGES_READ_AT_ONCE: Final = 2
 NO_LANES: Final[Mapping[str, OldLane]] = {}
@@ -85,8 +96,7 @@ class LaneStore:
     ) -> Moved:
         """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
         ready. While the store moves some pages, others are read and matched."""
-        reads_argument = "argument" in rules.ruleset.reads
-        parts = pages(job_ids, RECORDS_PER_READ if reads_argument else MAX_PER_CALL)
+        parts = pages(job_ids, MAX_PER_CALL)
         room = asyncio.Semaphore(PAGES_AT_ONCE)
         # None: a reader has ended.
         placed: asyncio.Queue[_Moves | None] = asyncio.Queue()
@@ -96,10 +106,7 @@ class LaneStore:
                 with contextlib.closing(parts):
                     for part in parts:
                         await room.acquire()
-                        found = await self._find(rules.ruleset, part, lanes, reads_argument)
-                        # The store gets its next pages first, and moves them while these are matched.
-                        await asyncio.sleep(0)
-                        placed.put_nowait(_placed(rules.ruleset, found))
+                        placed.put_nowait(await self._moves_of(rules.ruleset, part, lanes))
             finally:
                 placed.put_nowait(None)
 
@@ -193,22 +200,38 @@ class LaneStore:
         )
         return Moved(sum(data[0] for _, data in replies) if all(word == "ok" for word, _ in replies) else -1)
 
-    async def _find(
-        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, OldLane], reads_argument: bool
-    ) -> list[_Found]:
-        """Read the records of those jobs whose names do not decide where they wait."""
-        found = [_Found(job_id, lanes.get(job_id)) for job_id in job_ids]
-        unread = [one for one in found if not (one.old and ruleset.lane_of_name(one.old.name))]
-        if unread and reads_argument:
-            records = await self._client.command("MGET", *[self._keys.job(one.job_id) for one in unread])
-        else:
-            records = await self._client.pipeline(
-                [("GETRANGE", self._keys.job(one.job_id), 0, HEAD_READ - 1) for one in unread],
-                skip_damaged=True,
-            )
-        for one, record in zip(unread, records, strict=True):
-            one.record = await self._whole_head(one.job_id, record) if record else None
-        return found
+    async def _moves_of(
+        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, OldLane]
+    ) -> _Moves:
+        """Match the jobs of a page. Records are read of those whose names do not decide where they wait."""
+        moves, unread = _Moves(), []
+        for job_id in job_ids:
+            old = lanes.get(job_id)
+            if old and (lane := ruleset.lane_of_name(old.name)):
+                moves.args += (job_id, bytes.fromhex(old.id), moves.lanes.number(lane))
+            else:
+                unread.append(_Found(job_id, old))
+        # Arguments may be large: few whole records are held at once, and many are moved.
+        for some in pages(unread, RECORDS_PER_READ if "argument" in ruleset.reads else MAX_PER_CALL):
+            records = await self._records(some, "argument" in ruleset.reads)
+            # The store gets its next pages first, and moves them while these are matched.
+            await asyncio.sleep(0)
+            for found, record in zip(some, records, strict=True):
+                moves.place(ruleset, found, record)
+        return moves
+
+    async def _records(self, found: Sequence[_Found], with_argument: bool) -> list[bytes | None]:
+        keys = [self._keys.job(one.job_id) for one in found]
+        if with_argument:
+            whole: list[bytes | None] = await self._client.command("MGET", *keys)
+            return whole
+        beginnings = await self._client.pipeline(
+            [("GETRANGE", key, 0, HEAD_READ - 1) for key in keys], skip_damaged=True
+        )
+        return [
+            await self._whole_head(one.job_id, record) if record else None
+            for one, record in zip(found, beginnings, strict=True)
+        ]
 
     async def _whole_head(self, job_id: str, record: bytes) -> bytes | None:
         """Return the record, read again where its extras reach beyond what was read; None where it is damaged."""
@@ -218,27 +241,3 @@ class LaneStore:
         except DamagedError:
             return None
         return record
-
-
-def _placed(ruleset: Ruleset, found: Sequence[_Found]) -> _Moves:
-    """Return the moves of the jobs that have to move."""
-    moves = _Moves()
-    table, args = moves.lanes, moves.args
-    for one in found:
-        lane = ruleset.lane_of_name(one.old.name) if one.old else None
-        if one.old and lane:
-            args += (one.job_id, bytes.fromhex(one.old.id), table.number(lane))
-            continue
-        try:
-            job = codec.decode_matched(one.record) if one.record else None
-        except DamagedError:
-            job = None
-        if job:
-            lane = lane_of_job(ruleset, job)
-            # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
-            is_older = one.old is not None and bytes.fromhex(one.old.id) == job.lane_id
-            if is_older or job.lane_id not in (lane.base_id, lane.id):
-                args += (one.job_id, job.lane_id, table.number(lane))
-        elif one.old:
-            args += (one.job_id, bytes.fromhex(one.old.id), 0)
-    return moves

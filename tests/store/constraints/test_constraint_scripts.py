@@ -9,9 +9,9 @@ from jqmaster.errors import ConflictError, StaleEpochError, StoreUnavailableErro
 from jqmaster.store import codec
 from jqmaster.store.constraints import constraints as constraint_store
 from jqmaster.store.constraints import gates as gate_store
-from jqmaster.store.constraints import lanes as lane_store
 from jqmaster.store.constraints.constraints import ConstraintStore
-from jqmaster.store.constraints.lanes import PAGES_READ_AT_ONCE, LaneStore, Moved
+from jqmaster.store.constraints.lanes import LaneStore, Moved
+from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import RECORDS_PER_READ
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.store import NO_KEY, StoreWorld
@@ -50,24 +50,34 @@ async def test_a_move_holds_few_whole_records_at_once(
     job_ids = await limited.enqueue_many({"k": n} for n in range(5 * RECORDS_PER_READ))
     assert await limited.change("limit", constraint(key="argument.k", concurrency=1))
     rules = await limited.rules.reload()
-    held, most = 0, 0
-    find, place = LaneStore._find, lane_store._placed
+    read, records = [], LaneStore._records
 
-    async def found(store: LaneStore, ruleset: Any, part: Any, *rest: Any) -> Any:
-        nonlocal held, most
-        held += len(part)
-        most = max(most, held)
-        return await find(store, ruleset, part, *rest)
+    async def counted(store: LaneStore, found: Any, with_argument: bool) -> Any:
+        read.append((len(found), with_argument))
+        return await records(store, found, with_argument)
 
-    def placed(ruleset: Any, part: Any) -> Any:
-        nonlocal held
-        held -= len(part)
-        return place(ruleset, part)
-
-    monkeypatch.setattr(LaneStore, "_find", found)
-    monkeypatch.setattr(lane_store, "_placed", placed)
+    monkeypatch.setattr(LaneStore, "_records", counted)
     assert await world.lanes.move(world.epoch, rules, job_ids) == Moved(len(job_ids))
-    assert (held, most) == (0, PAGES_READ_AT_ONCE * RECORDS_PER_READ)
+    assert read == [(RECORDS_PER_READ, True)] * 5
+    await limited.follow_up()
+
+
+async def test_a_job_whose_record_is_long_is_matched_by_all_of_it(world: StoreWorld) -> None:
+    """By its headers, where they reach beyond what is read at first. One that is damaged keeps its lane."""
+    limited = ConstrainedWorld(world)
+    headers = {"a": "x" * HEAD_READ, "b": "last"}
+    long, damaged = [await world.enqueue(headers=headers) for _ in range(2)]
+    key = world.shard.keys.job(damaged)
+    record = await world.redis.get(key)
+    # More gates than any job has.
+    await world.redis.setrange(key, codec.HEAD_SIZE + 1 + len("work"), bytes([254]))
+    assert await limited.change(
+        "limit", constraint(matcher={"field": "headers.b", "op": "eq", "value": "last"}, paused=True)
+    )
+    rules = await limited.rules.reload()
+    assert await world.lanes.move(world.epoch, rules, [long, damaged]) == Moved(1)
+    await world.redis.set(key, record)
+    assert await world.lanes.move(world.epoch, rules, [damaged]) == Moved(1)
     await limited.follow_up()
 
 
@@ -254,7 +264,7 @@ async def test_a_page_that_could_not_be_read_ends_the_move(
 
     rules = await world.rules.reload()
     with monkeypatch.context() as patch:
-        patch.setattr(LaneStore, "_find", away)
+        patch.setattr(LaneStore, "_moves_of", away)
         with pytest.raises(StoreUnavailableError):
             await world.lanes.move(world.epoch, rules, [job_id])
     assert await world.lanes.move(world.epoch, rules, [job_id]) == Moved(0)
