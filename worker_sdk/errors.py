@@ -54,6 +54,19 @@ class Discard(Exception):  # noqa: N818
         super().__init__(message)
 
 
+class Interrupted(Exception):  # noqa: N818
+    """Raised by `ctx.iterate` and `ctx.track` in a `def` handler when the job is to stop: the worker ends, the job was
+    canceled, or its time is over. Let it pass, or clean up and raise it again."""
+
+    def __init__(self) -> None:
+        super().__init__("the job is to stop")
+
+
+class CheckpointNotSaved(Exception):  # noqa: N818
+    """Raised by `ctx.save` when the checkpoint does not count: the job is another worker's by now, or over, or the
+    master is of a release without checkpoints."""
+
+
 class IsolatedHandlerError(Exception):
     """The attempt of an isolated handler did not succeed, as the middleware in the worker learns it: the exception
     itself stayed in the process of the handler.

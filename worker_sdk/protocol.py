@@ -105,6 +105,8 @@ class Dispatch(TypedDict):
     lease_until_ms: int
     # Headers as the pusher sent them.
     headers: dict[str, str]
+    # The last checkpoint that an earlier attempt saved. Omitted if there is none.
+    checkpoint: NotRequired[Any | None]
 
 
 class HeartbeatAnswer(TypedDict):
@@ -139,7 +141,7 @@ class HeartbeatRequest(TypedDict):
     """Sign of life of a worker. It renews each lease whose token it names."""
 
     # All claims whose result no master has confirmed yet.
-    running: list[ClaimRef]
+    running: list[ReportedClaim]
     # Number of further jobs that the worker would take. Shown to people; the master counts its claims
     # instead.
     free: int
@@ -175,6 +177,14 @@ class ProblemField(TypedDict):
 
     loc: list[str | int]
     msg: str
+
+
+class ProgressRequest(TypedDict):
+    """Progress of a job, for people."""
+
+    # Share that is done. Null: unknown.
+    fraction: NotRequired[float | None]
+    message: NotRequired[str]
 
 
 class PushAnswer(TypedDict):
@@ -231,6 +241,20 @@ class Rejected(TypedDict):
     reason: Literal["busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
     # Seconds until the worker wants to be offered jobs again.
     retry_after: NotRequired[float | None]
+
+
+class ReportedClaim(TypedDict):
+    """A claim whose lease is to be renewed, with what is new about its job."""
+
+    # UUID in lower case; masters make UUIDv7
+    job_id: str
+    token: str
+    progress: NotRequired[ProgressRequest | None]
+    # Binary of at most 16 KiB; in JSON `{"$bin": base64}`. The next attempt needs it to go on where this one
+    # stops, and gets it in the field `checkpoint` of its `Dispatch`, whichever worker runs it. Masters do not
+    # look into it; `worker_sdk` puts MessagePack there. It is saved when the heartbeat is answered and the
+    # claim is in neither `cancel` nor `lost`.
+    checkpoint: NotRequired[Any | None]
 
 
 class RunningClaim(TypedDict):

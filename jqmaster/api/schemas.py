@@ -69,6 +69,7 @@ Timestamp = Annotated[
 AnyValue = Annotated[
     bytes, WithJsonSchema({"description": 'Any value. In JSON, binary is {"$bin": base64}.'})
 ]
+Binary = Annotated[bytes, WithJsonSchema({"description": 'Binary. In JSON: {"$bin": base64}.'})]
 JobId = Annotated[
     str,
     Field(

@@ -11,6 +11,7 @@ from jqmaster.domain.job import Attempt, Cause, Job, JobSpec
 from jqmaster.domain.job_content import JobContent, shown_error_type
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Path
+from jqmaster.domain.progress import Progress
 from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.worker import Worker, WorkerState
 from jqmaster.domain.worker_figures import Figures, WorkerGroup
@@ -110,6 +111,18 @@ def job_view(
         "result_hidden": result is not None and not content.is_shown,
         "constraints": list(constraints),
         "unique": _unique_view(job, content),
+        "progress": _progress_view(detail.progress, content) if has_course else None,
+    }
+
+
+def _progress_view(progress: Progress | None, content: JobContent) -> dict[str, Any] | None:
+    """`ProgressView`."""
+    if progress is None:
+        return None
+    return {
+        "fraction": progress.fraction,
+        "message": content.text(progress.message),
+        "at": iso_ms(progress.at_ms),
     }
 
 
@@ -227,7 +240,7 @@ def worker_group(group: WorkerGroup, *, now_ms: int, stale_ms: int) -> dict[str,
 def dispatch(offer: Offer) -> dict[str, Any]:
     """`Dispatch`; the argument goes out as the bytes that the pusher sent."""
     job, record = offer.job, offer.job.record
-    return {
+    fields = {
         "job_id": job.job_id,
         "attempt": record.attempt,
         "token": job.token,
@@ -240,6 +253,7 @@ def dispatch(offer: Offer) -> dict[str, Any]:
         "lease_until_ms": offer.lease_until_ms,
         "headers": record.headers,
     }
+    return fields if job.checkpoint is None else fields | {"checkpoint": job.checkpoint}
 
 
 def master_view(listed: ListedMaster) -> dict[str, Any]:

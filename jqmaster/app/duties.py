@@ -130,6 +130,7 @@ class LeaderDuties:
         return Delivery(
             self._leadership,
             leases=self._stores.leases,
+            progress=self._stores.progress,
             fleet=parts.fleet,
             desk=parts.polls,
             client=self._shared.workers,

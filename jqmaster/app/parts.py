@@ -60,7 +60,7 @@ class ShardParts:
             stores.definitions, self.rules, kept=policies.kept_runs, figures=self.firing_figures
         )
         self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
-        self.polls = PollDesk(stores.polls, stores.leases)
+        self.polls = PollDesk(stores.polls, stores.leases, stores.progress)
         self.waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
         self.enqueue = EnqueueService(
@@ -73,6 +73,7 @@ class ShardParts:
         self.jobs = JobReader(
             stores.records,
             stores.results,
+            stores.progress,
             self.waiters,
             clock,
             inspector=stores.inspector,
@@ -88,7 +89,7 @@ class ShardParts:
             shared.workers, clock, failures_per_minute=policies.failed_registrations
         )
         self.contracts = ContractService(stores.contracts, stores.workers, clock, policies.stale_ms)
-        self.workers = WorkerService(stores.workers, self.registrations, stores.records)
+        self.workers = WorkerService(stores.workers, self.registrations, stores.records, stores.progress)
         self.reports = ReportService(
             stores.workers, self.rules, settlements=stores.settlements, records=stores.records
         )

@@ -17,6 +17,7 @@ from jqmaster.store.jobs.enqueue import AcceptanceStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 from jqmaster.store.jobs.retention import RetentionStore
@@ -62,6 +63,7 @@ class Stores:
     steering: SteeringStore
     records: RecordStore
     results: ResultStore
+    progress: ProgressStore
     retention: RetentionStore
     workers: WorkerStore
     contracts: ContractStore
@@ -89,6 +91,7 @@ class Stores:
             steering=SteeringStore(shard, tally),
             records=records,
             results=ResultStore(shard, times),
+            progress=ProgressStore(shard),
             retention=RetentionStore(shard),
             workers=WorkerStore(shard, times),
             contracts=ContractStore(shard),

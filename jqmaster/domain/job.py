@@ -276,6 +276,7 @@ class Job:
     argument: bytes
     lane_id: bytes
     unique: Unique | None = None
+    has_progress: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,12 @@ class JobContent:
         found = () if attempt.error is None else self._found("error", attempt.error)
         return str(_without(attempt.message, self._quoted(found)))
 
+    def text(self, text: str) -> str | None:
+        """Return a text that the handler wrote; None: the caller sees no content."""
+        if not self.is_shown:
+            return None
+        return str(_without(text, self._quoted()))
+
     def group_text(self, text: str, end: Attempt | None) -> str:
         """Return the text of a group of failures of which the job, whose last attempt had this end, is an example."""
         error = end.error if end else None

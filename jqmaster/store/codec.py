@@ -61,12 +61,14 @@ FLAG_RERUN_LOST: Final = 2
 FLAG_CONFIRMED: Final = 4
 FLAG_WATCHED: Final = 8
 FLAG_UNIQUE: Final = 16
+FLAG_HAS_PROGRESS: Final = 32
 FLAGS: Final[Mapping[str, int]] = {
     "keep_result": FLAG_KEEP_RESULT,
     "rerun_lost": FLAG_RERUN_LOST,
     "confirmed": FLAG_CONFIRMED,
     "watched": FLAG_WATCHED,
     "unique": FLAG_UNIQUE,
+    "has_progress": FLAG_HAS_PROGRESS,
 }
 
 STATE_CODES: Final = {state: STATES[state].code for state in JobState}
@@ -215,6 +217,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             argument=record[extras_end:],
             lane_id=lane_id,
             unique=unique,
+            has_progress=bool(flags & FLAG_HAS_PROGRESS),
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -279,6 +282,7 @@ class ClaimedRecord:
     argument: bytes
     # No part of what is pushed: the same offer, read again from the mail, does not tell it.
     ready_since_ms: int = field(default=0, compare=False)
+    has_progress: bool = False
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -304,9 +308,18 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             headers,
             record[argument_at:],
             ready_since_ms,
+            record[2] & FLAG_HAS_PROGRESS != 0,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc
+
+
+def fraction_of(text: bytes | None) -> float | None:
+    """Return the fraction of a progress as a script wrote it; None where it is unknown."""
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return None
 
 
 class OfferedRecord(NamedTuple):

@@ -86,6 +86,12 @@ class Keys:
         "ended attempts that were not the successful one; the last 100",
         of=("job_id",),
     )
+    progress = NamedKey(
+        "hash",
+        "with its job",
+        "what its worker told last: `fraction`, `message`, `at_ms`; and `checkpoint`, for the next attempt",
+        of=("job_id",),
+    )
     result = NamedKey(
         "string",
         "until its time in `results`",
@@ -357,6 +363,7 @@ class Keys:
         self.idempotency_prefix = self.idempotency("")
         self.unique_prefix = self.unique("")
         self.history_prefix = self.history("")
+        self.progress_prefix = self.progress("")
         self.result_prefix = self.result("")
         self.ready_prefix = self.ready("")
         self.worker_prefix = self.worker("")

@@ -43,7 +43,7 @@ class Dispatching:
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
         self.claims = self.claim_store(offer_ms=round(OFFER_S * 1000))
-        self.desk = PollDesk(world.polls, world.leases)
+        self.desk = PollDesk(world.polls, world.leases, world.progress)
         self.reports = ReportService(
             world.workers, world.rules, settlements=world.settlements, records=world.records
         )
@@ -68,6 +68,7 @@ class Dispatching:
         delivery = Delivery(
             leadership,
             leases=self.world.leases,
+            progress=self.world.progress,
             fleet=self.fleet,
             desk=self.desk,
             client=self.client,

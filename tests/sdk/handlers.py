@@ -147,3 +147,13 @@ async def stubborn(argument: float) -> None:
 if __name__ == "__main__":
     worker.master = sys.argv[1]
     worker.run()
+
+
+@worker.handler("isolated.iterate", isolated=True)
+def isolated_iterate(argument: int, ctx: Context) -> Any:
+    done = []
+    for item in ctx.iterate(range(5), every_s=0.0):
+        if item == argument:
+            raise ValueError(f"at {item}")
+        done.append(item)
+    return [done, ctx.checkpoint]

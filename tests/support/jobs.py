@@ -42,6 +42,7 @@ class Served:
         self.jobs = JobReader(
             world.records,
             world.results,
+            world.progress,
             self.waiters,
             SystemClock(),
             inspector=world.inspector,

@@ -34,6 +34,7 @@ from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
 from jqmaster.store.jobs.placement import StoredLane
+from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 from jqmaster.store.jobs.retention import RetentionStore
@@ -74,6 +75,7 @@ class StoreWorld:
         self.settlements = SettlementStore(shard, self.tally, TIMES)
         self.steering = SteeringStore(shard, self.tally)
         self.results = ResultStore(shard, TIMES)
+        self.progress = ProgressStore(shard)
         self.retention = RetentionStore(shard)
         self.workers = WorkerStore(shard, TIMES)
         self.polls = PollStore(shard, TIMES)

@@ -11,6 +11,8 @@ from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.pusher.client import Pusher
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.sync_client import SyncPusher
+from worker_sdk.testing.progress import KeptReports
+from worker_sdk.wire import decode, encode
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.lease import now_s
@@ -30,10 +32,14 @@ class Ending:
     * `type`: `success`, `failure`, `discarded`, `deferred`, `canceled` or `handed_back`.
     * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message` and
       `error`; `retry_after` and `hold`.
+    * `checkpoint`: what the next attempt would find in `ctx.checkpoint`.
+    * `progress`: fraction and message of the last `ctx.progress`.
     """
 
     type: str
     fields: Fields
+    checkpoint: Any = None
+    progress: tuple[float | None, str] | None = None
 
     @property
     def result(self) -> Any:
@@ -79,6 +85,7 @@ class WorkerHarness:
         timeout: float = 30.0,
         headers: Mapping[str, str] | None = None,
         job_id: str | None = None,
+        checkpoint: Any = None,
     ) -> Ending:
         """Run one attempt of a job to its end.
 
@@ -87,22 +94,31 @@ class WorkerHarness:
         * `timeout`: seconds until the attempt is stopped.
         * `headers`: headers of the job.
         * `job_id`: ID of the job, a UUID. Default: another one for each run.
+        * `checkpoint`: value of `ctx.checkpoint`, as if an earlier attempt had saved it. Default: none was saved.
         """
         if self.worker.find(name) is None:
             raise LookupError(f"no handler for {name}")
         if self._assembly is None:
             async with self:
                 return await self.run(
-                    name, argument, attempt=attempt, timeout=timeout, headers=headers, job_id=job_id
+                    name,
+                    argument,
+                    attempt=attempt,
+                    timeout=timeout,
+                    headers=headers,
+                    job_id=job_id,
+                    checkpoint=checkpoint,
                 )
         handler = self._assembly.registry.get(name)
         assert handler is not None
+        kept = KeptReports(None if checkpoint is None else encode(checkpoint))
         sink = _Sink()
         executor = Executor(
             max_jobs=1,
             settlements=sink,
             starts=_AlwaysYes(),
             pushers=cast("Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware))),
+            reports=kept,
             child_access=(["http://127.0.0.1:8080"], None),
         )
         number = next(self._numbers)
@@ -119,13 +135,16 @@ class WorkerHarness:
             "not_after_ms": 0,
             "lease_until_ms": 0,
         }
+        if kept.checkpoint is not None:
+            dispatch["checkpoint"] = kept.checkpoint
         now = now_s()
         executor.start(JobRun(dispatch, handler, now + 86_400), now)
         try:
             fields = dict(await sink.ending)
         finally:
             executor.close()
-        return Ending(fields.pop("type"), fields)
+        saved = None if kept.checkpoint is None else decode(kept.checkpoint)
+        return Ending(fields.pop("type"), fields, saved, kept.progress)
 
 
 async def _started(worker: Worker) -> Assembly:

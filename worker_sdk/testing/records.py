@@ -7,6 +7,7 @@ from typing import Any
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.unique import EnqueuedId
 from worker_sdk.tasks.task import Task, TaskJob
+from worker_sdk.testing.progress import KeptReports
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import decode, encode
 
@@ -35,6 +36,17 @@ class Run:
     at_s: float = 0.0
     first_s: float = field(default=0.0, repr=False, compare=False)
     conflict: str = field(default="", repr=False, compare=False)
+    reports: KeptReports = field(default_factory=KeptReports, repr=False, compare=False)
+
+    @property
+    def progress(self) -> tuple[float | None, str] | None:
+        """Fraction and message of the last `ctx.progress`."""
+        return self.reports.progress
+
+    @property
+    def checkpoint(self) -> Any:
+        """What the next attempt finds in `ctx.checkpoint`."""
+        return None if self.reports.checkpoint is None else decode(self.reports.checkpoint)
 
     @property
     def is_over(self) -> bool:

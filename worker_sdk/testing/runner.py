@@ -84,6 +84,9 @@ class Runner:
             headers=dict(job.get("headers") or {}),
             deadline_s=now_s() + (30.0 if timeout is None else float(timeout)),
             pushers=self._pushers,
+            reports=run.reports,
+            token="",
+            checkpoint=run.reports.checkpoint,
         )
         # As it would arrive.
         return decode(encode(job.get("argument"))), ctx

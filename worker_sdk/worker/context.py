@@ -5,17 +5,20 @@ import threading
 from collections.abc import Generator, Iterable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Protocol, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack, cast
 
 from worker_sdk import forked
 from worker_sdk.worker.lease import now_s
 
 if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     import asyncio
+    from concurrent.futures import Future
 
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.jobs import JobLike, JobOptions
     from worker_sdk.pusher.sync_client import SyncPusher
+    from worker_sdk.worker.iteration import Iteration, Source
+    from worker_sdk.worker.progress import Reports
 
     class JobId(str):
         """The result of `ctx.enqueue`: the ID in a sync handler, an awaitable of the ID in an async one."""
@@ -27,8 +30,15 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
 
         def __await__(self) -> Generator[Any, None, list[str]]: ...
 
+    class Saved:
+        """The result of `ctx.save`: an awaitable in an async handler."""
+
+        def __await__(self) -> Generator[Any, None, None]: ...
+
 
 logger = logging.getLogger("worker_sdk.job")
+
+T = TypeVar("T")
 
 # The context of the job that runs here: of a task, or of any handler with middleware or dependencies.
 running_job: Final[ContextVar["Context | None"]] = ContextVar("running_job", default=None)
@@ -109,12 +119,16 @@ class Context:
     * `fence`: a number that grows with every claim of the job. Store it beside the data that the handler writes, and
       refuse to overwrite a greater one. Then a late run does no harm.
     * `headers`: the headers of the job.
+    * `checkpoint`: what an earlier attempt saved.
     * `cancelled`: the `CancelSignal` that tells the handler to stop.
     """
 
     __slots__ = (
+        "_checkpoint",
         "_once_calls",
         "_pushers",
+        "_reports",
+        "_token",
         "attempt",
         "cancelled",
         "deadline_s",
@@ -122,6 +136,7 @@ class Context:
         "headers",
         "job_id",
         "name",
+        "unsaved",
     )
 
     def __init__(  # noqa: PLR0917  named arguments would take a third of its time
@@ -133,6 +148,9 @@ class Context:
         headers: Mapping[str, str],
         deadline_s: float,
         pushers: Pushers,
+        reports: "Reports",
+        token: str,
+        checkpoint: bytes | None = None,
     ) -> None:
         self.job_id = job_id
         self.name = name
@@ -143,6 +161,11 @@ class Context:
         self.cancelled = CancelSignal()
         self._pushers = pushers
         self._once_calls = 0
+        self._reports = reports
+        self._token = token
+        self._checkpoint = checkpoint
+        # A position that `iterate` has reached since the last checkpoint.
+        self.unsaved: int | None = None
 
     @property
     def deadline(self) -> datetime:
@@ -152,6 +175,91 @@ class Context:
     def remaining(self) -> float:
         """Return the seconds until `deadline`, at least 0."""
         return max(0.0, self.deadline_s - now_s())
+
+    # --- long jobs
+
+    def progress(self, fraction: float | None, message: str = "") -> None:
+        """Tell how far the job is. People see it in the web UI, the API and the CLI. Call it as often as you like: the
+        worker sends the last one about once a second. It may be called from any thread.
+
+        * `fraction`: share that is done, 0 to 1. None: unknown.
+        * `message`: text to show to people, for example `"row 12,000"`. It is cut after 200 characters.
+
+        Raise ValueError if the fraction is out of range.
+        """
+        if fraction is not None and not 0 <= fraction <= 1:
+            raise ValueError("fraction must be between 0 and 1")
+        from worker_sdk.worker.progress import MAX_MESSAGE_CHARS
+
+        told = None if fraction is None else float(fraction)
+        self._reports.tell(self._token, told, str(message)[:MAX_MESSAGE_CHARS])
+
+    @property
+    def checkpoint(self) -> Any:
+        """The value that this job saved last, in this attempt or in an earlier one; None if it saved none."""
+        from worker_sdk.wire import decode
+
+        return None if self._checkpoint is None else decode(self._checkpoint)
+
+    def save(self, value: Any) -> "Saved":
+        """Save a checkpoint, and return when a master has it. The next attempt finds it in `checkpoint`, whichever
+        worker runs it, also after a crash of this one.
+
+        * `value`: anything that MessagePack holds, up to 16 KiB: a position, a cursor, not the work itself.
+
+        Await it in an `async def` handler; in a `def` handler it blocks. Raise ValueError for a value that is too
+        large, CheckpointNotSaved if it does not count any more.
+        """
+        saved = self._begin_to_save(value)
+        if not _is_in_loop():
+            return cast("Saved", saved.result())
+        import asyncio
+
+        return cast("Saved", asyncio.wrap_future(saved))
+
+    def save_and_wait(self, value: Any) -> None:
+        """Save as `save` does, but always block."""
+        self._begin_to_save(value).result()
+
+    def _begin_to_save(self, value: Any) -> "Future[None]":
+        from worker_sdk.wire import encode
+        from worker_sdk.worker.progress import MAX_CHECKPOINT_BYTES
+
+        data = encode(value)
+        if len(data) > MAX_CHECKPOINT_BYTES:
+            raise ValueError(
+                f"a checkpoint has at most {MAX_CHECKPOINT_BYTES} bytes, this one has {len(data)}"
+            )
+        saved = self._reports.save(self._token, data)
+        # Only what counts is handed on within this attempt.
+        saved.add_done_callback(lambda done: None if done.exception() else self._saved(data))
+        return saved
+
+    def _saved(self, data: bytes) -> None:
+        self._checkpoint = data
+
+    def iterate(
+        self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None
+    ) -> "Iteration[T]":
+        """Go through items so that the next attempt goes on where this one stopped. Use it in `for` or `async for`.
+
+        The number of items done is saved as the checkpoint every `every_s` seconds, and told as progress. After a crash
+        at most the items of one such interval are done again; after a failure or an orderly end of the worker, at most
+        the one item that was not done.
+
+        * `source`: the items, always in the same order; the first ones are skipped when the job goes on. Or a function
+          that takes the number of items done, and returns the items from there on: then nothing has to be skipped.
+        * `total`: number of items, for progress. Default: `len(source)`, where it has one.
+        """
+        from worker_sdk.worker.iteration import Iteration
+
+        return Iteration(self, source, every_s=every_s, total=total, saves=True)
+
+    def track(self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None) -> "Iteration[T]":
+        """Go through items and tell progress every `every_s` seconds. Nothing is saved. Arguments as for `iterate`."""
+        from worker_sdk.worker.iteration import Iteration
+
+        return Iteration(self, source, every_s=every_s, total=total, saves=False)
 
     @property
     def logger(self) -> "logging.LoggerAdapter[logging.Logger]":

@@ -5,14 +5,16 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Final, Protocol
 
 from worker_sdk import forked, tracing
-from worker_sdk.wire import Undecodable
+from worker_sdk.wire import Undecodable, encode
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context, Pushers
 from worker_sdk.worker.isolated import IsolatedProcess, ProcessDiedError
 from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import Kind
 from worker_sdk.worker.run import JobRun, Stop
 from worker_sdk.worker.threads import HandlerThreads
@@ -60,6 +62,7 @@ class Executor:
         settlements: Settlements,
         starts: Starts,
         pushers: Pushers,
+        reports: RunReports,
         child_access: tuple[Sequence[str], str | None],
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
@@ -68,6 +71,7 @@ class Executor:
         self._settlements = settlements
         self._starts = starts
         self._pushers = pushers
+        self._reports = reports
         self._child_access = child_access
         self._stop_grace_s = stop_grace_s
         self._threads = HandlerThreads(max_jobs, self._loop)
@@ -169,7 +173,16 @@ class Executor:
         handler = run.handler
         if handler.takes_context:
             run.ctx = Context(
-                run.job_id, run.name, run.attempt, run.fence, run.headers, run.deadline_s, self._pushers
+                run.job_id,
+                run.name,
+                run.attempt,
+                run.fence,
+                run.headers,
+                run.deadline_s,
+                self._pushers,
+                self._reports,
+                run.token,
+                run.checkpoint,
             )
         match handler.kind:
             case Kind.ASYNC if self._loop.get_task_factory() is None:
@@ -247,8 +260,11 @@ class Executor:
             "remaining_s": run.deadline_s - now_s(),
             "masters": list(masters),
             "token": token,
+            "checkpoint": run.checkpoint,
         }
-        process = IsolatedProcess(run.handler.origin, job)
+        process = IsolatedProcess(
+            run.handler.origin, job, lambda report: self._report_of_child(run, process, report)
+        )
         try:
             run.process = process
             while run.stopping is None:
@@ -261,6 +277,17 @@ class Executor:
         finally:
             run.process = None
             process.close()
+
+    def _report_of_child(self, run: JobRun, process: IsolatedProcess, report: dict[str, Any]) -> None:
+        if "checkpoint" not in report:
+            self._reports.tell(run.token, report["fraction"], report["message"])
+            return
+
+        def tell(saved: "Future[None]") -> None:
+            error = saved.exception()
+            process.saved(report["number"], None if error is None else str(error))
+
+        self._reports.save(run.token, report["checkpoint"]).add_done_callback(tell)
 
     def _isolated_ended(self, run: JobRun, fields: Any, exc: BaseException | None) -> None:
         if run.stopping is not None or (exc is not None and not isinstance(exc, ProcessDiedError)):
@@ -281,6 +308,8 @@ class Executor:
         """The handler runs no more."""
         if self._is_copy:
             forked.end_copy()
+        if exc is not None and self._saves_first(run, value, exc):
+            return
         self._release(run)
         if exc is None and run.stopping is None and not run.is_settled:
             run.is_settled = True
@@ -302,6 +331,28 @@ class Executor:
             self._settle(run, fields)
             if level := outcomes.log_level(run.handler, exc, fields):
                 _log_failure(run, level, exc, ending=fields["type"])
+
+    def _saves_first(self, run: JobRun, value: Any, exc: BaseException) -> bool:
+        """Return whether the end has to wait until the position that an iteration has reached is saved. The next
+        attempt goes on there."""
+        if run.ctx is None or run.ctx.unsaved is None or run.is_settled:
+            return False
+        if run.stopping not in (None, Stop.HANDED_BACK):
+            return False
+        position, run.ctx.unsaved = run.ctx.unsaved, None
+        saved = self._reports.save(run.token, encode(position))
+        has_ended = False
+
+        def go_on() -> None:
+            nonlocal has_ended
+            if not has_ended:
+                has_ended = True
+                self._ended(run, value, exc)
+
+        saved.add_done_callback(lambda _: self._loop.call_soon_threadsafe(go_on))
+        # Without a master in reach the former checkpoint has to do.
+        self._loop.call_later(self._stop_grace_s, go_on)
+        return True
 
     @staticmethod
     def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:
@@ -329,6 +380,7 @@ class Executor:
     def _settle(self, run: JobRun, fields: outcomes.Fields) -> None:
         if not run.is_settled:
             run.is_settled = True
+            self._reports.end(run.token, "the job has ended")
             self._settlements.put(run.job_id, run.token, fields)
 
     def _settle_stopped(self, run: JobRun) -> None:
@@ -346,6 +398,7 @@ class Executor:
         """Report nothing: the job is another worker's now. But name a run that has begun to the masters once. Otherwise
         they would take it for an offer that was never accepted, and start it again as if it had never begun."""
         run.is_settled = True
+        self._reports.end(run.token, "the job is not this worker's any more")
         if run.is_named or not run.has_begun:
             self.owed.pop(run.token, None)
 
@@ -360,6 +413,8 @@ class Executor:
             run.stopping = Stop.LOST if why is Stop.LOST else run.stopping
             return
         run.stopping = why
+        if why is not Stop.HANDED_BACK:
+            self._reports.end(run.token, f"the job is stopped: {why.value}")
         if why in (Stop.TIMEOUT, Stop.LOST):
             logger.warning(
                 "%s (job %s, attempt %d) is stopped: %s", run.name, run.job_id, run.attempt, why.value

@@ -9,16 +9,24 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import Answer, MasterUnreachableError, backoff_s, pause_s
 from worker_sdk.wire import encode
 from worker_sdk.worker import health_file
 from worker_sdk.worker.identity import Identity, Membership
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
+from worker_sdk.worker.progress import News, PendingReports, refuse
 from worker_sdk.worker.run import JobRun
 
 if TYPE_CHECKING:
-    from worker_sdk.protocol import HeartbeatAnswer, HeartbeatRequest, RegisterAnswer, RegisterRequest
+    from worker_sdk.protocol import (
+        HeartbeatAnswer,
+        HeartbeatRequest,
+        RegisterAnswer,
+        RegisterRequest,
+        ReportedClaim,
+    )
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +42,12 @@ _TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 
 # Raised when an answer is read that is not valid.
 _NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
+# Fields of a claim in a heartbeat that tell news of its job.
+_NEWS: Final = (["progress"], ["checkpoint"])
+# After a refusal masters are not bothered with news for so long: they may be replaced by newer ones meanwhile.
+_NO_NEWS_S: Final = 30.0
+_OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of an older release"
+_NOT_OURS: Final = "the job is not this worker's any more"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +111,7 @@ class Heartbeat:
         may_join: Callable[[], bool],
         orders: Orders,
         registration: "RegisterRequest",
+        reports: PendingReports,
         place: Callable[[], str] = lambda: "",
         contracts: Mapping[str, Any] | None = None,
     ) -> None:
@@ -108,10 +123,14 @@ class Heartbeat:
         self._may_join = may_join
         self._orders = orders
         self._registration = registration
+        self._reports = reports
+        reports.on_news = self._nudge
+        self._no_news_until_s = 0.0
         self._place = place
         self._contracts = contracts or {}
         self._masters_take_place = True
         self._wake = threading.Event()
+        self._must_beat = False
         self._is_stopping = False
         self._was_answered = True
         self._asked: int | None = None  # questions so far, while it is detached
@@ -129,6 +148,10 @@ class Heartbeat:
             self._thread.join()
 
     def beat_now(self) -> None:
+        self._must_beat = True
+        self._wake.set()
+
+    def _nudge(self) -> None:
         self._wake.set()
 
     def _main(self) -> None:
@@ -146,10 +169,23 @@ class Heartbeat:
                 wait_s = self._pause_s(member, tries)
             else:
                 tries = 0
-            self._wake.wait(wait_s)
-            # Not earlier: `stop` sets its flag first, hence either the flag or the wake-up is seen.
-            self._wake.clear()
+            self._wait(wait_s, tries)
+        self._reports.refuse_all("the worker ends")
         self._client.close()
+
+    def _wait(self, wait_s: float, tries: int) -> None:
+        """Wait for the next heartbeat's time, or until a handler's news are due, or someone asks for one."""
+        ends_s = now_s() + wait_s
+        while not (self._is_stopping or self._must_beat):
+            # While masters do not answer, or refuse, news do not make it ask more often.
+            due_s = ends_s if tries else min(ends_s, self._reports.due_s())
+            left_s = due_s - now_s()
+            if left_s <= 0:
+                break
+            self._wake.wait(left_s)
+            # Not earlier: `stop` and `beat_now` set their flags first, hence either the flag or the wake-up is seen.
+            self._wake.clear()
+        self._must_beat = False
 
     def _pause_s(self, member: Membership | None, tries: int) -> float:
         """Return the seconds until the next try."""
@@ -166,6 +202,9 @@ class Heartbeat:
 
     def _register(self, tries: int) -> float | None:
         """Seconds until the first heartbeat; None: not registered."""
+        # Without a membership there are no claims. A handler that waits for a checkpoint would keep the worker from
+        # joining anew.
+        self._reports.refuse_all("this worker is not registered")
         if not self._may_join():
             return _JOIN_PAUSE_S
         sent_s = now_s()
@@ -233,9 +272,39 @@ class Heartbeat:
         """Seconds until the next one; None: not answered."""
         # Read before the claims: what is not among them was not taken up by then.
         as_of_ms = self._clock.earliest_ms(now_s())
+        # Before the claims: what is not among those is over.
+        news = self._reports.take()
         runs = self._ledger.owed_runs()
+        if news:
+            news = self._of_held(news, runs)
+        is_told = False
+        try:
+            wait_s, is_told = self._beat_with(member, tries, as_of_ms, runs, news)
+            return wait_s
+        finally:
+            if not is_told:
+                self._reports.put_back(news)
+
+    def _of_held(self, news: dict[str, News], runs: Sequence[JobRun]) -> dict[str, News]:
+        """Return the news of claims that this worker holds; the others are refused."""
+        held = {run.token for run in runs if not run.is_settled}
+        refuse({token: one for token, one in news.items() if token not in held}, _NOT_OURS)
+        news = {token: one for token, one in news.items() if token in held}
+        if now_s() < self._no_news_until_s:
+            refuse(news, _OLD_MASTERS)
+            return {}
+        return news
+
+    def _beat_with(
+        self, member: Membership, tries: int, as_of_ms: int, runs: list[JobRun], news: Mapping[str, News]
+    ) -> tuple[float | None, bool]:
+        """Seconds until the next one (None: not answered), and whether the news were answered for."""
+        running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
+        for claim in running if news else ():
+            if (one := news.get(claim["token"])) is not None:
+                claim.update(cast("ReportedClaim", one.fields()))
         body: HeartbeatRequest = {
-            "running": [{"job_id": run.job_id, "token": run.token} for run in runs],
+            "running": running,
             "free": self._free(),
             "as_of_ms": as_of_ms,
         }
@@ -257,15 +326,21 @@ class Heartbeat:
             self._was_answered = False
             if tries == 1:
                 logger.warning("heartbeats are not answered: %s", exc)
-            return self._not_answered(member)
+            return self._not_answered(member), False
         self._was_answered = True
         if answer.status == 404 and answer.code == "unknown_worker":
             self._rejoin(member.worker_id, "the masters do not know this worker any more")
-            return 0.0
+            return 0.0, False
         if not answer.is_ok:
+            if news and any(loc[2:3] in _NEWS for loc in _refused_fields(answer)):
+                # A master of a release without them, or news that no master takes: the leases must not end for it.
+                logger.warning("progress and checkpoints are refused: %s", answer)
+                self._no_news_until_s = now_s() + _NO_NEWS_S
+                refuse(news, _OLD_MASTERS)
+                return 0.0, True
             if tries == 1:
                 logger.warning("heartbeats are refused: %s", answer)
-            return self._not_answered(member)
+            return self._not_answered(member), False
         said = cast("HeartbeatAnswer", answer.body)
         try:
             told = _Told.read(said)
@@ -276,9 +351,12 @@ class Heartbeat:
             self._client.masters.failed(self._client.masters.current)
             if tries == 1:
                 logger.warning("heartbeats are answered with nonsense (%r)", exc)
-            return self._not_answered(member)
+            return self._not_answered(member), False
         health_file.touch()
-        return self._obey(member, told, runs, sent_s)
+        gone = told.lost | {token for _, token in told.cancel}
+        for token, saved in news.items():
+            saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else None)
+        return self._obey(member, told, runs, sent_s), True
 
     def _obey(self, member: Membership, told: _Told, runs: list[JobRun], sent_s: float) -> float:
         # From the instant of sending: at no later one did the store renew the lease.

@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from worker_sdk import forked
@@ -15,6 +16,8 @@ from worker_sdk.wire import DecodeError, decode, encode
 from worker_sdk.worker.registry import Origin
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
+# The key of a frame that is a report and no outcome.
+REPORT: Final = "report"
 
 
 class ProcessDiedError(Exception):
@@ -27,7 +30,9 @@ class IsolatedProcess:
     Does not depend on the event loop: a handler that blocks it must not keep another one from being killed.
     """
 
-    def __init__(self, origin: Origin, job: dict[str, Any]) -> None:
+    def __init__(
+        self, origin: Origin, job: dict[str, Any], on_report: Callable[[dict[str, Any]], None]
+    ) -> None:
         ours, theirs = socket.socketpair()
         # -c and not -m: the package may be importable here only because sys.path was changed.
         program = (
@@ -44,6 +49,8 @@ class IsolatedProcess:
         # Between a look at `returncode` and a signal nobody may reap: the number could be another's by then.
         self._lock = threading.Lock()
         self._socket = ours
+        self._sending = threading.Lock()
+        self._on_report = on_report
         self._received = bytearray()
         self._job = encode(
             {
@@ -66,7 +73,7 @@ class IsolatedProcess:
         return self._process.pid
 
     def wait(self, timeout_s: float) -> dict[str, Any] | None:
-        """The outcome, or None when it has not come yet. Raises ProcessDiedError."""
+        """The outcome, or None when it has not come yet. Reports that came are handed on. Raises ProcessDiedError."""
         try:
             if not self._is_sent:
                 self._is_sent = True
@@ -84,6 +91,13 @@ class IsolatedProcess:
         if not piece:
             # It may have sent its outcome and closed at once; here the outcome was not complete.
             raise ProcessDiedError(_how_it_ended(self._reap()))
+        while (frame := self._next_frame()) is not None:
+            if REPORT not in frame:
+                return frame
+            self._on_report(frame[REPORT])
+        return None
+
+    def _next_frame(self) -> dict[str, Any] | None:
         if len(self._received) < 4:
             return None
         (size,) = struct.unpack_from(">I", self._received)
@@ -92,12 +106,18 @@ class IsolatedProcess:
         if len(self._received) < 4 + size:
             return None
         try:
-            outcome = decode(bytes(self._received[4 : 4 + size]))
+            frame = decode(bytes(self._received[4 : 4 + size]))
         except DecodeError as exc:
             raise ProcessDiedError(f"its result cannot be read: {exc}") from None
-        if not isinstance(outcome, dict):
+        if not isinstance(frame, dict):
             raise ProcessDiedError("its result makes no sense")
-        return outcome
+        del self._received[: 4 + size]
+        return frame
+
+    def saved(self, number: int, error: str | None) -> None:
+        """Tell the handler what became of its checkpoint of this number. From any thread."""
+        with self._sending, contextlib.suppress(OSError):
+            send_frame(self._socket, encode({"number": number, "error": error}))
 
     def kill(self) -> None:
         """The process and its group. The group outlives its leader, and its number is not reused before that is

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import importlib
+import itertools
 import os
 import runpy
 import signal
@@ -10,16 +11,18 @@ import socket
 import struct
 import sys
 import threading
+from concurrent.futures import Future
 from functools import reduce
 from typing import Any
 
 from worker_sdk import forked
 from worker_sdk.dependencies.values import WorkerValues, with_dependencies
+from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context
-from worker_sdk.worker.isolated import send_frame
+from worker_sdk.worker.isolated import REPORT, send_frame
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.registry import ATTRIBUTE, Handler, call_async
 
@@ -28,9 +31,10 @@ def main(fd: int) -> None:
     connection = socket.socket(fileno=fd)
     job = decode(_receive(connection))
     # The socket ends when the worker does, however it dies: then nobody holds the lease of this job any more.
-    threading.Thread(target=_die_with, args=(connection,), daemon=True).start()
+    reports = ParentReports(connection)
+    threading.Thread(target=reports.listen, daemon=True).start()
     pid = os.getpid()
-    outcome = _run(job)
+    outcome = _run(job, reports)
     if os.getpid() != pid:
         forked.end_copy()
     try:
@@ -39,12 +43,12 @@ def main(fd: int) -> None:
         data = encode(outcomes.unsendable(exc, outcome))
     sys.stdout.flush()
     sys.stderr.flush()
-    send_frame(connection, data)
+    reports.send(data)
     # Threads that the handler left behind have no say in when this ends.
     os._exit(0)
 
 
-def _run(job: dict[str, Any]) -> outcomes.Fields:
+def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
     try:
         handler = _find(job)
     except Exception as exc:
@@ -55,10 +59,17 @@ def _run(job: dict[str, Any]) -> outcomes.Fields:
         **{field: job[field] for field in ("job_id", "name", "attempt", "fence", "headers")},
         deadline_s=now_s() + job["remaining_s"],
         pushers=LazyPushers(job["masters"], job["token"]),
+        reports=reports,
+        token="",
+        checkpoint=job["checkpoint"],
     )
     try:
         return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
+        if ctx.unsaved is not None:
+            # The next attempt goes on there.
+            with contextlib.suppress(CheckpointNotSaved):
+                ctx.save_and_wait(ctx.unsaved)
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
         # The worker writes the log: here nobody has set one up.
         return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
@@ -112,12 +123,44 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
     while len(data) < size:
         piece = connection.recv(size - len(data))
         if not piece:
-            os._exit(1)
+            raise EOFError
         data += piece
     return bytes(data)
 
 
-def _die_with(connection: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        connection.recv(1)
-    os.killpg(0, signal.SIGKILL)
+class ParentReports:
+    """Reports by way of the worker, which tells when a checkpoint is saved."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._sending = threading.Lock()
+        self._waiting: dict[int, Future[None]] = {}
+        self._numbers = itertools.count()
+
+    def send(self, data: bytes) -> None:
+        with self._sending:
+            send_frame(self._connection, data)
+
+    def tell(self, token: str, fraction: float | None, message: str) -> None:
+        self.send(encode({REPORT: {"fraction": fraction, "message": message}}))
+
+    def save(self, token: str, checkpoint: bytes) -> "Future[None]":
+        number = next(self._numbers)
+        saver = self._waiting[number] = Future()
+        saver.set_running_or_notify_cancel()
+        self.send(encode({REPORT: {"number": number, "checkpoint": checkpoint}}))
+        return saver
+
+    def listen(self) -> None:
+        """Hear what became of checkpoints, until the worker dies: then nobody holds the lease of this job any more."""
+        try:
+            while True:
+                (size,) = struct.unpack(">I", _exactly(self._connection, 4))
+                answer = decode(_exactly(self._connection, size))
+                saver = self._waiting.pop(answer["number"])
+                if answer["error"] is None:
+                    saver.set_result(None)
+                else:
+                    saver.set_exception(CheckpointNotSaved(answer["error"]))
+        finally:
+            os.killpg(0, signal.SIGKILL)

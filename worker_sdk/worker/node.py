@@ -28,6 +28,7 @@ from worker_sdk.worker.identity import Identity
 from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.outbox import Outbox
 from worker_sdk.worker.place import Place
+from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.puller import Puller
 from worker_sdk.worker.run import Stop
 from worker_sdk.worker.siblings import Siblings
@@ -83,11 +84,13 @@ class Node:
         self._pushers = LazyPushers(config.masters, config.token, self._home, middleware=assembly.middleware)
         self._starts = StartConfirmer(self._client, self.identity)
         self._outbox = Outbox(self._client, self.identity, self._clock)
+        self._reports = PendingReports()
         self.executor = Executor(
             max_jobs=config.max_jobs,
             settlements=burst.counting(self._outbox) if burst else self._outbox,
             starts=self._starts,
             pushers=self._pushers,
+            reports=self._reports,
             child_access=(config.masters, config.token),
         )
         self._admission = Admission(
@@ -162,6 +165,7 @@ class Node:
             identity=self.identity,
             clock=self._clock,
             ledger=self.executor,
+            reports=self._reports,
             free=lambda: self._admission.free,
             orders=self,
             may_join=self._may_join,

@@ -30,6 +30,7 @@ class JobRun:
         "argument",
         "attempt",
         "begin_by_s",
+        "checkpoint",
         "ctx",
         "deadline_s",
         "fence",
@@ -58,6 +59,7 @@ class JobRun:
         self.fence = dispatch["fence"]
         self.argument: Any = dispatch["argument"]
         self.headers: Mapping[str, str] = dispatch["headers"]
+        self.checkpoint = dispatch.get("checkpoint")
         self.timeout_s = dispatch["timeout"]
         self.handler = handler
         self.lease_end_s = lease_end_s

@@ -258,6 +258,14 @@ class JobSummary(Answer):
     tags: list[str]
 
 
+class ProgressView(Answer):
+    """What the worker told last."""
+
+    fraction: float | None = Field(description="0 to 1. Null: unknown.")
+    message: str | None = Field(description="Null if the caller may not see job content.")
+    at: Timestamp
+
+
 class JobView(JobSummary):
     """A job with its content and history."""
 
@@ -288,6 +296,9 @@ class JobView(JobSummary):
     )
     unique: UniqueView | None = Field(
         description="Null if the job has no uniqueness key.", json_schema_extra=SINCE
+    )
+    progress: ProgressView | None = Field(
+        description="Null if no attempt has told of any.", json_schema_extra=SINCE
     )
 
 

@@ -63,6 +63,7 @@ async def heartbeat(call: Call) -> Reply:
         claims,
         request.free,
         request.as_of_ms,
+        reports=[report for claim in request.running if (report := claim.to_report())],
         asks_to_continue=request.asks_to_continue,
     )
     settings = call.services.settings

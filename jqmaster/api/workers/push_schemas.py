@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from jqmaster.api.schemas import AnyValue, JobId, Token
+from jqmaster.api.schemas import SINCE, AnyValue, Binary, JobId, Token
 
 
 class Open(BaseModel):
@@ -39,6 +39,11 @@ class Dispatch(Open):
         description="Store time at which the first lease ends. An answered heartbeat that names the token extends it."
     )
     headers: dict[str, str] = Field(description="Headers as the pusher sent them.")
+    checkpoint: Binary | None = Field(
+        None,
+        description="The last checkpoint that an earlier attempt saved. Omitted if there is none.",
+        json_schema_extra=SINCE,
+    )
 
 
 class PushRequest(Open):

@@ -9,6 +9,7 @@ from jqmaster.api.schemas import (
     NAME_PATTERN,
     SINCE,
     Answer,
+    Binary,
     Count,
     Distribution,
     JobId,
@@ -19,6 +20,7 @@ from jqmaster.api.schemas import (
     Token,
 )
 from jqmaster.domain.contract import Contract
+from jqmaster.domain.progress import MAX_CHECKPOINT_BYTES, MAX_MESSAGE_CHARS, ProgressReport
 from jqmaster.domain.worker import WorkerSpec, WorkerState
 from jqmaster.domain.worker_figures import (
     FAILING_FACTOR,
@@ -146,10 +148,39 @@ class ClaimRef(Request):
     token: Token
 
 
+class ProgressRequest(Request):
+    """Progress of a job, for people."""
+
+    fraction: float | None = Field(
+        None, ge=0, le=1, allow_inf_nan=False, description="Share that is done. Null: unknown."
+    )
+    message: Annotated[str, Field(max_length=MAX_MESSAGE_CHARS)] = ""
+
+
+class ReportedClaim(ClaimRef):
+    """A claim whose lease is to be renewed, with what is new about its job."""
+
+    progress: ProgressRequest | None = Field(None, json_schema_extra=SINCE)
+    checkpoint: Annotated[Binary, Field(min_length=1, max_length=MAX_CHECKPOINT_BYTES)] | None = Field(
+        None,
+        description='Binary of at most 16 KiB; in JSON `{"$bin": base64}`. The next attempt needs it to go on where '
+        "this one stops, and gets it in the field `checkpoint` of its `Dispatch`, whichever worker runs it. Masters "
+        "do not look into it; `worker_sdk` puts MessagePack there. It is saved when the heartbeat is answered and the "
+        "claim is in neither `cancel` nor `lost`.",
+        json_schema_extra=SINCE,
+    )
+
+    def to_report(self) -> ProgressReport | None:
+        if self.progress is None and self.checkpoint is None:
+            return None
+        told = (self.progress.fraction, self.progress.message) if self.progress else None
+        return ProgressReport(self.job_id, self.token, told, self.checkpoint)
+
+
 class HeartbeatRequest(Request):
     """Sign of life of a worker. It renews each lease whose token it names."""
 
-    running: list[ClaimRef] = Field(
+    running: list[ReportedClaim] = Field(
         max_length=1000, description="All claims whose result no master has confirmed yet."
     )
     free: int = Field(

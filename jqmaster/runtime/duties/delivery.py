@@ -25,6 +25,7 @@ from jqmaster.runtime.outbound.worker_client import (
 from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.workers.polls import reply_of
 from jqmaster.tracing import Tracing
@@ -55,6 +56,7 @@ class Delivery:
         leadership: Leadership,
         *,
         leases: LeaseStore,
+        progress: ProgressStore,
         fleet: Fleet,
         desk: PollDesk,
         client: WorkerClient,
@@ -66,6 +68,7 @@ class Delivery:
     ) -> None:
         self._leadership = leadership
         self._leases = leases
+        self._progress = progress
         self._fleet = fleet
         self._desk = desk
         self._client = client
@@ -153,6 +156,7 @@ class Delivery:
         A lost answer may hide a started job; only a repeat of the same tokens to the same worker is harmless then.
         """
         member = push.member
+        await self._progress.give_checkpoints(push.claim.jobs)
         offer_ms = push.claim.not_after_ms - push.claim.now_ms
 
         async def send(part: Claim) -> PushResult:

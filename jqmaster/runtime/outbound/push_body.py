@@ -11,11 +11,13 @@ _K: Final = {
     key: msgpack.packb(key)
     for key in (
         "job_id", "attempt", "token", "fence", "phase", "name", "argument", "timeout", "not_after_ms",
-    "lease_until_ms", "headers",
+    "lease_until_ms", "headers", "checkpoint",
     )
 }  # fmt: skip
 _PHASE_RUN: Final = _K["phase"] + msgpack.packb("run")
-_DISPATCH_HEAD: Final = bytes((0x80 | len(_K),)) + _PHASE_RUN
+# A map without a checkpoint, and one with it.
+_DISPATCH_HEAD: Final = bytes((0x80 | len(_K) - 1,)) + _PHASE_RUN
+_DISPATCH_HEAD_CHECKPOINT: Final = bytes((0x80 | len(_K),)) + _PHASE_RUN
 
 
 def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
@@ -23,7 +25,6 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
     pack = _PACKER.pack
     shared = b"".join(
         (
-            _DISPATCH_HEAD,
             _K["not_after_ms"],
             pack(claim.not_after_ms),
             _K["lease_until_ms"],
@@ -38,6 +39,10 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
     ]  # fmt: skip
     for job in claim.jobs:
         record = job.record
+        if job.checkpoint is None:
+            parts.append(_DISPATCH_HEAD)
+        else:
+            parts += (_DISPATCH_HEAD_CHECKPOINT, _K["checkpoint"], pack(job.checkpoint))
         parts += (
             shared, pack(job.job_id),
             _K["attempt"], pack(record.attempt),

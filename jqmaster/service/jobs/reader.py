@@ -9,10 +9,12 @@ from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import CONTINUED, FINISHED, LISTED, Attempt, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.progress import Progress
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.health.inspect import Counted, Inspector
 from jqmaster.store.jobs.listing import JobLists, Page
+from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 
@@ -37,6 +39,7 @@ class JobDetail:
     attempts: list[Attempt]
     events: list[Attempt]
     result: bytes | None = None
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,7 @@ class JobReader:
         self,
         records: RecordStore,
         results: ResultStore,
+        progress: ProgressStore,
         waiters: FinishWaiters,
         clock: Clock,
         *,
@@ -62,6 +66,7 @@ class JobReader:
     ) -> None:
         self._records = records
         self._results = results
+        self._progress = progress
         self._inspector = inspector
         self._lists = lists
         self._waiters = waiters
@@ -92,7 +97,8 @@ class JobReader:
                 )
             )
         result = await self._results.look_at_result(job_id) if job.state in FINISHED else None
-        return JobDetail(job, attempts, events, result)
+        told = await self._progress.of([job])
+        return JobDetail(job, attempts, events, result, told.get(job.id))
 
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None

@@ -11,6 +11,7 @@ from jqmaster.domain.ids import is_id
 from jqmaster.errors import ConflictError, JqmasterError, OverloadedError, RateLimitedError, unknown_worker
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 
 logger = logging.getLogger(__name__)
@@ -56,9 +57,10 @@ class PollDesk:
     leader finds it, and so is what it was given, so that any master can answer its repeat. While it hangs here it costs
     a future, and no connection to the store."""
 
-    def __init__(self, polls: PollStore, leases: LeaseStore) -> None:
+    def __init__(self, polls: PollStore, leases: LeaseStore, progress: ProgressStore) -> None:
         self._polls = polls
         self._leases = leases
+        self._progress = progress
         self._hanging: dict[str, _Hanging] = {}
         self._is_stopping = False
         self._loops = BackgroundLoops("polls")
@@ -97,7 +99,9 @@ class PollDesk:
         watch = asyncio.ensure_future(gone())
         watch.add_done_callback(lambda done: None if done.cancelled() else poll.left())
         try:
-            return await self._wait(worker_id, poll, ask)
+            reply = await self._wait(worker_id, poll, ask)
+            await self._progress.give_checkpoints([offer.job for offer in reply.offers])
+            return reply
         finally:
             watch.cancel()
             if self._hanging.get(worker_id) is poll:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import CONTINUED, Job
+from jqmaster.domain.progress import ProgressReport
 from jqmaster.domain.worker import Worker, WorkerSpec
 from jqmaster.errors import unknown_worker
 from jqmaster.service.workers.registrations import Registrations
 from jqmaster.store import codec
+from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.workers.workers import Heartbeat, WorkerStore
 
@@ -27,10 +29,17 @@ class Registration:
 class WorkerService:
     """Methods raise what the store raises."""
 
-    def __init__(self, workers: WorkerStore, registrations: Registrations, records: RecordStore) -> None:
+    def __init__(
+        self,
+        workers: WorkerStore,
+        registrations: Registrations,
+        records: RecordStore,
+        progress: ProgressStore,
+    ) -> None:
         self._workers = workers
         self._registrations = registrations
         self._records = records
+        self._progress = progress
 
     async def register(self, spec: WorkerSpec, owner: str = "", *, caller: str = "") -> Registration:
         """A new worker ID, which belongs to the caller named `owner`; `caller`: see `caller_of`.
@@ -56,13 +65,18 @@ class WorkerService:
         free: int,
         as_of_ms: int = 0,
         *,
+        reports: Sequence[ProgressReport] = (),
         asks_to_continue: bool = False,
     ) -> Heartbeat:
-        """Renew leases. `as_of_ms` is the store time, or an earlier one, at which the claims were listed. Raise
-        NotFoundError if the worker is not, or no longer, registered."""
+        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or an
+        earlier one, at which the claims were listed. Raise NotFoundError if the worker is not, or no longer,
+        registered."""
         answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
             raise unknown_worker(worker_id)
+        if reports and (stale := await self._progress.save(worker_id, reports)):
+            # Held when the leases were renewed, and over when the reports were saved.
+            answer = replace(answer, lost=answer.lost | (stale - answer.to_cancel))
         if asks_to_continue and answer.detached_by == "silence":
             return await self._let_continue(worker_id, claims, answer)
         return answer

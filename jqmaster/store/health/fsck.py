@@ -109,7 +109,7 @@ class Checker:
     async def everything_named(self) -> AsyncIterator[list[Group]]:
         """Yield pages of about `PAGE` jobs from all records, indexes, lanes, claims, slots, results and histories."""
         k = self._keys
-        for prefix in (k.job_prefix, k.result_prefix, k.history_prefix):
+        for prefix in (k.job_prefix, k.result_prefix, k.history_prefix, k.progress_prefix):
             async for page in self._scan_keys(prefix):
                 yield [Group(page)]
         async for _, page in self._members("ZSCAN", [*self._plain, k.results], step=2):
@@ -181,7 +181,7 @@ class Checker:
         if not head:
             if inside or holders:
                 return "missing", f"no record, but named by {sorted(inside) + holders}"
-            return ("history", "attempts of a job that is gone") if has_history else None
+            return ("history", "attempts or progress of a job that is gone") if has_history else None
         try:
             job = codec.decode_job(job_id, head)
         except DamagedError as exc:

@@ -37,6 +37,8 @@ class ClaimedJob:
     token: str
     fence: int
     record: codec.ClaimedRecord
+    # Of an earlier attempt.
+    checkpoint: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from worker_sdk import Context, Worker
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields
+from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.run import JobRun, Stop
 
 pytestmark = real_time.WORKER
@@ -28,7 +29,12 @@ class Held:
         self.word: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self.is_asked = asyncio.Event()
         self.executor = Executor(
-            max_jobs=1, settlements=self, starts=self, pushers=cast(Any, None), child_access=([], None)
+            max_jobs=1,
+            settlements=self,
+            starts=self,
+            pushers=cast(Any, None),
+            reports=PendingReports(),
+            child_access=([], None),
         )
 
     def put(self, job_id: str, token: str, fields: Fields) -> None:

@@ -133,7 +133,12 @@ async def test_an_offer_is_too_late_while_store_time_is_unknown() -> None:
     registry.add("note", lambda argument: None)
     nothing: Any = None
     executor = Executor(
-        max_jobs=1, settlements=nothing, starts=nothing, pushers=nothing, child_access=([], None)
+        max_jobs=1,
+        settlements=nothing,
+        starts=nothing,
+        pushers=nothing,
+        reports=nothing,
+        child_access=([], None),
     )
     admission = Admission(registry, executor, Identity(asyncio.get_running_loop()), StoreClock())
     offer = {

@@ -22,7 +22,7 @@ async def service(world: StoreWorld) -> AsyncIterator[WorkerService]:
     client = WorkerClient(loopback_guard(), timeout_s=LiveValue(1))
     await client.start()
     registrations = Registrations(client, SystemClock(), failures_per_minute=LiveValue(60))
-    yield WorkerService(world.workers, registrations, world.records)
+    yield WorkerService(world.workers, registrations, world.records, world.progress)
     await client.stop()
 
 

@@ -3,8 +3,8 @@
 -- which slots it has.
 -- KEYS results:zset rules:hash
 -- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, exists
---   history, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
+-- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, history or
+--   progress exists, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
 -- include lib/slots.lua
@@ -70,7 +70,7 @@ for i = FIRST, #ARGV do
     end
   end
   found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
-    redis.call('ZSCORE', results_key, id) and 1 or 0, redis.call('EXISTS', tag .. 'history:' .. id),
+    redis.call('ZSCORE', results_key, id) and 1 or 0, redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id),
     has_slots, needs_slots, lane and not lane.is_lost and 1 or 0}
 end
 return {'ok', found}

@@ -61,7 +61,8 @@ local function forget(id)
   if found_lane then count = count + leave_found_lane(id, true) end
   if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if found_gates then count = count + free(found_gates, id) end
-  return count + redis.call('ZREM', tag .. 'expiring', id) + redis.call('UNLINK', tag .. 'history:' .. id)
+  return count + redis.call('ZREM', tag .. 'expiring', id)
+    + redis.call('UNLINK', tag .. 'history:' .. id, tag .. 'progress:' .. id)
 end
 
 -- In the index of its state, and in no other.

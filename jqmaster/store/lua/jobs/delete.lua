@@ -37,7 +37,7 @@ redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 redis.call('SREM', damaged_key, id)
 uniqueness.leave(id, job_key, now_ms)
-redis.call('UNLINK', job_key, history_key, result_key)
+redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id)
 local has_opened = lane_writes.write(nil)
 actions.count_job(action_id, id, false)
 if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end

@@ -57,6 +57,10 @@ if unique_digest then
   redis.call('SET', uniqueness.key_of(unique_digest), uniqueness.value_of(id, scope, until_ms))
 end
 redis.call('UNLINK', result_key)
+-- What went well begins anew; everything else goes on where it stopped.
+if state == layout.STATE.succeeded and record.has_flag(record.flags_of(head), layout.FLAG.has_progress) then
+  redis.call('HDEL', tag .. 'progress:' .. id, 'checkpoint')
+end
 redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 local lane, own = homes.of(definitions, 1, tonumber(edition))

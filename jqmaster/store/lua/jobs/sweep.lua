@@ -23,6 +23,7 @@ for _, id in ipairs(old) do
   if may_have_keys then uniqueness.leave(id, job_key, now_ms) end
   garbage[#garbage + 1] = job_key
   garbage[#garbage + 1] = tag .. 'history:' .. id
+  garbage[#garbage + 1] = tag .. 'progress:' .. id
 end
 lists.call('ZREM', finished_key, old)
 lists.call('ZREM', expiring_key, old)

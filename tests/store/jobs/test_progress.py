@@ -1,0 +1,114 @@
+"""save_progress.lua: what a claim tells of its job, and what the next attempt gets."""
+
+import pytest
+
+from jqmaster.domain.job import JobState
+from jqmaster.domain.progress import Progress, ProgressReport
+from jqmaster.store.health.fsck import Finding
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
+from tests.store.jobs.test_settle import HANDED_BACK
+from tests.support.store import StoreWorld
+
+
+async def _claimed(world: StoreWorld, worker: str) -> ClaimedJob:
+    claim = await world.claims.claim(world.epoch, worker, ["work"], 1)
+    assert isinstance(claim, Claim)
+    (job,) = claim.jobs
+    await world.progress.give_checkpoints([job])
+    return job
+
+
+async def _succeed(world: StoreWorld, worker: str, job: ClaimedJob) -> None:
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
+
+
+async def _told(world: StoreWorld, job_id: str) -> Progress | None:
+    return (await world.progress.of([await world.get(job_id)])).get(job_id)
+
+
+@pytest.mark.req("S7")
+async def test_the_next_attempt_gets_the_last_checkpoint_whoever_runs_it(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    assert await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x01")]) == set()
+    assert await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x02")]) == set()
+    await world.fail(worker, job, HANDED_BACK)
+    again = await _claimed(world, await world.worker())
+    assert (again.record.attempt, again.checkpoint) == (2, b"\x02")
+
+
+@pytest.mark.req("D21")
+async def test_progress_is_what_was_told_last(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    assert await _told(world, job.job_id) is None
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.25, "row 25"))])
+    assert await _told(world, job.job_id) == Progress(0.25, "row 25", world.now_ms)
+    world.pass_ms(5)
+    # A checkpoint alone leaves it as it is.
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x01")])
+    assert await _told(world, job.job_id) == Progress(0.25, "row 25", world.now_ms - 5)
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (None, "at the end"))])
+    assert await _told(world, job.job_id) == Progress(None, "at the end", world.now_ms)
+
+
+async def test_a_checkpoint_without_progress_tells_none(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, b"\x01")])
+    assert await _told(world, job.job_id) is None
+
+
+@pytest.mark.req("M3", "M4")
+async def test_a_stale_claim_saves_nothing(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    stranger = await world.worker()
+    other = ProgressReport(job.job_id, "0" * 32, (0.5, ""), b"\x01")
+    async with world.unchanged():
+        assert await world.progress.save(worker, [other]) == {(job.job_id, "0" * 32)}
+        mine = ProgressReport(job.job_id, job.token, (0.5, ""), b"\x01")
+        assert await world.progress.save(stranger, [mine]) == {(job.job_id, job.token)}
+    await _succeed(world, worker, job)
+    async with world.unchanged():
+        assert await world.progress.save(worker, [mine]) == {(job.job_id, job.token)}
+
+
+async def test_a_job_that_went_well_begins_anew_and_one_that_failed_goes_on(world: StoreWorld) -> None:
+    for ending, checkpoint in ((JobState.SUCCEEDED, None), (JobState.FAILED, b"\x07")):
+        worker, job = await world.running(max_retry=0)
+        await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.5, "half"), b"\x07")])
+        if ending is JobState.SUCCEEDED:
+            await _succeed(world, worker, job)
+        else:
+            await world.fail(worker, job)
+        assert (await world.get(job.job_id)).state is ending
+        await world.steering.retry(await world.get(job.job_id))
+        again = await _claimed(world, worker)
+        assert (again.job_id, again.checkpoint) == (job.job_id, checkpoint)
+        await _succeed(world, worker, again)
+
+
+async def test_progress_goes_with_its_job(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.5, "half"))])
+    await _succeed(world, worker, job)
+    key = world.shard.keys.progress(job.job_id)
+    assert await world.redis.exists(key)
+    await world.steering.delete(job.job_id)
+    assert not await world.redis.exists(key)
+    await world.redis.hset(key, "message", "left over")
+    assert await world.findings() == [
+        Finding("history", world.shard.keys.job(job.job_id), "attempts or progress of a job that is gone")
+    ]
+    await world.redis.delete(key)
+
+
+async def test_a_damaged_progress_hurts_nothing(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.5, "half"), b"\x01")])
+    key = world.shard.keys.progress(job.job_id)
+    await world.redis.hset(key, "fraction", "x")
+    assert await _told(world, job.job_id) == Progress(None, "half", world.now_ms)
+    await world.redis.delete(key)
+    await world.redis.set(key, "no hash")
+    assert await _told(world, job.job_id) is None
+    await world.fail(worker, job, HANDED_BACK)
+    assert (await _claimed(world, worker)).checkpoint is None
+    await world.redis.delete(key)

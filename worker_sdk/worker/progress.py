@@ -1,0 +1,157 @@
+"""Progress and checkpoints on their way to the masters: they travel with the heartbeats."""
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from worker_sdk import forked
+from worker_sdk.errors import CheckpointNotSaved
+from worker_sdk.worker.lease import now_s
+
+MAX_CHECKPOINT_BYTES: Final = 16 * 1024
+MAX_MESSAGE_CHARS: Final = 200
+# Progress is for people: by itself it makes no heartbeat sooner than this after the one before.
+PROGRESS_EVERY_S: Final = 1.0
+# The rest goes with the next heartbeat, which follows at once.
+MAX_BYTES_PER_BEAT: Final = 1024 * 1024
+
+_NEVER: Final = float("inf")
+
+
+class Reports(Protocol):
+    """The receiver of what handlers tell of their claims, by token. It may be called from any thread."""
+
+    def tell(self, token: str, fraction: float | None, message: str) -> None:
+        """Tell progress, as soon as it is convenient."""
+        ...
+
+    def save(self, token: str, checkpoint: bytes) -> "Future[None]":
+        """Save a checkpoint. The future ends when a master has it, or fails with CheckpointNotSaved."""
+        ...
+
+
+class RunReports(Reports, Protocol):
+    """The reports of a worker's runs."""
+
+    def end(self, token: str, why: str) -> None:
+        """The claim is over: what is here about it does not count any more."""
+        ...
+
+
+@dataclass(slots=True)
+class News:
+    """What is new about one claim. `savers` wait for the checkpoint, or for an older one that it replaces."""
+
+    progress: tuple[float | None, str] | None = None
+    checkpoint: bytes | None = None
+    savers: "list[Future[None]]" = field(default_factory=list)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the heartbeat's entry."""
+        fields: dict[str, Any] = {}
+        if self.progress is not None:
+            fields["progress"] = {"fraction": self.progress[0], "message": self.progress[1]}
+        if self.checkpoint is not None:
+            fields["checkpoint"] = self.checkpoint
+        return fields
+
+    def end(self, error: CheckpointNotSaved | None) -> None:
+        for saver in self.savers:
+            if error is None:
+                saver.set_result(None)
+            else:
+                saver.set_exception(error)
+
+
+def refuse(taken: Mapping[str, News], why: str) -> None:
+    """End the news: nobody will save them."""
+    for news in taken.values():
+        news.end(CheckpointNotSaved(why))
+
+
+class PendingReports:
+    """Gathers reports until a heartbeat takes them. `on_news` is called, in the thread of the handler, when a heartbeat
+    may be due sooner than before."""
+
+    def __init__(self) -> None:
+        self.on_news: Callable[[], object] = lambda: None
+        self._lock = threading.Lock()
+        self._news: dict[str, News] = {}
+        self._taken_at_s = -_NEVER
+        self._is_copy = False
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        # Nothing of a forked process reaches the masters: it has no claim, and no thread that would send.
+        self._lock = threading.Lock()
+        self._is_copy = True
+
+    def tell(self, token: str, fraction: float | None, message: str) -> None:
+        if self._is_copy:
+            return
+        with self._lock:
+            self._news.setdefault(token, News()).progress = (fraction, message)
+        self.on_news()
+
+    def save(self, token: str, checkpoint: bytes) -> "Future[None]":
+        saver: Future[None] = Future()
+        # It cannot be cancelled: several may wait for one checkpoint.
+        saver.set_running_or_notify_cancel()
+        if self._is_copy:
+            saver.set_exception(CheckpointNotSaved("a process that a handler forked cannot save checkpoints"))
+            return saver
+        with self._lock:
+            news = self._news.setdefault(token, News())
+            news.checkpoint = checkpoint
+            news.savers.append(saver)
+        self.on_news()
+        return saver
+
+    def due_s(self) -> float:
+        """Return when the next heartbeat should take what is here, by `now_s`."""
+        if not self._news:
+            return _NEVER
+        with self._lock:
+            has_checkpoint = any(news.checkpoint is not None for news in self._news.values())
+        return -_NEVER if has_checkpoint else self._taken_at_s + PROGRESS_EVERY_S
+
+    def take(self) -> dict[str, News]:
+        """Take the news by token, at most so much as a heartbeat should carry."""
+        if not self._news:
+            return {}
+        taken: dict[str, News] = {}
+        size = 0
+        with self._lock:
+            for token in list(self._news):
+                if size >= MAX_BYTES_PER_BEAT:
+                    break
+                taken[token] = self._news.pop(token)
+                size += len(taken[token].checkpoint or b"") + MAX_MESSAGE_CHARS
+            self._taken_at_s = now_s()
+        return taken
+
+    def put_back(self, taken: Mapping[str, News]) -> None:
+        """No master has answered: the next heartbeat takes it again, unless there is newer by then."""
+        with self._lock:
+            for token, older in taken.items():
+                newer = self._news.setdefault(token, News())
+                newer.progress = newer.progress or older.progress
+                newer.checkpoint = newer.checkpoint or older.checkpoint
+                newer.savers[:0] = older.savers
+
+    def refuse_all(self, why: str) -> None:
+        """Refuse what is here: it has nowhere to go."""
+        if self._news:
+            with self._lock:
+                refused, self._news = self._news, {}
+            refuse(refused, why)
+
+    def end(self, token: str, why: str) -> None:
+        """The claim is over: what is here about it does not count any more."""
+        if token in self._news:
+            with self._lock:
+                news = self._news.pop(token, None)
+            if news is not None:
+                news.end(CheckpointNotSaved(why))
