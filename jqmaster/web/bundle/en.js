@@ -306,6 +306,7 @@ var en_default = {
   "job.keep_result": "Keep the result",
   "job.rerun_lost": "Run again if the worker is lost",
   "job.tags": "Tags",
+  "job.progress": "Progress",
   "job.unique": "Uniqueness key",
   "job.unique_argument": "name and argument",
   "job.unique.until_start": "until it starts",

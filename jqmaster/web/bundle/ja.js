@@ -265,6 +265,7 @@ var ja_default = {
   "job.keep_result": "結果を保持",
   "job.rerun_lost": "ワーカー消失時に再実行",
   "job.tags": "タグ",
+  "job.progress": "進捗",
   "job.unique": "一意キー",
   "job.unique_argument": "名前と引数",
   "job.unique.until_start": "開始まで",

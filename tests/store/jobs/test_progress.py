@@ -6,8 +6,9 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.progress import Progress, ProgressReport
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
+from tests.store.jobs.test_reclaim import LOST, ending
 from tests.store.jobs.test_settle import HANDED_BACK
-from tests.support.store import StoreWorld
+from tests.support.store import LEASE_MS, StoreWorld
 
 
 async def _claimed(world: StoreWorld, worker: str) -> ClaimedJob:
@@ -83,6 +84,22 @@ async def test_a_job_that_went_well_begins_anew_and_one_that_failed_goes_on(worl
         again = await _claimed(world, worker)
         assert (again.job_id, again.checkpoint) == (job.job_id, checkpoint)
         await _succeed(world, worker, again)
+
+
+@pytest.mark.req("J12")
+async def test_a_job_that_saves_a_checkpoint_between_its_losses_is_not_given_up(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    for losses in range(1, 6):
+        world.pass_ms(LEASE_MS)
+        over = ending(world, await world.get(job.job_id), LOST)
+        assert await world.leases.reclaim(world.epoch, [over]) == [True]
+        assert (await world.get(job.job_id)).losses == 1
+        worker = await world.worker()
+        job = await _claimed(world, worker)
+        await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.1, ""))])
+        assert (await world.get(job.job_id)).losses == 1
+        await world.progress.save(worker, [ProgressReport(job.job_id, job.token, None, bytes([losses]))])
+        assert (await world.get(job.job_id)).losses == 0
 
 
 async def test_progress_goes_with_its_job(world: StoreWorld) -> None:
