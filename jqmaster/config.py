@@ -351,8 +351,8 @@ class Settings(BaseSettings):
         3,
         ge=1,
         le=100,
-        description="A job fails with cause `lost` when this many workers have been lost while running it. A checkpoint "
-        "that it saves ends the count.",
+        description="A job fails with cause `lost` when this many workers have been lost while running it. A "
+        "checkpoint that it saves ends the count.",
     )
     alone_wait_s: float = Field(
         60.0,

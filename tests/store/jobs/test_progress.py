@@ -72,14 +72,14 @@ async def test_a_stale_claim_saves_nothing(world: StoreWorld) -> None:
 
 
 async def test_a_job_that_went_well_begins_anew_and_one_that_failed_goes_on(world: StoreWorld) -> None:
-    for ending, checkpoint in ((JobState.SUCCEEDED, None), (JobState.FAILED, b"\x07")):
+    for state, checkpoint in ((JobState.SUCCEEDED, None), (JobState.FAILED, b"\x07")):
         worker, job = await world.running(max_retry=0)
         await world.progress.save(worker, [ProgressReport(job.job_id, job.token, (0.5, "half"), b"\x07")])
-        if ending is JobState.SUCCEEDED:
+        if state is JobState.SUCCEEDED:
             await _succeed(world, worker, job)
         else:
             await world.fail(worker, job)
-        assert (await world.get(job.job_id)).state is ending
+        assert (await world.get(job.job_id)).state is state
         await world.steering.retry(await world.get(job.job_id))
         again = await _claimed(world, worker)
         assert (again.job_id, again.checkpoint) == (job.job_id, checkpoint)
