@@ -90,6 +90,8 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("dependencies.depends.Depends"),
         Entry("errors.EnqueueRefused"),
         Entry("errors.IsolatedHandlerError", is_constructed=False),
+        Entry("errors.Interrupted", is_constructed=False),
+        Entry("errors.CheckpointNotSaved", is_constructed=False),
         Entry("middleware.logs.JobLogs", is_exported=False),
         Entry("middleware.logs.JobContextFilter", is_exported=False),
         Entry("middleware.logs.JsonFormatter", is_exported=False),

@@ -10,7 +10,7 @@ MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What a worker told last. `fraction`: 0 to 1, None if unknown; `at_ms`: store time at which it was told."""
+    """Progress as a worker told it last, at `at_ms` of store time. `fraction`: 0 to 1, None if unknown."""
 
     fraction: float | None
     message: str
@@ -18,7 +18,7 @@ class Progress:
 
 
 class ProgressReport(NamedTuple):
-    """What a worker tells of a claim. None: nothing new. `checkpoint` is opaque to the master."""
+    """News of a claim. None: nothing new. `checkpoint` is opaque to the master."""
 
     job_id: str
     token: str

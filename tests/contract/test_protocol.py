@@ -33,8 +33,8 @@ def test_it_has_the_types_that_the_sdk_names_and_no_others() -> None:
     named: set[str] = set()
     for path in Path(str(protocol.__file__)).parent.rglob("*.py"):
         text = path.read_text()
-        for names in re.findall(r"from worker_sdk\.protocol import ([\w, ]+)", text):
-            named.update(names.split(", "))
+        for names in re.findall(r"from worker_sdk\.protocol import (\([^)]*\)|[\w, ]+)", text):
+            named.update(re.findall(r"\w+", names))
         named.update(re.findall(r"\bprotocol\.([A-Z]\w+)", text))
     assert named == set(NAMED_BY_THE_SDK)
     assert named <= set(TYPES)

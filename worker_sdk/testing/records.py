@@ -22,6 +22,7 @@ class Run:
     * `result`: the return value of the function, if it succeeded.
     * `exception`: the exception that ended it, or the last one so far.
     * `fields`: the report to a master on its last attempt.
+    * `reports`: the receiver of its progress and checkpoints.
     * `at_s`: virtual time of its next attempt, or of its end, in seconds from the begin.
     * `first_s`: virtual time at which `drain` found it.
     * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
@@ -45,7 +46,7 @@ class Run:
 
     @property
     def checkpoint(self) -> Any:
-        """What the next attempt finds in `ctx.checkpoint`."""
+        """The value that the next attempt finds in `ctx.checkpoint`."""
         return None if self.reports.checkpoint is None else decode(self.reports.checkpoint)
 
     @property

@@ -256,7 +256,10 @@ class Context:
         return Iteration(self, source, every_s=every_s, total=total, saves=True)
 
     def track(self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None) -> "Iteration[T]":
-        """Go through items and tell progress every `every_s` seconds. Nothing is saved. Arguments as for `iterate`."""
+        """Go through items and tell progress every `every_s` seconds. Nothing is saved.
+
+        * `source`, `every_s`, `total`: as for `iterate`. Every attempt goes through all items.
+        """
         from worker_sdk.worker.iteration import Iteration
 
         return Iteration(self, source, every_s=every_s, total=total, saves=False)

@@ -1,25 +1,42 @@
 """Iteration over many items, with progress, and with a checkpoint from which the next attempt goes on."""
 
 import itertools
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sized
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sized
+from typing import Any, Generic, Protocol, TypeVar
 
 from worker_sdk.errors import Interrupted
 from worker_sdk.worker.lease import now_s
-
-if TYPE_CHECKING:
-    from worker_sdk.worker.context import Context
 
 T = TypeVar("T")
 Items = Iterable[T] | AsyncIterable[T]
 Source = Items[T] | Callable[[int], Items[T]]
 
 
+class LongJob(Protocol):
+    """The part of a job's context that an iteration uses."""
+
+    unsaved: int | None
+
+    @property
+    def cancelled(self) -> object:
+        """Return what is true when the job is to stop."""
+        ...
+
+    @property
+    def checkpoint(self) -> Any: ...
+
+    def progress(self, fraction: float | None, message: str = "") -> None: ...
+
+    def save(self, value: Any) -> Awaitable[None]: ...
+
+    def save_and_wait(self, value: Any) -> None: ...
+
+
 class Iteration(Generic[T]):
     """The items of a source, for `for` and `async for`. See `Context.iterate` and `Context.track`."""
 
     def __init__(
-        self, ctx: "Context", source: "Source[T]", *, every_s: float, total: int | None, saves: bool
+        self, ctx: LongJob, source: "Source[T]", *, every_s: float, total: int | None, saves: bool
     ) -> None:
         self._ctx = ctx
         self._source = source

@@ -42,7 +42,7 @@ class RunReports(Reports, Protocol):
 
 @dataclass(slots=True)
 class News:
-    """What is new about one claim. `savers` wait for the checkpoint, or for an older one that it replaces."""
+    """News of one claim. `savers` wait for the checkpoint, or for an older one that it replaces."""
 
     progress: tuple[float | None, str] | None = None
     checkpoint: bytes | None = None

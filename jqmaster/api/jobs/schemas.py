@@ -259,7 +259,7 @@ class JobSummary(Answer):
 
 
 class ProgressView(Answer):
-    """What the worker told last."""
+    """Progress of a job, as its worker told it last."""
 
     fraction: float | None = Field(description="0 to 1. Null: unknown.")
     message: str | None = Field(description="Null if the caller may not see job content.")

@@ -37,7 +37,7 @@ class ClaimedJob:
     token: str
     fence: int
     record: codec.ClaimedRecord
-    # Of an earlier attempt.
+    # The last one that an earlier attempt saved.
     checkpoint: bytes | None = None
 
 

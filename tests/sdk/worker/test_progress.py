@@ -19,7 +19,7 @@ pytestmark = real_time.WORKER
 
 
 def told(master: FakeMaster, field: str) -> list[Any]:
-    """What heartbeats told in this field, without repeats."""
+    """Return the values of this field in heartbeats, without repeats."""
     found: list[Any] = []
     for beat in list(master.beats):
         for claim in beat["running"]:

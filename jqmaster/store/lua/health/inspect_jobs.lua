@@ -70,7 +70,8 @@ for i = FIRST, #ARGV do
     end
   end
   found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
-    redis.call('ZSCORE', results_key, id) and 1 or 0, redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id),
+    redis.call('ZSCORE', results_key, id) and 1 or 0,
+    redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id),
     has_slots, needs_slots, lane and not lane.is_lost and 1 or 0}
 end
 return {'ok', found}

@@ -57,7 +57,7 @@ if unique_digest then
   redis.call('SET', uniqueness.key_of(unique_digest), uniqueness.value_of(id, scope, until_ms))
 end
 redis.call('UNLINK', result_key)
--- What went well begins anew; everything else goes on where it stopped.
+-- A job that succeeded begins anew, any other goes on where it stopped.
 if state == layout.STATE.succeeded and record.has_flag(record.flags_of(head), layout.FLAG.has_progress) then
   redis.call('HDEL', tag .. 'progress:' .. id, 'checkpoint')
 end
