@@ -83,21 +83,28 @@ class Connection(asyncio.Protocol):
 class Requests:
     """POST requests of one job each, or of `jobs`, with IDs of their own as the SDK makes them."""
 
+    _PATHS = ("/api/jobs", "/api/jobs/bulk")
+    _LIST = "jobs"
+
     def __init__(self, url: str, *, name: str, argument: Any, jobs: int = 1) -> None:
         parts = urlsplit(url)
         assert parts.hostname
         assert parts.port
         self.host, self.port = parts.hostname, parts.port
-        body = msgpack.packb({"name": name, "argument": argument, "id": "0" * 36})
+        body = msgpack.packb(self._item(name, argument, "0" * 36))
         self._before = body[:-36]
         self._jobs = jobs
-        self._list = msgpack.packb({"jobs": [None] * jobs})[:-jobs] if jobs > 1 else b""
+        self._list = msgpack.packb({self._LIST: [None] * jobs})[:-jobs] if jobs > 1 else b""
         length = len(self._list) + len(body) * jobs
-        path = "/api/jobs/bulk" if jobs > 1 else "/api/jobs"
+        path = self._PATHS[jobs > 1]
         self._head = (
             f"POST {path} HTTP/1.1\r\nHost: {parts.netloc}\r\nContent-Type: application/msgpack\r\n"
             f"Accept: application/msgpack\r\nContent-Length: {length}\r\n\r\n"
         ).encode()
+
+    def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
+        """Return one of the items, which ends with an ID of its own."""
+        return {"name": name, "argument": argument, "id": own_id}
 
     def one(self) -> bytes:
         if self._jobs == 1:
@@ -108,6 +115,54 @@ class Requests:
     async def connect(self) -> Connection:
         _, connection = await asyncio.get_running_loop().create_connection(Connection, self.host, self.port)
         return connection
+
+
+class EventRequests(Requests):
+    """POST requests of one event each, or of many."""
+
+    _PATHS = ("/api/events", "/api/events")
+    _LIST = "events"
+
+    def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
+        return {"event_type": name, "payload": argument, "dedupe_key": own_id}
+
+
+async def events(
+    urls: list[str],
+    *,
+    count: int,
+    connections: int,
+    argument_bytes: int,
+    types: int,
+    batch: int,
+    rate: float = 0.0,
+) -> Told:
+    """`count` events of so many types in turn, `batch` in one POST; `rate`: events a second, 0 for as many as go."""
+    payload = {"n": 7, "x": argument_of(argument_bytes)}
+    requests = [
+        EventRequests(urls[n % len(urls)], name=f"type.{n}", argument=payload, jobs=batch)
+        for n in range(types)
+    ]
+    open_ones = [await requests[n % len(urls)].connect() for n in range(connections)]
+    left = iter(range(count // batch))
+    waits: list[float] = []
+    began = time.perf_counter()
+
+    async def push(connection: Connection) -> None:
+        for n in left:
+            if rate:
+                await asyncio.sleep(max(0.0, began + n * batch / rate - time.perf_counter()))
+            sent = time.perf_counter()
+            status, _ = await connection.send(requests[n % types].one())
+            waits.append(time.perf_counter() - sent)
+            if status != 202:
+                raise SystemExit(f"answered {status}")
+
+    await asyncio.gather(*map(push, open_ones))
+    seconds = time.perf_counter() - began
+    for connection in open_ones:
+        connection.close()
+    return {"seconds": seconds, "waits_ms": _quantiles(waits)}
 
 
 async def single(
@@ -271,6 +326,7 @@ KINDS: Final[dict[str, Callable[..., Coroutine[Any, Any, dict[str, Any]]]]] = {
     "single": single,
     "single_by_sdk": single_by_sdk,
     "bulk": bulk,
+    "events": events,
     "latency": latency,
     "storm": storm,
 }

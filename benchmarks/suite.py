@@ -127,6 +127,36 @@ def enqueue_single(
         return figures | {"store_bytes": (system.store_memory() - memory) / jobs}
 
 
+def send_events(
+    *,
+    jobs: int = 50_000,
+    appendfsync: str = "always",
+    definitions: int = 50,
+    batch: int = 100,
+    connections: int = 4,
+    rate: float = 0.0,
+) -> Figures:
+    """Send events with keys of their own, in batches, to so many definitions: each starts the job of one, which also
+    compares a part of the payload and takes another one as the argument. No worker."""
+    with running_system(workers=0, appendfsync=appendfsync) as system:
+        for n in range(definitions):
+            _define(system, n)
+        options: dict[str, Any] = {
+            "connections": connections,
+            "argument_bytes": 100,
+            "types": definitions,
+            "batch": batch,
+        }
+        system.push("events", count=min(WARM_UP, jobs), **options)
+        waiting, memory = system.unfinished(), system.store_memory()
+        meter = Meter(system)
+        with meter.running():
+            told = system.push("events", count=jobs, rate=rate, **options)
+        assert system.unfinished() - waiting == jobs
+        figures = meter.figures(jobs, seconds=told["seconds"]) | waits(told)
+        return figures | {"store_bytes": (system.store_memory() - memory) / jobs}
+
+
 def enqueue_bulk(
     *, jobs: int = 100_000, appendfsync: str = "always", argument_bytes: int = 100, backlog: int = 0
 ) -> Figures:
@@ -188,6 +218,18 @@ def napping(*, jobs: int = 20_000, slots: int = 500) -> Figures:
             system.until_over()
         figures = meter.figures(jobs, since_s=told["began_s"])
         return figures | {"share_of_most": figures["jobs_per_s"] / (slots * 20)}
+
+
+def _define(system: System, number: int) -> None:
+    document = {
+        "kind": "event",
+        "event_type": f"type.{number}",
+        "matcher": {"field": "payload.n", "op": "ge", "value": 1},
+        "argument": {"from": "payload.x"},
+        "job": {"name": "noop"},
+    }
+    url = f"{system.url}/api/definitions/d{number}"
+    httpx.put(url, json=document, trust_env=False).raise_for_status()
 
 
 def _limit(system: System, count: int) -> None:
@@ -277,6 +319,16 @@ SCENARIOS: Final = [
         ],
         {"jobs": 2_000, "backlog": 5_000},
         "size",
+    ),
+    Scenario(
+        "send_events",
+        send_events,
+        [
+            *({"appendfsync": one} for one in BOTH),
+            {"appendfsync": "always", "batch": 1, "connections": 32, "jobs": 10_000},
+            {"appendfsync": "always", "rate": 5_000},
+        ],
+        quick={"jobs": 1_000, "rate": 0.0},
     ),
     Scenario(
         "latency",

@@ -284,6 +284,12 @@ class Settings(BaseSettings):
     max_definitions: int = Field(
         20_000, ge=1, le=100_000, description="Most definitions. A request to make a further one gets 409."
     )
+    max_event_bytes: int = Field(
+        64 * 1024,
+        ge=1024,
+        le=MIB,
+        description="Most bytes of an event's payload, as MessagePack. A larger one gets 413.",
+    )
     max_intake_bytes: int = Field(
         64 * MIB,
         ge=MIB,
@@ -410,6 +416,21 @@ class Settings(BaseSettings):
     )
     definition_runs_s: float = Field(
         90 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep run records of definitions."
+    )
+    event_dedupe_s: float = Field(
+        DAY_S,
+        ge=1,
+        le=30 * DAY_S,
+        description="How long the key of an event is remembered. A repeat within this time starts nothing.",
+    )
+    events_max: int = Field(
+        10_000,
+        ge=1,
+        le=1_000_000,
+        description="Most events to keep for operators. The oldest are removed first.",
+    )
+    events_s: float = Field(
+        7 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep events for operators."
     )
     result_ttl_s: float = Field(
         DAY_S, ge=0, le=MOST_KEPT_S, description="How long to keep a result that nobody fetches."

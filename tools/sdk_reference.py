@@ -115,6 +115,8 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("pusher.jobs.make_job"),
         Entry("pusher.unique.Unique"),
         Entry("pusher.unique.Debounce"),
+        Entry("pusher.events.Event"),
+        Entry("pusher.events.SentEvent"),
         Entry("pusher.unique.is_duplicate"),
         Entry("pusher.unique.is_replaced"),
         Entry("pusher.results.JobResult"),

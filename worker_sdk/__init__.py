@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.pusher.client import Pusher
+    from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
     from worker_sdk.pusher.results import JobResult
     from worker_sdk.pusher.sync_client import SyncPusher
@@ -58,6 +59,7 @@ __all__ = [
     "Discard",
     "Duplicate",
     "EnqueueRefused",
+    "Event",
     "Fail",
     "Interrupted",
     "InvalidArgument",
@@ -77,6 +79,7 @@ __all__ = [
     "RefusedError",
     "ResultGone",
     "Retry",
+    "SentEvent",
     "SyncPusher",
     "Task",
     "TaskJob",
@@ -103,11 +106,13 @@ _MODULES: Final = {
     "Context": "worker_sdk.worker.context",
     "Debounce": "worker_sdk.pusher.unique",
     "Depends": "worker_sdk.dependencies.depends",
+    "Event": "worker_sdk.pusher.events",
     "INJECTED": "worker_sdk.tasks.signature",
     "JobHandle": "worker_sdk.tasks.handle",
     "JobResult": "worker_sdk.pusher.results",
     "Middleware": "worker_sdk.middleware.base",
     "Pusher": "worker_sdk.pusher.client",
+    "SentEvent": "worker_sdk.pusher.events",
     "SyncPusher": "worker_sdk.pusher.sync_client",
     "Task": "worker_sdk.tasks.task",
     "TaskJob": "worker_sdk.tasks.task",

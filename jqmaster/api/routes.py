@@ -4,6 +4,7 @@ from typing import Final
 
 from jqmaster.api.constraints import routes as constraints
 from jqmaster.api.definitions import routes as definitions
+from jqmaster.api.events import routes as events
 from jqmaster.api.identity import routes as identity
 from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
@@ -19,6 +20,7 @@ OPERATIONS: Final = [
     *workers.OPERATIONS,
     *constraints.OPERATIONS,
     *definitions.OPERATIONS,
+    *events.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,
     *settings.OPERATIONS,

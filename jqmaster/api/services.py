@@ -13,6 +13,8 @@ from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.constraints.replay import Replays
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.reader import DefinitionReader
+from jqmaster.service.events.intake import EventIntake
+from jqmaster.service.events.reader import EventReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
@@ -82,6 +84,8 @@ class Services:
     constraint_editor: ConstraintEditor
     definitions: DefinitionReader
     definition_editor: DefinitionEditor
+    event_intake: EventIntake
+    events: EventReader
     audit: AuditStore
     audit_writer: AuditWriter
     masters: MasterService

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api.encoding.answers import RawMsgpack
+from jqmaster.domain import packed
 from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import Run
+from jqmaster.domain.events.trigger import EventTrigger
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job, JobSpec
 from jqmaster.domain.job_content import JobContent, shown_error_type
@@ -102,7 +105,7 @@ def job_view(
         "events": [_event_view(event) for event in detail.events if has_course],
         "headers": headers,
         "headers_redacted": content.is_shown and headers != job.headers,
-        "argument": _shown(argument),
+        "argument": shown_value(argument),
         "argument_bytes": len(job.argument),
         "argument_hidden": not content.is_shown,
         "argument_redacted": content.is_shown and argument != job.argument,
@@ -145,7 +148,8 @@ def _unique_view(job: Job, content: JobContent) -> dict[str, Any] | None:
     }
 
 
-def _shown(value: bytes | None) -> RawMsgpack | None:
+def shown_value(value: bytes | None) -> RawMsgpack | None:
+    """Return a value that jobs carry, as views show it; None if it is too large."""
     return RawMsgpack(readable(value)) if value is not None and len(value) <= MAX_SHOWN_BYTES else None
 
 
@@ -311,8 +315,11 @@ def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, 
     """`DefinitionView`."""
     stored, clock = shown.known.stored, shown.known.clock
     document = describe_definition(stored.definition)
+    matcher = document["matcher"]
     return {
         **document,
+        "matcher": None if matcher is None else access.matcher(matcher),
+        "argument": _argument_of_events(stored.definition, access),
         "job": document["job"] | _job_content(stored.definition.job, access),
         "next_due_at": _time(shown.next_due_ms or 0),
         "queued_at": _time(clock.queued_ms or 0),
@@ -324,13 +331,24 @@ def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, 
     }
 
 
+def _argument_of_events(definition: Definition, access: ContentAccess) -> RawMsgpack | None:
+    own = access.for_name(definition.job.name)
+    if (
+        not isinstance(definition.trigger, EventTrigger)
+        or definition.trigger.argument is None
+        or not own.is_granted
+    ):
+        return None
+    return shown_value(own.redactor.encoded("argument", packed.encoded(definition.trigger.argument.document)))
+
+
 def _job_content(job: JobSpec, access: ContentAccess) -> dict[str, Any]:
     own = access.for_name(job.name)
     argument = own.redactor.encoded("argument", job.argument)
     headers = own.redactor.headers(job.headers)
     is_shown = own.is_granted
     return {
-        "argument": _shown(argument) if is_shown else None,
+        "argument": shown_value(argument) if is_shown else None,
         "argument_bytes": len(job.argument),
         "argument_hidden": not is_shown,
         "argument_redacted": is_shown and (argument != job.argument or headers != job.headers),
@@ -347,6 +365,7 @@ def run_view(run: Run) -> dict[str, Any]:
         "reason": str(run.reason) or None,
         "job_id": run.job_id or None,
         "recorded_at": iso_ms(run.recorded_at_ms),
+        "event_id": run.event_id or None,
     }
 
 

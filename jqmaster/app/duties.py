@@ -13,6 +13,7 @@ from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.event_gathering import EventLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.duties.promoter import Promoter
@@ -74,6 +75,7 @@ class LeaderDuties:
         self.definitions = DefinitionLoop(
             leadership, parts.definition_firing, shared.clock, on_stale=leader.step_down
         )
+        self.events = EventLoop(leadership, parts.event_gathering, shared.clock, on_stale=leader.step_down)
         self._reaper = self._make_reaper()
         self._detector = self._make_detector()
         self._sweeper = Sweeper(
@@ -99,6 +101,7 @@ class LeaderDuties:
             ),
             self.promoter,
             self.definitions,
+            self.events,
             self._make_quarantine(),
             self._reaper,
             self._detector,

@@ -4,6 +4,7 @@ from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
 from jqmaster.domain.definitions.figures import FiringFigures
+from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties.fleet import Fleet
@@ -13,6 +14,8 @@ from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.definitions.firing import DefinitionFiring
+from jqmaster.service.events.gathering import EventGathering
+from jqmaster.service.events.intake import EventIntake
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -59,6 +62,10 @@ class ShardParts:
         self.definition_firing = DefinitionFiring(
             stores.definitions, self.rules, kept=policies.kept_runs, figures=self.firing_figures
         )
+        self.event_figures = EventFigures()
+        self.event_gathering = EventGathering(
+            stores.event_groups, self.rules, kept=policies.kept_runs, figures=self.event_figures
+        )
         self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
         self.polls = PollDesk(stores.polls, stores.leases, stores.progress)
         self.waiters = FinishWaiters()
@@ -68,6 +75,14 @@ class ShardParts:
             self.rules,
             admit=self.admit,
             tracing=shared.tracing,
+            pace=self.intake.pace,
+        )
+        self.events = EventIntake(
+            stores.events,
+            self.rules,
+            admit=self.admit,
+            kept=policies.kept_events,
+            figures=self.event_figures,
             pace=self.intake.pace,
         )
         self.jobs = JobReader(

@@ -23,6 +23,7 @@ from jqmaster.service.identity.sessions import LoginPolicy
 from jqmaster.service.jobs.why import WhyPolicy
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.store.definitions.definitions import KeptRuns
+from jqmaster.store.events.events import KeptEvents
 from jqmaster.store.job_times import JobTimes
 
 # After an election the living get this much more than a lease to say so.
@@ -55,12 +56,24 @@ class Policies:
         self.failure_detector = live.derive(failure_detector)
         self.retention = live.derive(retention)
         self.kept_runs = live.derive(lambda s: KeptRuns(s.definition_runs_max, _ms(s.definition_runs_s)))
+        self.kept_events = live.derive(kept_events)
         self.server = ServerLimits(live.derive(room_limits), live.derive(RequestLimits.of))
 
 
 def job_times(s: Settings) -> JobTimes:
     return JobTimes(
         s.lease_ms, s.offer_ms, _ms(s.timeout_grace_s), _ms(s.result_ttl_s), _ms(s.result_grace_s)
+    )
+
+
+def kept_events(s: Settings) -> KeptEvents:
+    return KeptEvents(
+        dedupe_ms=_ms(s.event_dedupe_s),
+        most=s.events_max,
+        life_ms=_ms(s.events_s),
+        most_runs=s.definition_runs_max,
+        runs_life_ms=_ms(s.definition_runs_s),
+        max_argument_bytes=s.max_argument_bytes,
     )
 
 

@@ -15,6 +15,7 @@ from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.constraints.replay import PastJobs, Replays
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.service.definitions.reader import DefinitionReader
+from jqmaster.service.events.reader import EventReader
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.jobs.bulk_actions import BulkActionService
@@ -116,6 +117,8 @@ class RequestServices:
             definition_editor=DefinitionEditor(
                 stores.definitions, parts.definition_firing, audit, parts.store_time_ms
             ),
+            event_intake=parts.events,
+            events=EventReader(stores.events),
             audit=audit,
             audit_writer=AuditWriter(audit),
             identity=self._identity,
@@ -166,6 +169,7 @@ class RequestServices:
             traffic,
             (self._parts.store.client, self._parts.store.reserve),
             firing=self._parts.firing_figures,
+            events=self._parts.event_figures,
             own=lambda: self._readiness.own_facts(self._connections()),
             ask_store=facts.read,
         )

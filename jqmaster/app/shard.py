@@ -78,6 +78,7 @@ class ServedShard:
             self.parts.intake.pace,
             self.parts.job_actions,
             self.parts.enqueue,
+            self.parts.events,
             self._watchdog,
             # Stops after all that counts.
             self._history_keeper,

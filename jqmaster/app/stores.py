@@ -9,6 +9,8 @@ from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.definitions.definitions import DefinitionStore
+from jqmaster.store.events.events import EventStore
+from jqmaster.store.events.groups import EventGroupStore
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.job_times import JobTimes
@@ -72,6 +74,8 @@ class Stores:
     lanes: LaneStore
     gates: GateStore
     definitions: DefinitionStore
+    events: EventStore
+    event_groups: EventGroupStore
     leadership: LeadershipStore
     masters: MasterStore
     actions: ActionStore
@@ -100,6 +104,8 @@ class Stores:
             lanes=LaneStore(shard),
             gates=GateStore(shard),
             definitions=DefinitionStore(shard, tally),
+            events=EventStore(shard, tally),
+            event_groups=EventGroupStore(shard, tally),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),
             actions=ActionStore(shard),

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from jqmaster.domain.access import Principal, Scope
-from jqmaster.domain.matcher import Loc, Path, parse_path
+from jqmaster.domain.matcher import EVENT_FIELDS, FIELDS, Loc, Path, parse_path
 from jqmaster.domain.redact import REDACTED, Redactor, redactor_of
 from jqmaster.errors import FieldError, ForbiddenError
 
 Cover = Literal["[hidden]", "[redacted]"]
 HIDDEN: Final = "[hidden]"
 
-# The fields of matchers and keys that read content.
-_CONTENT_ROOTS: Final = frozenset({"argument", "headers"})
+# The fields of matchers and keys that read content, and the root of `redact_paths` that covers each: the payload of an
+# event becomes the argument of jobs.
+_CONTENT_ROOTS: Final = {"argument": "argument", "headers": "headers", "payload": "argument"}
+_FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class ContentAccess:
         """Return the text that stands in place of all values at this path of jobs; None where they are shown."""
         if path is None or path.root not in _CONTENT_ROOTS:
             return None
-        if self.redactor.meets(path.root, path.parts):
+        if self.redactor.meets(_CONTENT_ROOTS[path.root], path.parts):
             return REDACTED
         return None if self.is_granted else HIDDEN
 
@@ -72,7 +74,7 @@ class ContentAccess:
     def check_matcher(self, document: Mapping[str, Any], loc: Loc) -> None:
         """Raise ForbiddenError unless the caller may select jobs by this matcher, which was parsed before."""
         for leaf, at in _leaves(document, loc):
-            self.check_path(parse_path(leaf["field"]), (*at, "field"))
+            self.check_path(parse_path(leaf["field"], fields=_FIELDS), (*at, "field"))
 
     def matcher(self, document: Mapping[str, Any]) -> dict[str, Any]:
         """Return the document of a matcher, with constants that are compared with content covered."""
@@ -81,7 +83,7 @@ class ContentAccess:
                 return {kind: [self.matcher(member) for member in document[kind]]}
         if "not" in document:
             return {"not": self.matcher(document["not"])}
-        cover = self.cover_of(parse_path(document["field"]))
+        cover = self.cover_of(parse_path(document["field"], fields=_FIELDS))
         if cover is None or document["op"] == "exists":
             return dict(document)
         return {**document, "value": [cover] if document["op"] == "in" else cover}
@@ -134,6 +136,8 @@ class ContentAccess:
         kind = action.partition(".")[0]
         if kind == "jobs" and isinstance(document.get("filter"), Mapping):
             return {**document, "filter": self.filter(document["filter"])}
+        if kind == "definition" and document.get("matcher"):
+            return {**document, "matcher": self.matcher(document["matcher"])}
         if kind != "constraint":
             return dict(document)
         if "value" in document and "key" not in document and self.redactor.has("argument", "headers"):

@@ -17,6 +17,10 @@ MAX_TEXT: Final = 1024
 MAX_PATH_SEGMENTS: Final = 16
 
 FIELDS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result", "headers", "argument")
+# The fields of an event that matchers and keys of definitions may read.
+EVENT_FIELDS: Final = ("event_type", "source", "subject", "payload")
+# The fields whose values have parts.
+_NESTED: Final = frozenset({"argument", "payload"})
 OPS: Final = ("eq", "ne", "in", "lt", "le", "gt", "ge", "glob", "exists")
 
 Loc = tuple[str | int, ...]
@@ -97,6 +101,33 @@ class JobFields:
         return value
 
 
+class EventFields(JobFields):
+    """The fields of an event, in the place of those of a job. The payload is read as an argument is."""
+
+    __slots__ = ("event_id", "event_type", "occurred_at", "source", "subject")
+
+    def __init__(
+        self,
+        *,
+        event_id: str,
+        event_type: str,
+        source: str,
+        subject: str,
+        occurred_at: str | None,
+        payload: bytes,
+        decode: Callable[[bytes], object],
+    ) -> None:
+        super().__init__(
+            name="", priority=0, tags=(), max_retry=0, timeout_s=0.0, keep_result=False, headers={}, argument=payload,
+            decode=decode,
+        )  # fmt: skip
+        self.event_id = event_id
+        self.event_type = event_type
+        self.source = source
+        self.subject = subject
+        self.occurred_at = occurred_at
+
+
 Reader = Callable[[JobFields], object]
 Matches = Callable[[JobFields], bool]
 
@@ -122,20 +153,23 @@ class Path:
         """Return a function that reads the value, or MISSING if there is none."""
         if self.root == "headers":
             return _header_reader(str(self.parts[0]))
-        if self.root == "argument" and self.parts:
+        if self.root in _NESTED and self.parts:
             return _argument_reader(self.parts)
+        if self.root == "payload":
+            return operator.attrgetter("argument")
         return operator.attrgetter("timeout_s" if self.root == "timeout" else self.root)
 
 
-def parse_path(text: object, loc: Loc = ()) -> Path:
-    """`name`, `headers.KEY`, `argument.a[0]["a.b"]`. Quoted keys are JSON strings. Raise MatcherError."""
+def parse_path(text: object, loc: Loc = (), fields: Sequence[str] = FIELDS) -> Path:
+    """`name`, `headers.KEY`, `argument.a[0]["a.b"]`. Quoted keys are JSON strings. `fields`: those that paths may begin
+    with. Raise MatcherError."""
     if not isinstance(text, str):
-        raise MatcherError(loc, "must be text, such as name or argument.host")
+        raise MatcherError(loc, f"must be text, such as {fields[0]} or {fields[-1]}.host")
     if len(text) > MAX_TEXT:
         raise MatcherError(loc, f"longer than {MAX_TEXT} characters")
     root = _ROOT.match(text)[0]  # type: ignore[index]  # matches the empty text too
-    if root not in FIELDS:
-        raise MatcherError(loc, f"unknown field {root[:64]!r}; expected one of {', '.join(FIELDS)}")
+    if root not in fields:
+        raise MatcherError(loc, f"unknown field {root[:64]!r}; expected one of {', '.join(fields)}")
     at, parts = len(root), list[str | int]()
     while at < len(text):
         step = _STEP.match(text, at)
@@ -150,7 +184,7 @@ def parse_path(text: object, loc: Loc = ()) -> Path:
     if root == "headers":
         if len(parts) != 1 or not isinstance(parts[0], str):
             raise MatcherError(loc, "headers must have one key: headers.KEY")
-    elif root != "argument" and parts:
+    elif root not in _NESTED and parts:
         raise MatcherError(loc, f"{root} has no parts")
     return Path(root, tuple(parts))
 
@@ -236,9 +270,10 @@ class Matcher:
         return hash(repr(self.document))
 
 
-def parse_matcher(document: object) -> Matcher:
-    """`{all: […]} | {any: […]} | {not: …} | {field, op, value}`, decoded. Raise MatcherError."""
-    node = _Parser().node(document, (), 1)
+def parse_matcher(document: object, fields: Sequence[str] = FIELDS) -> Matcher:
+    """`{all: […]} | {any: […]} | {not: …} | {field, op, value}`, decoded. `fields`: those that it may read. Raise
+    MatcherError."""
+    node = _Parser(fields).node(document, (), 1)
     return Matcher(node.document, node.reads, node.matches, node.for_name)
 
 
@@ -250,7 +285,8 @@ class _Node(NamedTuple):
 
 
 class _Parser:
-    def __init__(self) -> None:
+    def __init__(self, fields: Sequence[str]) -> None:
+        self._fields = fields
         self._nodes = 0
 
     def node(self, document: object, loc: Loc, depth: int) -> _Node:
@@ -272,7 +308,7 @@ class _Parser:
             if key not in known:
                 raise MatcherError((*loc, (key if isinstance(key, str) else repr(key))[:64]), "unknown key")
         if kind == "field":
-            return _leaf(document, loc)
+            return _leaf(document, loc, self._fields)
         if kind == "not":
             return _negated(self.node(document["not"], (*loc, "not"), depth + 1))
         members = document[kind]
@@ -347,11 +383,11 @@ def _any(members: tuple[Matches, ...]) -> Matches:
 _Test = Callable[[object], bool]
 
 
-def _leaf(document: dict[str, object], loc: Loc) -> _Node:
+def _leaf(document: dict[str, object], loc: Loc, fields: Sequence[str]) -> _Node:
     for key in ("field", "op"):
         if key not in document:
             raise MatcherError((*loc, key), "required")
-    path = parse_path(document["field"], (*loc, "field"))
+    path = parse_path(document["field"], (*loc, "field"), fields)
     op = document["op"]
     if not isinstance(op, str) or op not in OPS:
         raise MatcherError((*loc, "op"), f"unknown op; expected one of {', '.join(OPS)}")

@@ -7,6 +7,7 @@ from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.dispatcher import Dispatcher
+from jqmaster.runtime.duties.event_gathering import EventLoop
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.service.identity.directory import IdentityDirectory
@@ -17,6 +18,7 @@ from jqmaster.store.link.wake import (
     BulkActionsChanged,
     ConstraintsChanged,
     DefinitionsChanged,
+    EventsWaiting,
     GateClosed,
     IdentityChanged,
     JobDelayed,
@@ -37,6 +39,7 @@ _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     JobDelayed(),
     ConstraintsChanged(),
     DefinitionsChanged(),
+    EventsWaiting(),
     LeaderResigned(),
     SettingsChanged(),
     IdentityChanged(),
@@ -57,6 +60,9 @@ class WokenDuties(Protocol):
 
     @property
     def definitions(self) -> DefinitionLoop: ...
+
+    @property
+    def events(self) -> EventLoop: ...
 
     @property
     def bulk(self) -> BulkActions: ...
@@ -109,6 +115,8 @@ class WakeRouter:
                 duties.keeper.wake()
             case DefinitionsChanged():
                 duties.definitions.wake()
+            case EventsWaiting():
+                duties.events.wake()
             case BulkActionsChanged():
                 duties.bulk.wake()
 

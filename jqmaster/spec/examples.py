@@ -7,6 +7,7 @@ from jqmaster.api.workers.push_schemas import ORDERS
 
 JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
+EVENT_ID: Final = "0198c3f4-5e69-7b8c-9d0e-1f2a3b4c5d6e"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
@@ -43,6 +44,32 @@ _RUN: Final[dict[str, Any]] = {
     "reason": None,
     "job_id": JOB_ID,
     "recorded_at": "2026-11-21T17:30:00.004Z",
+    "event_id": None,
+}
+_EVENT: Final[dict[str, Any]] = {
+    "event_type": "order.paid",
+    "payload": {"order": 17, "total": 99},
+    "dedupe_key": "order-17-paid",
+    "source": "/shop",
+}
+_EVENT_ANSWER: Final[dict[str, Any]] = {
+    "event_id": EVENT_ID,
+    "duplicate": False,
+    "job_ids": [JOB_ID],
+    "runs": [{"definition": "ship-order", "outcome": "fired", "reason": None, "job_id": JOB_ID}],
+}
+_EVENT_VIEW: Final[dict[str, Any]] = {
+    "event_id": EVENT_ID,
+    **_EVENT,
+    "subject": "",
+    "occurred_at": None,
+    "received_at": "2026-11-21T17:30:00.004Z",
+    "replay_of": None,
+    "payload_bytes": 17,
+    "payload_hidden": False,
+    "payload_redacted": False,
+    "job_ids": [JOB_ID],
+    "runs": _EVENT_ANSWER["runs"],
 }
 _DEFINITION: Final[dict[str, Any]] = {
     "description": "Sends the report of the day.",
@@ -61,6 +88,11 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
     "skip_late_after_s": 300.0,
     "catch_up": "latest",
     "max_catch_up": 100,
+    "event_type": None,
+    "matcher": None,
+    "argument": None,
+    "debounce": None,
+    "collect": None,
     "job": {
         "name": "report.send",
         "argument": {"kind": "daily"},
@@ -540,6 +572,16 @@ EXAMPLES: Final[dict[str, Any]] = {
             "tags": ["report"],
         },
     },
+    "DebounceRequest": {"wait_s": 5, "max_s": 60, "key": "payload.user"},
+    "CollectRequest": {"max": 100, "within_s": 10},
+    "EventRequest": _EVENT,
+    "EventBatch": {"events": [_EVENT]},
+    "EventPost": _EVENT,
+    "EventAnswer": _EVENT_ANSWER,
+    "EventBatchAnswer": {"events": [_EVENT_ANSWER]},
+    "EventPostAnswer": _EVENT_ANSWER,
+    "EventView": _EVENT_VIEW,
+    "EventList": {"events": [_EVENT_VIEW], "next_cursor": None},
     "DefinitionView": _DEFINITION_VIEW,
     "DefinitionList": {"definitions": [_DEFINITION_VIEW], "next_cursor": None},
     "DefinitionPreviewRequest": {

@@ -26,7 +26,16 @@ from jqmaster.api.operations import stats_schemas
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.workers import push_schemas as w
 from jqmaster.spec import protocol_generator
-from jqmaster.spec.examples import ACTION_ID, EXAMPLES, JOB_ID, MASTER_ID, SESSION_ID, TOKEN_ID, WORKER_ID
+from jqmaster.spec.examples import (
+    ACTION_ID,
+    EVENT_ID,
+    EXAMPLES,
+    JOB_ID,
+    MASTER_ID,
+    SESSION_ID,
+    TOKEN_ID,
+    WORKER_ID,
+)
 
 MSGPACK: Final = "application/msgpack"
 # JSON first: generated clients take the first type that they are offered, and most can write only that one.
@@ -75,6 +84,7 @@ WORKER_TEXT: Final = (
 _PARAMETERS: Final = {
     "job_id": ("ID of the job.", JOB_ID),
     "action_id": ("ID of the action.", ACTION_ID),
+    "event_id": ("ID of the event.", EVENT_ID),
     "master_id": ("ID of the master.", MASTER_ID),
     "worker_id": ("ID from the registration.", WORKER_ID),
     "group_id": ("`id` of the failure group.", "5f0c2a9b71d3e846"),

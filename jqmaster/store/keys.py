@@ -198,8 +198,39 @@ class Keys:
     runs = NamedKey(
         "sorted set",
         "with its definition",
-        "run records: `due_at_ms outcome reason job_id recorded_at_ms`; score: due, ms",
+        "run records: `due_at_ms outcome reason job_id recorded_at_ms`, with the ID of the event where one started it; "
+        "score: due, ms",
         of=("definition",),
+    )
+    event_definitions = Key("set", "while not empty", "definitions that events start")
+    event_edition = Key("string", "always", "a random text, new with each change of such a definition")
+    events = Key("sorted set", "while not empty", "IDs of the newest events; score: received, ms")
+    event_bodies = Key(
+        "hash",
+        "while not empty",
+        "by ID: when the event came, what it started, and the event, as MessagePack",
+    )
+    event_key = NamedKey(
+        "string",
+        "expires",
+        "the event that had this key first: its ID, and what it started",
+        of=("digest",),
+    )
+    event_groups = Key(
+        "sorted set",
+        "while not empty",
+        "groups of events that wait to become one job, by the ID of that job; score: due, ms",
+    )
+    event_group = NamedKey(
+        "hash",
+        "while it waits",
+        "a group: `definition`, `did`, `slot`, `since`, `bytes`, and by number its events with their arguments",
+        of=("job_id",),
+    )
+    event_slots = Key(
+        "hash",
+        "while not empty",
+        "by incarnation of a definition, and key: the group that takes in further events",
     )
     actions = Key("sorted set", "while not empty", "actions on many jobs that are known; score: begun, ms")
     running_actions = Key("set", "while not empty", "those of them that are under way")

@@ -65,6 +65,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/definitions/{name}/backfill"): [
         {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "dry_run": True}
     ],
+    ("POST", "/api/events"): [{"event_type": "other"}],
     ("POST", "/api/jobs/actions"): [
         {"action": "retry", "filter": {"name": NAME}, "dry_run": True},
         {"action": "retry", "filter": {"text": "with", "name": "none"}},
@@ -90,6 +91,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
 PLAIN: Final = {
     ("POST", "/api/jobs/{job_id}/retry"), ("POST", "/api/jobs/{job_id}/run"),
     ("POST", "/api/jobs/actions/{action_id}/cancel"), ("POST", "/api/definitions/{name}/run"),
+    ("POST", "/api/events/{event_id}/replay"),
     ("POST", "/api/masters/{master_id}/demote"), ("POST", "/api/workers/{worker_id}/resume"),
 }  # fmt: skip
 UNTOUCHED: Final = {
@@ -106,7 +108,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
     """The route with everything in place of its parameters that was planted."""
     values: dict[str, tuple[str, ...]] = {
         "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
-        "job_name": (NAME,), "group_id": (ids.group,),
+        "job_name": (NAME,), "group_id": (ids.group,), "event_id": (ids.event,),
         "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)

@@ -10,6 +10,7 @@ from jqmaster.store.link.wake import (
     BulkActionsChanged,
     ConstraintsChanged,
     DefinitionsChanged,
+    EventsWaiting,
     GateClosed,
     IdentityChanged,
     JobDelayed,
@@ -33,6 +34,7 @@ ROUTES: list[tuple[WakeMessage, str]] = [
     (ConstraintsChanged(), "keeper.wake"),
     (GateClosed(), "keeper.wake"),
     (DefinitionsChanged(), "definitions.wake"),
+    (EventsWaiting(), "events.wake"),
     (BulkActionsChanged(), "bulk.wake"),
     (MailArrived("w"), "polls.look"),
     (SettingsChanged(), "settings.wake"),
@@ -40,7 +42,7 @@ ROUTES: list[tuple[WakeMessage, str]] = [
     (LeaderResigned(), "leader.wake"),
     (MasterDemoted("m"), "leader.wake"),
 ]
-OF_THE_LEADER = {"dispatcher", "promoter", "keeper", "definitions", "bulk"}
+OF_THE_LEADER = {"dispatcher", "promoter", "keeper", "definitions", "events", "bulk"}
 
 
 class Part:
@@ -91,5 +93,6 @@ def test_after_a_gap_everyone_looks_for_himself() -> None:
     router_of(called, leads=True).on_gap()
     assert sorted(called) == sorted(
         ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "promoter.wake", "keeper.wake", "definitions.wake",
+         "events.wake",
          "leader.wake", "settings.wake", "identity.wake"]
     )  # fmt: skip

@@ -30,6 +30,15 @@ CONSTRAINTS: Final[dict[str, dict[str, Any]]] = {
     },
     "by-header": {"matcher": _WORK, "key": 'headers["x-open"]', "concurrency": 1},
 }  # fmt: skip
+# Beside the definitions that a schedule starts.
+_OF_EVENTS: Final[dict[str, Any]] = {
+    "kind": "event", "event_type": "marked.*", "job": {"name": "other"}, "enabled": False,
+    "matcher": {"any": [
+        {"field": "payload.open", "op": "ne", "value": "MARKmatcher"},
+        {"field": "payload.secret", "op": "in", "value": ["GONEmatcher", "GONEargument"]},
+    ]},
+    "argument": {"open": "MARKargument", "secret": "GONEargument", "all": {"from": "payload"}},
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,7 @@ class Marked:
     worker: str
     action: str
     group: str
+    event: str
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -79,8 +89,13 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
                 "schedule": {"daily_at": "02:30"},
                 "enabled": False,
             }
+            if name == "by-header":
+                document = _OF_EVENTS
             status, problem = await admin.call("PUT", f"/api/definitions/{name}", document)
             assert status == 201, problem
+        sent = {"event_type": "marked.event", "payload": job["argument"]}
+        status, event = await admin.call("POST", "/api/events", sent)
+        assert status == 202, event
         running = await admin.enqueue(NAME, **job)
         await worker.next_job()
         waiting = await admin.enqueue(NAME, **job)
@@ -93,4 +108,6 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
             return groups
 
         (group,) = await wait_until(grouped, what="the failure is counted")
-        yield Marked(failed, succeeded, running, waiting, worker.id, begun["id"], group["id"])
+        yield Marked(
+            failed, succeeded, running, waiting, worker.id, begun["id"], group["id"], event["event_id"]
+        )

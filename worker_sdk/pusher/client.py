@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, Unpack
 
@@ -14,6 +15,7 @@ from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
 from worker_sdk.pusher.attempts import Attempts, Outage
 from worker_sdk.pusher.chunks import Chunker, async_chunks
+from worker_sdk.pusher.events import EVENTS_PATH, Event, SentEvent, bodies_of, sent_event
 from worker_sdk.pusher.jobs import (
     ALONE_KEYED,
     NONE_KEYED,
@@ -27,6 +29,7 @@ from worker_sdk.pusher.jobs import (
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
 from worker_sdk.transport.loops import PerLoop
+from worker_sdk.wire import encode
 
 # Calls that enqueue, under way at a time; who asks for more waits. A master gains nothing by more connections.
 MAX_CALLS: Final = 100
@@ -153,6 +156,40 @@ class Pusher:
                     raise refused_after(ids, exc) from None
                 ids += ids_of(chunk, answer)
         return ids
+
+    async def send_event(
+        self,
+        event_type: str,
+        payload: Any = None,
+        *,
+        dedupe_key: str | None = None,
+        source: str = "",
+        subject: str = "",
+        occurred_at: datetime | None = None,
+    ) -> SentEvent:
+        """Send an event, and return what it started.
+
+        * `event_type`: kind of event, such as `order.paid`.
+        * `payload`: any value that MessagePack can encode.
+        * `dedupe_key`: events with the same source and key are one. Default: a random key.
+        * `source`: origin of the event.
+        * `subject`: object that it is about, within the source.
+        * `occurred_at`: time of the event, with a time zone.
+        """
+        event = Event(event_type, payload, dedupe_key, source, subject, occurred_at)
+        return sent_event((await self._call("POST", EVENTS_PATH, encode(event.to_wire()))).body)
+
+    async def send_events(self, events: Iterable[Event]) -> list[SentEvent]:
+        """Send any number of events, 500 in one call, and return what each started.
+
+        * `events`: an iterable of `Event`.
+
+        Each event counts by itself: if a call fails, the events of the calls before it are in.
+        """
+        sent: list[SentEvent] = []
+        for body in bodies_of(events):
+            sent += map(sent_event, (await self._call("POST", EVENTS_PATH, body)).body["events"])
+        return sent
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         """Return the result of the job.

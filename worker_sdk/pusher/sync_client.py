@@ -3,6 +3,7 @@
 import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, Unpack
 
@@ -14,6 +15,7 @@ from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
 from worker_sdk.pusher.attempts import Attempts, Outage
 from worker_sdk.pusher.chunks import Chunker, chunks
+from worker_sdk.pusher.events import EVENTS_PATH, Event, SentEvent, bodies_of, sent_event
 from worker_sdk.pusher.jobs import (
     ALONE_KEYED,
     NONE_KEYED,
@@ -26,6 +28,7 @@ from worker_sdk.pusher.jobs import (
 )
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
+from worker_sdk.wire import encode
 
 _MAX_IDLE_CONNECTIONS: Final = 100
 
@@ -108,6 +111,27 @@ class SyncPusher:
                     raise refused_after(ids, exc) from None
                 ids += ids_of(chunk, answer)
         return ids
+
+    def send_event(
+        self,
+        event_type: str,
+        payload: Any = None,
+        *,
+        dedupe_key: str | None = None,
+        source: str = "",
+        subject: str = "",
+        occurred_at: datetime | None = None,
+    ) -> SentEvent:
+        """Do as `Pusher.send_event`."""
+        event = Event(event_type, payload, dedupe_key, source, subject, occurred_at)
+        return sent_event(self._call("POST", EVENTS_PATH, encode(event.to_wire())).body)
+
+    def send_events(self, events: Iterable[Event]) -> list[SentEvent]:
+        """Do as `Pusher.send_events`."""
+        sent: list[SentEvent] = []
+        for body in bodies_of(events):
+            sent += map(sent_event, self._call("POST", EVENTS_PATH, body).body["events"])
+        return sent
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         """Do as `Pusher.result`."""

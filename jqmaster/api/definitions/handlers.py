@@ -1,5 +1,6 @@
 """Definitions over HTTP."""
 
+import re
 from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -10,6 +11,7 @@ from jqmaster.api.definitions.schemas import BackfillRequest, DefinitionPreviewR
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs.handlers import check_argument
+from jqmaster.domain.definitions.definition import TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import Oddity
@@ -17,8 +19,10 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.definitions.documents import draft_of
 from jqmaster.service.definitions.reader import coming
+from jqmaster.store.definitions.definitions import RunPlace
 
 MAX_PAGE: Final = 500
+_CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
 
 
 async def list_definitions(call: Call) -> Reply:
@@ -70,6 +74,8 @@ async def delete(call: Call) -> Reply:
 async def preview(call: Call) -> Reply:
     request = await call.read(DefinitionPreviewRequest)
     definition = draft_of(request.name or "new", request.model_dump())
+    if not isinstance(definition.trigger, TimeTrigger):
+        return Reply(200, {"instants": []})
     after_ms = request.from_ if request.from_ is not None else await call.services.store_time_ms()
     zone = definition.trigger.zone
     delay_ms = definition.delay_ms
@@ -96,11 +102,11 @@ async def runs(call: Call) -> Reply:
     if outcome is not None and outcome not in set(RunOutcome):
         raise query_error("outcome", f"one of {', '.join(RunOutcome)}")
     cursor = query.get("cursor")
-    if cursor is not None and not (cursor.isascii() and cursor.isdigit() and len(cursor) <= 15):
+    if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise query_error("cursor", "the next_cursor of the previous page")
     page = await call.services.definitions.runs(
         call.path["name"],
-        None if cursor is None else int(cursor),
+        None if cursor is None else RunPlace(*map(int, cursor.split("."))),
         limit,
         None if outcome is None else RunOutcome(outcome),
     )
@@ -108,7 +114,7 @@ async def runs(call: Call) -> Reply:
         200,
         {
             "runs": [views.run_view(one) for one in page.runs],
-            "next_cursor": None if page.next_before_ms is None else str(page.next_before_ms),
+            "next_cursor": None if page.next_at is None else "{}.{}".format(*page.next_at),
         },
     )
 

@@ -49,10 +49,10 @@ OPERATIONS: Final = [
     Operation("DELETE", "/api/definitions/{name}", handlers.delete, Scope.OPERATE, "Delete a definition",
               "definitions", {204: None}, problems=(404, 412, *_STORE), text=_DELETE_TEXT),
     Operation("POST", "/api/definitions/{name}/run", handlers.run, Scope.OPERATE, "Run a definition now",
-              "definitions", {201: schemas.RunAnswer}, problems=(404, 429, *_STORE), text=_RUN_TEXT),
+              "definitions", {201: schemas.RunAnswer}, problems=(404, 409, 429, *_STORE), text=_RUN_TEXT),
     Operation("POST", "/api/definitions/{name}/backfill", handlers.backfill, Scope.OPERATE,
               "Start the jobs of past instants", "definitions", {200: schemas.BackfillAnswer},
-              schemas.BackfillRequest, problems=(404, *_STORE), text=_BACKFILL_TEXT),
+              schemas.BackfillRequest, problems=(404, 409, *_STORE), text=_BACKFILL_TEXT),
     Operation("GET", "/api/definitions/{name}/runs", handlers.runs, Scope.READ, "List the runs of a definition",
               "definitions", {200: schemas.DefinitionRuns}, query={**_OUTCOME, **_PAGE}, problems=(404, *_STORE)),
 ]  # fmt: skip

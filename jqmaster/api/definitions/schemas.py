@@ -1,6 +1,6 @@
 """HTTP models of definitions."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgpack
 from pydantic import Field, WithJsonSchema
@@ -8,6 +8,7 @@ from pydantic import Field, WithJsonSchema
 from jqmaster.api.jobs.schemas import RetryRequest
 from jqmaster.api.schemas import (
     NAME_PATTERN,
+    SINCE,
     Answer,
     AnyValue,
     Instant,
@@ -33,8 +34,11 @@ from jqmaster.domain.definitions.definition import NAME_PATTERN as DEFINITION_NA
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, MAX_EVERY_MINUTES
 from jqmaster.domain.definitions.time_zone import MAX_NAME
+from jqmaster.domain.events.event import TYPE_PATTERN
+from jqmaster.domain.events.trigger import MAX_COLLECTED, MAX_WAIT_S, MIN_WAIT_S
 from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
 from jqmaster.domain.job_terms import MAX_RETRY, MOST_HEADERS, MOST_TAGS, PRIORITY, TIMEOUT_S
+from jqmaster.domain.matcher import MAX_TEXT
 
 _CLOCK = {"type": "string", "pattern": CLOCK_PATTERN, "examples": ["02:30"]}
 
@@ -124,19 +128,64 @@ class DefinitionJob(Request):
         )
 
 
+_KEY: Final = "Path, such as payload.user: each of its values is gathered by itself. Null: all together."
+
+
+class DebounceRequest(Request):
+    """When the job of a debounced event starts."""
+
+    wait_s: Seconds = Field(ge=MIN_WAIT_S, le=MAX_WAIT_S, description="When no event came for this time.")
+    max_s: Seconds | None = Field(
+        None, ge=MIN_WAIT_S, le=MAX_WAIT_S, description="At most this time after the first event."
+    )
+    key: str | None = Field(None, max_length=MAX_TEXT, description=_KEY)
+
+
+class CollectRequest(Request):
+    """When the job of collected events starts."""
+
+    max: int = Field(
+        ge=1,
+        le=MAX_COLLECTED,
+        description="When so many events came, or when one more would make the argument longer than allowed.",
+    )
+    within_s: Seconds = Field(
+        ge=MIN_WAIT_S, le=MAX_WAIT_S, description="At most this time after the first event."
+    )
+    key: str | None = Field(None, max_length=MAX_TEXT, description=_KEY)
+
+
+EventMatcher = Annotated[
+    Any,
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "As the matcher of a constraint, on these fields: event_type, source, subject, payload and "
+            "its parts, such as payload.items[0].sku.",
+            "examples": [{"field": "payload.total", "op": "ge", "value": 100}],
+        }
+    ),
+]
+
+
 class _DefinitionFields(Request):
     name: Annotated[str, Field(pattern=DEFINITION_NAME_PATTERN)] | None = Field(
         None, description="If it is given, it must be the name in the path."
     )
     enabled: bool = Field(True, description="False: its instants are recorded as skipped, and start no job.")
     description: str = Field("", max_length=MAX_DESCRIPTION)
-    kind: Literal["time", "event"] = Field("time", description="`event` is reserved, and refused.")
+    kind: Literal["time", "event"] = Field(
+        "time",
+        description="time: `schedule` starts the job. event: events do; `event_type` is required, and a schedule is "
+        "refused.",
+    )
     overlap: Literal["allow", "forbid", "replace", "queue"] = Field(
         "allow",
         description="Rule for an instant at which the job of an earlier one is not finished. allow: it fires. forbid: "
-        "it is skipped. replace: the earlier job is canceled. queue: the newest such instant waits for its end.",
+        "it is skipped. replace: the earlier job is canceled. queue: the newest such instant waits for its end (kind "
+        "time only). An event is judged as an instant is.",
     )
-    schedule: Schedule
+    schedule: Schedule | None = Field(None, description="Required for kind time.")
     time_zone: str = Field(
         "UTC", max_length=MAX_NAME, description="IANA name of the zone.", examples=["Asia/Tokyo"]
     )
@@ -160,6 +209,27 @@ class _DefinitionFields(Request):
         "all: those among the newest `max_catch_up`. The others are recorded as missed.",
     )
     max_catch_up: int = Field(DEFAULT_CATCH_UP, ge=1, le=MAX_CATCH_UP)
+    event_type: str | None = Field(
+        None,
+        pattern=TYPE_PATTERN,
+        description="Required for kind event: the type of the events, or a pattern with *, ? and [abc].",
+        examples=["order.*"],
+    )
+    matcher: EventMatcher | None = Field(
+        None, description="Only events that it matches. Null: all of the type."
+    )
+    argument: Any = Field(
+        None,
+        description='The argument that events make: any value, in which each `{"from": PATH}` stands for a part of the '
+        "event: payload, payload.a.b[0], event_type, event_id, source, subject, occurred_at. A part that the event "
+        "lacks is null. Null: `job.argument` if it is not null, otherwise the payload.",
+    )
+    debounce: DebounceRequest | None = Field(
+        None, description="One job for the last of many events. Earlier ones are recorded as skipped."
+    )
+    collect: CollectRequest | None = Field(
+        None, description="One job for many events. Its argument is the list of theirs, oldest first."
+    )
 
 
 class DefinitionRequest(_DefinitionFields):
@@ -216,17 +286,19 @@ class DefinitionJobView(Answer):
 
 
 class RunView(Answer):
-    """The record of one due instant."""
+    """The record of one due instant, or of one event."""
 
     definition: str
     due_at: Timestamp
     outcome: RunOutcome
     reason: str | None = Field(
-        description="caught_up, manual or backfill for one that fired; overlap, paused, backlog_full or superseded "
-        "for a skipped one; late for a missed one. Null: it fired in time. Future releases may add values."
+        description="caught_up, manual, backfill, collected or debounced for one that fired; overlap, paused, "
+        "backlog_full, superseded, debounced or argument_too_large for a skipped one; late for a missed one. Null: it "
+        "fired in time. Future releases may add values."
     )
     job_id: JobId | None = Field(description="The job that it started.")
     recorded_at: Timestamp
+    event_id: str | None = Field(description="The event. Null for an instant.", json_schema_extra=SINCE)
 
 
 class DefinitionView(Answer):
@@ -237,7 +309,7 @@ class DefinitionView(Answer):
     enabled: bool
     description: str
     overlap: Overlap
-    schedule: dict[str, Any]
+    schedule: dict[str, Any] | None = Field(description="Null for kind event.")
     time_zone: str
     starts_at: Timestamp | None
     ends_at: Timestamp | None
@@ -245,6 +317,17 @@ class DefinitionView(Answer):
     skip_late_after_s: float
     catch_up: CatchUp
     max_catch_up: int
+    event_type: str | None = Field(description="Null for kind time.", json_schema_extra=SINCE)
+    matcher: dict[str, Any] | None = Field(
+        description="Constants that are compared with content which the caller may not see are covered.",
+        json_schema_extra=SINCE,
+    )
+    argument: Any = Field(
+        description="The argument that events make. Null, too, if the caller may not see it (`argument_hidden`).",
+        json_schema_extra=SINCE,
+    )
+    debounce: dict[str, Any] | None = Field(json_schema_extra=SINCE)
+    collect: dict[str, Any] | None = Field(json_schema_extra=SINCE)
     job: DefinitionJobView
     next_due_at: Timestamp | None = Field(description="Null: it is never due again.")
     queued_at: Timestamp | None = Field(

@@ -1,4 +1,4 @@
-"""The usual job and the usual result, read in one typed decode in C: several times as fast as their models.
+"""The usual job, event and result, read in one typed decode in C: several times as fast as their models.
 
 They say yes or nothing. Whatever is not plainly valid, be it wrong or only rare, is left to those models, which judge
 it and have the words for it; so no rule and no text of an error depends on which way a message took.
@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 
 from jqmaster.api.encoding.validator import FIXED_SIZE, SHORT_STR_SIZE, ScanLimits, scan
 from jqmaster.api.schemas import NAME_PATTERN, is_instant
+from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN, Event
 from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S
@@ -23,6 +24,7 @@ from jqmaster.errors import JqmasterError
 _ID: Final = msgspec.Meta(min_length=ID_LENGTH, max_length=ID_LENGTH)
 _TOKEN: Final = msgspec.Meta(min_length=2 * TOKEN_BYTES, max_length=2 * TOKEN_BYTES)
 _NAME: Final = re.compile(NAME_PATTERN)
+_EVENT_TYPE: Final = re.compile(TYPE_PATTERN)
 _NIL: Final = b"\xc0"
 # Read for each job.
 _DEFAULT_PRIORITY: Final = PRIORITY.default
@@ -50,6 +52,18 @@ class _Jobs(msgspec.Struct, forbid_unknown_fields=True):
     jobs: list[_Job]
 
 
+class _Event(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    event_type: str
+    payload: msgspec.Raw | UnsetType = UNSET
+    dedupe_key: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_DEDUPE_KEY)] | UnsetType = UNSET
+    source: Annotated[str, msgspec.Meta(max_length=MAX_TEXT)] | UnsetType = UNSET
+    subject: Annotated[str, msgspec.Meta(max_length=MAX_TEXT)] | UnsetType = UNSET
+
+
+class _Events(msgspec.Struct, forbid_unknown_fields=True):
+    events: list[_Event]
+
+
 class _Success(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     type: Literal["success"]
     job_id: Annotated[str, _ID]
@@ -64,6 +78,8 @@ class _Successes(msgspec.Struct, forbid_unknown_fields=True):
 
 _JOB: Final = msgspec.msgpack.Decoder(_Job)
 _JOBS: Final = msgspec.msgpack.Decoder(_Jobs)
+_EVENT: Final = msgspec.msgpack.Decoder(_Event)
+_EVENTS: Final = msgspec.msgpack.Decoder(_Events)
 _SUCCESS: Final = msgspec.msgpack.Decoder(_Success)
 _SUCCESSES: Final = msgspec.msgpack.Decoder(_Successes)
 _SECONDS: Final = msgspec.msgpack.Decoder(float)
@@ -94,6 +110,29 @@ def usual_jobs(data: bytes, limits: ScanLimits) -> list[JobSpec] | None:
             and all(map(_is_name, {job.name for job in jobs}))
         ):
             return [_spec(job, limits) for job in jobs]
+    except _NOT_USUAL:
+        pass
+    return None
+
+
+def usual_event(data: bytes | msgspec.Raw, limits: ScanLimits) -> Event | None:
+    """The same of one event."""
+    try:
+        item = _EVENT.decode(data)
+        if _ENCODER.encode(item)[0] != memoryview(data)[0] or not _is_event_type(item.event_type):
+            return None
+        return _event(item, limits)
+    except _NOT_USUAL:
+        return None
+
+
+def usual_events(data: bytes, limits: ScanLimits) -> list[Event] | None:
+    """The same of all events of one message, where each is usual."""
+    try:
+        batch = _EVENTS.decode(data)
+        items = batch.events
+        if _is_canonical(batch, data) and all(map(_is_event_type, {item.event_type for item in items})):
+            return [_event(item, limits) for item in items]
     except _NOT_USUAL:
         pass
     return None
@@ -152,6 +191,21 @@ def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
     )
 
 
+def _event(item: _Event, limits: ScanLimits) -> Event:
+    """Raises one of `_NOT_USUAL`."""
+    payload = _NIL if item.payload is UNSET else bytes(item.payload)
+    if not _is_plain(payload):
+        scan(payload, limits=limits)
+    return Event(
+        new_id(),
+        item.event_type,
+        payload,
+        "" if item.dedupe_key is UNSET else item.dedupe_key,
+        "" if item.source is UNSET else item.source,
+        "" if item.subject is UNSET else item.subject,
+    )
+
+
 def _timeout_ms(encoded: msgspec.Raw) -> int:
     """Raises one of `_NOT_USUAL`."""
     seconds = _SECONDS.decode(encoded)
@@ -190,6 +244,12 @@ def _is_reported_time(text: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
+
+
+# As few types have most of the events.
+@functools.lru_cache(maxsize=1024)
+def _is_event_type(text: str) -> bool:
+    return _EVENT_TYPE.fullmatch(text) is not None
 
 
 def _are_hex(digits: str) -> bool:

@@ -20,7 +20,7 @@ _PAGE = 500
 # The parts of a definition, and of its job, that people write.
 _FIELDS = (
     "enabled", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
-    "skip_late_after_s", "catch_up", "max_catch_up",
+    "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
 _JOB_FIELDS = (
     "name", "argument", "priority", "max_retry", "keep_result", "timeout", "retry", "rerun_lost", "tags", "headers",
@@ -48,14 +48,13 @@ def list_definitions(
                 break
     output.show_list(
         found,
-        ("NAME", "STATE", "JOB", "SCHEDULE", "ZONE", "NEXT", "LAST", "OUTCOME"),
-        lambda d: (d["name"], _state(d), d["job"]["name"], _brief(d["schedule"]), d["time_zone"], d["next_due_at"],
-                   *_last(d)),
+        ("NAME", "STATE", "JOB", "STARTED BY", "ZONE", "NEXT", "LAST", "OUTCOME"),
+        lambda d: (d["name"], _state(d), d["job"]["name"], _brief(d), d["time_zone"], d["next_due_at"], *_last(d)),
         as_json=as_json,
     )  # fmt: skip
 
 
-list_without_command(app, list_definitions, "Definitions: jobs that start by a schedule")
+list_without_command(app, list_definitions, "Definitions: jobs that a schedule or events start")
 
 
 @app.command()
@@ -73,11 +72,11 @@ def show(
         output.say_json(found)
         return
     output.show_fields(
-        (key, value) for key, value in found.items() if key not in ("job", "last_run", "schedule")
+        (key, value)
+        for key, value in found.items()
+        if key not in ("job", "last_run", "schedule", "event_type")
     )
-    output.show_fields(
-        (("schedule", _brief(found["schedule"])), ("last_run", " ".join(map(str, _last(found)))))
-    )
+    output.show_fields((("started_by", _brief(found)), ("last_run", " ".join(map(str, _last(found))))))
     print("job")
     output.show_value(found["job"])
 
@@ -274,17 +273,27 @@ def _say_done(definition: Mapping[str, Any], what: str, as_json: bool) -> None:
     if as_json:
         output.say_json(definition)
     else:
-        output.say(f"{definition['name']}  {what}  next {definition['next_due_at'] or 'never'}")
+        output.say(f"{definition['name']}  {what}  {_next(definition)}")
+
+
+def _next(definition: Mapping[str, Any]) -> str:
+    if definition["kind"] == "event":
+        return f"with {definition['event_type']}"
+    return f"next {definition['next_due_at'] or 'never'}"
 
 
 def _state(definition: Mapping[str, Any]) -> str:
     return "enabled" if definition["enabled"] else "paused"
 
 
-def _brief(schedule: Mapping[str, Any]) -> str:
+def _brief(definition: Mapping[str, Any]) -> str:
+    """Return what starts the definition."""
+    if definition["kind"] == "event":
+        gathers = [field for field in ("debounce", "collect") if definition[field]]
+        return " ".join(["events", definition["event_type"], *gathers])
     return ", ".join(
         f"{field} {','.join(value) if isinstance(value, list) else value}"
-        for field, value in schedule.items()
+        for field, value in definition["schedule"].items()
     )
 
 

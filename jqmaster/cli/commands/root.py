@@ -11,6 +11,7 @@ from jqmaster.cli.commands import (
     constraints,
     contract,
     definitions,
+    events,
     failures,
     healthcheck,
     jobs,
@@ -87,6 +88,7 @@ app.command()(pauses.pause)
 app.command()(pauses.resume)
 app.command("pauses")(pauses.list_pauses)
 app.add_typer(definitions.app, name="definitions")
+app.add_typer(events.app, name="events")
 app.add_typer(live_settings.app, name="settings")
 app.command()(audit.audit)
 app.add_typer(tokens.app, name="tokens")

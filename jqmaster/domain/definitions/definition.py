@@ -1,4 +1,4 @@
-"""A definition: the job that it starts, and the instants at which it is due."""
+"""A definition: the job that it starts, and the instants or events that start it."""
 
 import os
 import re
@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.schedule import Occurrence, Schedule
 from jqmaster.domain.definitions.time_zone import zone_named
+from jqmaster.domain.events.trigger import EventTrigger
 from jqmaster.domain.job import JobSpec
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
@@ -86,7 +87,7 @@ class TimeTrigger:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A job and the instants at which it is enqueued. Raise DefinitionError.
+    """A job, and the instants at which it is enqueued or the events that start it. Raise DefinitionError.
 
     `did` names the incarnation: a definition that is deleted and made again starts jobs of its own. The ID in `job` is
     empty.
@@ -95,7 +96,7 @@ class Definition:
     name: str
     did: str
     job: JobSpec
-    trigger: TimeTrigger
+    trigger: TimeTrigger | EventTrigger
     enabled: bool = True
     description: str = ""
     overlap: Overlap = Overlap.ALLOW
@@ -107,21 +108,39 @@ class Definition:
             raise DefinitionError(("did",), f"must be {DID_LENGTH} hexadecimal digits")
         if len(self.description) > MAX_DESCRIPTION:
             raise DefinitionError(("description",), f"longer than {MAX_DESCRIPTION} characters")
+        if self.kind is Kind.EVENT and self.overlap is Overlap.QUEUE:
+            raise DefinitionError(
+                ("overlap",), "queue is for kind time; use a constraint with concurrency 1, or collect"
+            )
 
     @property
     def kind(self) -> Kind:
-        return Kind.TIME
+        return Kind.TIME if isinstance(self.trigger, TimeTrigger) else Kind.EVENT
+
+    @property
+    def of_time(self) -> TimeTrigger:
+        """Return the trigger of a definition of kind `time`."""
+        assert isinstance(self.trigger, TimeTrigger)
+        return self.trigger
+
+    @property
+    def of_events(self) -> EventTrigger:
+        """Return the trigger of a definition of kind `event`."""
+        assert isinstance(self.trigger, EventTrigger)
+        return self.trigger
 
     @property
     def delay_ms(self) -> int:
         """Return its part of the jitter, the same for all of its instants."""
-        if not self.trigger.jitter_ms:
+        if not isinstance(self.trigger, TimeTrigger) or not self.trigger.jitter_ms:
             return 0
         digest = blake2b(self.name.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") % self.trigger.jitter_ms
 
     def due_after(self, after_ms: int) -> Iterator[Occurrence]:
-        """Yield the instants after this one at which it is due, with their jitter."""
+        """Yield the instants after this one at which it is due, with their jitter. One that events start has none."""
+        if not isinstance(self.trigger, TimeTrigger):
+            return
         trigger, delay_ms = self.trigger, self.delay_ms
         begin_ms = after_ms - delay_ms
         if trigger.starts_at_ms is not None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
-from uuid import UUID
 
 
 class RunOutcome(StrEnum):
@@ -32,11 +31,16 @@ class RunReason(StrEnum):
     # Another instant took its place in the queue of one.
     SUPERSEDED = "superseded"
     LATE = "late"
+    # The argument that was made of the event is longer than arguments may be.
+    ARGUMENT_TOO_LARGE = "argument_too_large"
+    # Its job has the events of a group.
+    COLLECTED = "collected"
+    DEBOUNCED = "debounced"
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The record of one due instant. `job_id` is empty unless a job was enqueued."""
+    """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued."""
 
     definition: str
     due_at_ms: int
@@ -44,13 +48,28 @@ class Run:
     reason: RunReason
     job_id: str
     recorded_at_ms: int
+    event_id: str = ""
 
 
 def job_id_of(did: str, due_at_ms: int) -> str:
     """Return the ID of the job that an incarnation starts at an instant: a UUIDv8 that sorts by the instant."""
     digest = blake2b(f"{did} {due_at_ms}".encode(), digest_size=10).digest()
-    number = max(due_at_ms, 0) << 80 | int.from_bytes(digest, "big")
-    # The version and the variant, as RFC 9562 places them.
+    return _uuid8(max(due_at_ms, 0) << 80 | int.from_bytes(digest, "big"))
+
+
+def job_id_of_event(did: str, event_id: str) -> str:
+    """Return the ID of the job that an incarnation starts for an event, which has a UUIDv7: a UUIDv8 that sorts as the
+    event does among those of its master."""
+    digits = event_id.replace("-", "")
+    # The millisecond, and the lowest 24 of the 42 bits that count within it; the digest has the other 50.
+    counter = int(digits[18:24], 16)
+    digest = int.from_bytes(blake2b(f"{did} {event_id}".encode(), digest_size=8).digest(), "big") >> 14
+    return _uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)
+
+
+def _uuid8(number: int) -> str:
+    """Return the UUID of a number of 128 bits but for the version and the variant, as RFC 9562 places them."""
     number = number & ~(0xF << 76) | 8 << 76
     number = number & ~(0x3 << 62) | 2 << 62
-    return str(UUID(int=number))
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

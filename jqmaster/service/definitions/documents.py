@@ -1,68 +1,121 @@
 """Definitions as clients write and read them."""
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from jqmaster.domain.definitions.definition import CatchUp, Definition, Kind, Overlap, TimeTrigger
+from jqmaster.domain.definitions.definition import (
+    DEFAULT_CATCH_UP,
+    SKIP_LATE_AFTER_S,
+    CatchUp,
+    Definition,
+    Kind,
+    Overlap,
+    TimeTrigger,
+)
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.schedule import parse_schedule
+from jqmaster.domain.events.template import PAYLOAD, parse_template
+from jqmaster.domain.events.trigger import EventTrigger, parse_collect, parse_debounce
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobSpec
-from jqmaster.domain.matcher import Loc
+from jqmaster.domain.matcher import EVENT_FIELDS, Loc, MatcherError, parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 
 # They have a meaning of their own in a path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_DID: Final = "0" * 16
-_DRAFT_JOB: Final = JobSpec("", "job", b"\xc0")
+_NULL: Final = b"\xc0"
+_DRAFT_JOB: Final = JobSpec("", "job", _NULL)
+# The fields that belong to one kind alone; those of time that have defaults say nothing for events.
+_OF_TIME: Final = ("schedule", "starts_at", "ends_at")
+_OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
+_NO_TIME: Final[Mapping[str, Any]] = {
+    "schedule": None,
+    "time_zone": "UTC",
+    "starts_at": None,
+    "ends_at": None,
+    "jitter_s": 0.0,
+    "skip_late_after_s": SKIP_LATE_AFTER_S,
+    "catch_up": str(CatchUp.LATEST),
+    "max_catch_up": DEFAULT_CATCH_UP,
+}
+_NO_EVENTS: Final[Mapping[str, Any]] = dict.fromkeys(("event_type", "matcher", "debounce", "collect"))
 
 
 def draft_of(name: str, fields: Mapping[str, Any], job: JobSpec = _DRAFT_JOB) -> Definition:
     """A definition of a checked request: `fields` are those of the document. Raise InvalidError naming the rule."""
     if name in RESERVED_NAMES:
         raise refusal(("name",), "is a path of its own, and so no name")
-    if fields["kind"] != Kind.TIME:
-        raise refusal(("kind",), "must be time: definitions that events start are not supported yet")
     with refusing():
         return Definition(
             name=name,
             did=_DRAFT_DID,
             job=job,
-            trigger=TimeTrigger(
-                schedule=parse_schedule(fields["schedule"]),
-                time_zone=fields["time_zone"],
-                starts_at_ms=fields["starts_at"],
-                ends_at_ms=fields["ends_at"],
-                jitter_ms=round(fields["jitter_s"] * 1000),
-                skip_late_after_ms=round(fields["skip_late_after_s"] * 1000),
-                catch_up=CatchUp(fields["catch_up"]),
-                max_catch_up=fields["max_catch_up"],
-            ),
+            trigger=_time_trigger(fields) if fields["kind"] == Kind.TIME else _event_trigger(fields, job),
             enabled=fields["enabled"],
             description=fields["description"],
             overlap=Overlap(fields["overlap"]),
         )
 
 
+def _time_trigger(fields: Mapping[str, Any]) -> TimeTrigger:
+    _refuse_others(fields, _OF_EVENTS, Kind.EVENT)
+    return TimeTrigger(
+        schedule=parse_schedule(fields["schedule"]),
+        time_zone=fields["time_zone"],
+        starts_at_ms=fields["starts_at"],
+        ends_at_ms=fields["ends_at"],
+        jitter_ms=round(fields["jitter_s"] * 1000),
+        skip_late_after_ms=round(fields["skip_late_after_s"] * 1000),
+        catch_up=CatchUp(fields["catch_up"]),
+        max_catch_up=fields["max_catch_up"],
+    )
+
+
+def _event_trigger(fields: Mapping[str, Any], job: JobSpec) -> EventTrigger:
+    _refuse_others(fields, _OF_TIME, Kind.TIME)
+    if fields["event_type"] is None:
+        raise DefinitionError(("event_type",), "field required")
+    argument = fields["argument"]
+    has_own = job.argument != _NULL
+    if argument is not None and has_own:
+        raise DefinitionError(("argument",), "cannot be combined with job.argument")
+    try:
+        matcher = None if fields["matcher"] is None else parse_matcher(fields["matcher"], EVENT_FIELDS)
+    except MatcherError as error:
+        raise DefinitionError(("matcher", *error.loc), error.msg) from None
+    if argument is None and not has_own:
+        argument = PAYLOAD
+    return EventTrigger(
+        event_type=fields["event_type"],
+        matcher=matcher,
+        argument=None if argument is None else parse_template(argument),
+        debounce=parse_debounce(fields["debounce"]),
+        collect=parse_collect(fields["collect"]),
+    )
+
+
+def _refuse_others(fields: Mapping[str, Any], names: Sequence[str], kind: Kind) -> None:
+    for name in names:
+        if fields[name] is not None:
+            raise DefinitionError((name,), f"belongs to kind {kind}")
+
+
 def describe(definition: Definition) -> dict[str, Any]:
-    """Return the document of a definition but for the content of its job, as clients write and read it."""
+    """Return the document of a definition as clients write and read it, but for the content of its job and for the
+    argument that it makes of events."""
     trigger, job = definition.trigger, definition.job
     retry = job.retry
+    is_timed = isinstance(trigger, TimeTrigger)
     return {
         "name": definition.name,
         "kind": str(definition.kind),
         "enabled": definition.enabled,
         "description": definition.description,
         "overlap": str(definition.overlap),
-        "schedule": dict(trigger.schedule.document),
-        "time_zone": trigger.time_zone,
-        "starts_at": None if trigger.starts_at_ms is None else iso_ms(trigger.starts_at_ms),
-        "ends_at": None if trigger.ends_at_ms is None else iso_ms(trigger.ends_at_ms),
-        "jitter_s": trigger.jitter_ms / 1000,
-        "skip_late_after_s": trigger.skip_late_after_ms / 1000,
-        "catch_up": str(trigger.catch_up),
-        "max_catch_up": trigger.max_catch_up,
+        **(_NO_TIME if not is_timed else _described_time(definition.of_time)),
+        **(_NO_EVENTS if is_timed else _described_events(definition.of_events)),
         "job": {
             "name": job.name,
             "priority": job.priority,
@@ -77,6 +130,39 @@ def describe(definition: Definition) -> dict[str, Any]:
             },
             "rerun_lost": job.rerun_lost,
             "tags": list(job.tags),
+        },
+    }
+
+
+def _described_time(trigger: TimeTrigger) -> dict[str, Any]:
+    return {
+        "schedule": dict(trigger.schedule.document),
+        "time_zone": trigger.time_zone,
+        "starts_at": None if trigger.starts_at_ms is None else iso_ms(trigger.starts_at_ms),
+        "ends_at": None if trigger.ends_at_ms is None else iso_ms(trigger.ends_at_ms),
+        "jitter_s": trigger.jitter_ms / 1000,
+        "skip_late_after_s": trigger.skip_late_after_ms / 1000,
+        "catch_up": str(trigger.catch_up),
+        "max_catch_up": trigger.max_catch_up,
+    }
+
+
+def _described_events(trigger: EventTrigger) -> dict[str, Any]:
+    debounce, collect = trigger.debounce, trigger.collect
+    return {
+        "event_type": trigger.event_type,
+        "matcher": trigger.matcher.document if trigger.matcher else None,
+        "debounce": debounce
+        and {
+            "wait_s": debounce.wait_ms / 1000,
+            "max_s": None if debounce.max_ms is None else debounce.max_ms / 1000,
+            "key": None if debounce.key is None else str(debounce.key),
+        },
+        "collect": collect
+        and {
+            "max": collect.most,
+            "within_s": collect.within_ms / 1000,
+            "key": None if collect.key is None else str(collect.key),
         },
     }
 

@@ -5,8 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from jqmaster.domain import packed
 from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.definitions.definition import Definition, new_did
+from jqmaster.domain.definitions.definition import Definition, TimeTrigger, new_did
+from jqmaster.domain.events.trigger import EventTrigger
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobSpec
 from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnavailableError
@@ -64,19 +66,22 @@ class DefinitionEditor:
 
         Instants that are due by now under the former schedule fire first; the new one counts from now on.
 
-        Raises InvalidError, PreconditionFailedError, ConflictError when there are `most`, StoreUnavailableError when
-        others change it all the time.
+        Raises InvalidError, ForbiddenError, PreconditionFailedError, ConflictError when there are `most`,
+        StoreUnavailableError when others change it all the time.
         """
         draft = draft_of(name, fields, job)
         for _ in range(MAX_REPEATS):
             (present,) = await self._store.get([name])
             _check(demands, name, present)
+            if present and present.stored.definition.kind is not draft.kind:
+                raise refusal(("kind",), f"is {present.stored.definition.kind}; delete the definition first")
             now_ms = await self._now_ms()
             if present and not await self._firing.settle(present, now_ms):
                 continue
             new = _changed(present, draft, who, access, now_ms)
             if present and new.stored is present.stored:
                 return present, False
+            _check_content(new.stored.definition, present.stored.definition if present else None, access)
             entry = encode_entry(
                 who=who,
                 action="definition.put",
@@ -126,7 +131,7 @@ class DefinitionEditor:
         only. Raise NotFoundError, InvalidError for a range that is empty or has too many."""
         if to_ms <= from_ms:
             raise refusal(("to",), "must be later than from")
-        known = await self._firing.known(name)
+        known = await self._firing.known_of_time(name)
         # Later ones are the leader's.
         end_ms = min(to_ms, known.clock.handled_ms + 1)
         due_ms: list[int] = []
@@ -144,7 +149,7 @@ class DefinitionEditor:
         missing = [at_ms for at_ms in due_ms if at_ms not in fired]
         if is_dry:
             return Backfill(len(due_ms), len(due_ms) - len(missing), None)
-        became = await self._firing.backfill(name, missing, await self._now_ms())
+        became = await self._firing.backfill(name, missing)
         started = became.count(Became.FIRED)
         after = {"from_ms": from_ms, "to_ms": to_ms, "started": started}
         await self._audit.write(
@@ -162,7 +167,12 @@ def _changed(
         new = replace(draft, did=new_did())
         return KnownDefinition(StoredDefinition(new, etag, now_ms, now_ms, who), DefinitionClock(now_ms))
     old = present.stored.definition
-    new = replace(draft, did=old.did, job=_uncovered(draft.job, old.job, access))
+    new = replace(
+        draft,
+        did=old.did,
+        job=_uncovered(draft.job, old.job, access),
+        trigger=_uncovered_trigger(draft, old, access),
+    )
     if new == old:
         return present
     # A clock that stands in the future, because that of the store was set back, stays: no instant fires twice.
@@ -179,6 +189,43 @@ def _uncovered(job: JobSpec, old: JobSpec, access: ContentAccess) -> JobSpec:
     if job.headers != old.headers and job.headers == redactor.headers(old.headers):
         job = replace(job, headers=old.headers)
     return job
+
+
+def _uncovered_trigger(
+    draft: Definition, old: Definition, access: ContentAccess
+) -> TimeTrigger | EventTrigger:
+    """Return the trigger with the original parts in place of covered ones that the caller sends back."""
+    trigger, before = draft.trigger, old.trigger
+    if not isinstance(trigger, EventTrigger) or not isinstance(before, EventTrigger):
+        return trigger
+    if (
+        trigger.matcher
+        and before.matcher
+        and trigger.matcher.document == access.matcher(before.matcher.document)
+    ):
+        trigger = replace(trigger, matcher=before.matcher)
+    if trigger.argument and before.argument:
+        shown = access.redactor.encoded("argument", packed.encoded(before.argument.document))
+        if packed.encoded(trigger.argument.document) == shown:
+            trigger = replace(trigger, argument=before.argument)
+    return trigger
+
+
+def _check_content(definition: Definition, old: Definition | None, access: ContentAccess) -> None:
+    """Raise ForbiddenError if a new part of it tells events apart by content that the caller may not see, or copies
+    such content to a place of the argument where it would be shown."""
+    trigger, before = definition.trigger, old.trigger if old else None
+    if not isinstance(trigger, EventTrigger):
+        return
+    present = before if isinstance(before, EventTrigger) else None
+    if trigger.matcher and (present is None or trigger.matcher != present.matcher):
+        access.check_matcher(trigger.matcher.document, ("matcher",))
+    if trigger.gathering and (present is None or trigger.gathering != present.gathering):
+        access.check_path(trigger.gathering.key, ("collect" if trigger.collect else "debounce", "key"))
+    if trigger.argument and (present is None or trigger.argument != present.argument):
+        for place, path in trigger.argument.references:
+            if path.parts != place:
+                access.check_path(path, ("argument", *place, "from"))
 
 
 def _check(demands: Precondition, name: str, present: KnownDefinition | None) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from jqmaster.domain.definitions.definition import Kind
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.misfire import judge
 from jqmaster.domain.definitions.run import RunOutcome, RunReason
-from jqmaster.errors import NotFoundError, OverloadedError
+from jqmaster.errors import ConflictError, NotFoundError, OverloadedError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.definitions.definitions import (
@@ -65,7 +66,7 @@ class DefinitionFiring:
         """Fire a batch of what is due, as the leader of `epoch`. Return the milliseconds until something is due; None:
         nothing is."""
         due = await self._store.due(BATCH)
-        await self._fire([firing_of(known, due.now_ms) for known in due.found], due.now_ms, epoch)
+        await self._fire([firing_of(known, due.now_ms) for known in due.found], epoch)
         # Those that cannot be read stay due; they must not keep the leader busy.
         return due.next_ms if due.found or due.next_ms else None
 
@@ -76,26 +77,26 @@ class DefinitionFiring:
         # An instant that waits for the end of a job does so under the new rules as well.
         if all(entry.verdict is Verdict.QUEUED for entry in firing.entries):
             return True
-        await self._fire([firing], now_ms)
+        await self._fire([firing])
         return False
 
     async def run_now(self, name: str, job_id: str, now_ms: int) -> Became:
         """Start the job of a definition once, besides its schedule. Raise NotFoundError."""
         for _ in range(MAX_REPEATS):
-            known = await self.known(name)
+            known = await self.known_of_time(name)
             entry = Entry(now_ms, Verdict.MANUAL, RunReason.MANUAL, job_id)
-            became = (await self._fire([_besides(known, [entry])], now_ms))[0]
+            became = (await self._fire([_besides(known, [entry])]))[0]
             if became is not Became.CHANGED:
                 return became
         raise _too_busy(name)
 
-    async def backfill(self, name: str, due_ms: Sequence[int], now_ms: int) -> list[Became]:
+    async def backfill(self, name: str, due_ms: Sequence[int]) -> list[Became]:
         """Start the jobs of instants that are over. Raise NotFoundError."""
         found: list[Became] = []
         for page in pages(due_ms, MAX_INSTANTS):
             entries = [Entry(at_ms, Verdict.BACKFILL, RunReason.BACKFILL) for at_ms in page]
             for _ in range(MAX_REPEATS):
-                became = await self._fire([_besides(await self.known(name), entries)], now_ms)
+                became = await self._fire([_besides(await self.known_of_time(name), entries)])
                 if Became.CHANGED not in became:
                     break
             else:
@@ -110,12 +111,20 @@ class DefinitionFiring:
             raise unknown_definition(name)
         return known
 
-    async def _fire(self, firings: Sequence[Firing], now_ms: int, epoch: str = "") -> list[Became]:
+    async def known_of_time(self, name: str) -> KnownDefinition:
+        """Return a definition with a schedule. Raise NotFoundError; ConflictError for one that events start."""
+        known = await self.known(name)
+        if known.stored.definition.kind is Kind.EVENT:
+            raise ConflictError(
+                f"events start definition {name}, and no schedule: send an event, or replay one",
+                code="started_by_events",
+            )
+        return known
+
+    async def _fire(self, firings: Sequence[Firing], epoch: str = "") -> list[Became]:
         found: list[Became] = []
         for step in _steps(firings):
-            fire = functools.partial(
-                self._store.fire, step, now_ms=now_ms, kept=self._kept.current, epoch=epoch
-            )
+            fire = functools.partial(self._store.fire, step, kept=self._kept.current, epoch=epoch)
             recorded_at_ms, became = await self._rules.under(fire)
             for firing, outcomes in zip(step, became, strict=True):
                 self._note(firing, outcomes, recorded_at_ms)
@@ -149,7 +158,7 @@ def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
         due_ms.append(occurrence.at_ms)
         next_due_ms = None
     more_are_due = len(due_ms) > MAX_LOOKED_AT
-    reasons = judge(due_ms, now_ms, definition.trigger, more_are_due=more_are_due)
+    reasons = judge(due_ms, now_ms, definition.of_time, more_are_due=more_are_due) if due_ms else []
     entries = [] if clock.queued_ms is None else [_queued(clock.queued_ms, definition.enabled)]
     entries += [
         _entry(at_ms, reason, definition.enabled)

@@ -8,7 +8,7 @@ from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import Run, RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.service.definitions.firing import unknown_definition
-from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPage
+from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPage, RunPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,12 @@ class DefinitionReader:
             raise unknown_definition(name)
         return (await self._shown([known]))[0]
 
-    async def runs(self, name: str, before_ms: int | None, limit: int, outcome: RunOutcome | None) -> RunPage:
+    async def runs(
+        self, name: str, place: RunPlace | None, limit: int, outcome: RunOutcome | None
+    ) -> RunPage:
         """Return run records, newest first. Raise NotFoundError."""
         await self.get(name)
-        return await self._store.runs(name, before_ms, limit, outcome)
+        return await self._store.runs(name, place, limit, outcome)
 
     async def _shown(self, found: Sequence[KnownDefinition]) -> list[ShownDefinition]:
         last_runs = await self._store.last_runs([known.stored.definition.name for known in found])

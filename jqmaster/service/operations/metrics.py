@@ -19,6 +19,8 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.run import RunOutcome
+from jqmaster.domain.events.event import Effect
+from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
@@ -76,6 +78,12 @@ METRICS: Final = {
                    "Due instants of definitions that this master handled: fired, skipped or missed."),
         MetricInfo("jqmaster_definition_lateness_seconds", "histogram", (),
                    "Time between a due instant and the step that enqueued its job."),
+        MetricInfo("jqmaster_events", "counter", ("outcome",),
+                   "Events that this master took in: accepted, or duplicate of an earlier one."),
+        MetricInfo("jqmaster_event_matches", "counter", ("effect",),
+                   "Definitions that accepted events matched, by effect: fired, skipped or waiting for others."),
+        MetricInfo("jqmaster_event_groups", "counter", (),
+                   "Groups of collected or debounced events that this master turned into a job."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
@@ -162,11 +170,13 @@ class Metrics(Collector):
         store_meters: Sequence["StoreMeter"],
         *,
         firing: FiringFigures,
+        events: EventFigures,
         own: Callable[[], OwnFacts],
         ask_store: Callable[[], Awaitable[StoreFacts]],
     ) -> None:
         self._tally = tally
         self._firing = firing
+        self._events = events
         self._traffic = traffic
         self._store_meters = store_meters
         self._own = own
@@ -199,6 +209,7 @@ class Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         yield from self._jobs()
         yield from self._definitions()
+        yield from self._event_counts()
         yield from self._http()
         yield from self._store()
         yield from self._process()
@@ -232,6 +243,17 @@ class Metrics(Collector):
         lateness = _histogram("jqmaster_definition_lateness_seconds")
         _add_durations(lateness, (), self._firing.lateness)
         yield from (instants, lateness)
+
+    def _event_counts(self) -> Iterator[Metric]:
+        events = _counter("jqmaster_events")
+        for outcome, is_duplicate in (("accepted", False), ("duplicate", True)):
+            events.add_metric((outcome,), self._events.events[is_duplicate])
+        matches = _counter("jqmaster_event_matches")
+        for effect in Effect:
+            matches.add_metric((str(effect),), self._events.effects[effect])
+        groups = _counter("jqmaster_event_groups")
+        groups.add_metric((), self._events.groups)
+        yield from (events, matches, groups)
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.definitions.definition import Definition, Kind, new_did
 from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason, job_id_of
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
@@ -32,6 +32,8 @@ from jqmaster.store.link.wake import DefinitionsChanged, JobsReady, SlotsFreed
 logger = logging.getLogger(__name__)
 
 RUNS_PER_READ: Final = 200
+# Later than every instant that a record may have.
+MAX_INSTANT_MS: Final = 10**15
 # Records that one page of a filtered list looks at.
 MAX_LOOKED_AT: Final = 2_000
 # The Lua library knows no binary, only raw strings.
@@ -134,10 +136,17 @@ class DefinitionChange:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """A page of run records, newest first. `next_before_ms` None: there are no older ones."""
+    """A page of run records, newest first. `next_at` None: there are no older ones."""
 
     runs: list[Run]
-    next_before_ms: int | None
+    next_at: "RunPlace | None"
+
+
+class RunPlace(NamedTuple):
+    """A place among run records, newest first: behind the first `passed` that are due at `due_at_ms`."""
+
+    due_at_ms: int
+    passed: int
 
 
 class DefinitionStore:
@@ -188,13 +197,16 @@ class DefinitionStore:
         """Make the change. Return False if the definition was changed or fired since it was read. Raise ConflictError
         if there are as many definitions as there may be."""
         k, present, new = self._keys, change.present, change.new
+        one = new or present
+        is_of_events = one is not None and one.stored.definition.kind is Kind.EVENT
         word, _ = await self._client.run(
             "put_definition",
-            (k.definitions, k.definitions_due, k.definition_clocks, k.runs(change.name), k.audit),
+            (k.definitions, k.definitions_due, k.definition_clocks, k.runs(change.name), k.audit, k.event_definitions,
+             k.event_edition),
             (self._shard.now_arg, change.name, present.stored.etag if present else "",
              encode_definition(new.stored) if new else b"", present.clock.text if present else "",
              new.clock.text if new else "", -1 if change.next_due_ms is None else change.next_due_ms,
-             change.audit_entry, MAX_ENTRIES, change.most, self._shard.wake_channel),
+             change.audit_entry, MAX_ENTRIES, change.most, self._shard.wake_channel, new_did() if is_of_events else ""),
         )  # fmt: skip
         if word == "full":
             raise ConflictError(
@@ -210,7 +222,6 @@ class DefinitionStore:
         firings: Sequence[Firing],
         rules: Ruleset = NO_RULES,
         *,
-        now_ms: int,
         kept: KeptRuns,
         epoch: str = "",
     ) -> tuple[int, list[list[Became]]]:
@@ -237,7 +248,7 @@ class DefinitionStore:
             "fire_definitions",
             (k.epoch, k.definitions, k.definitions_due, k.definition_clocks, k.rules, k.scheduled, k.expiring),
             (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, rules.edition,
-             table.packed(), self._shard.mark, kept.most, now_ms - kept.life_ms, _PACKER.pack(batch), *entries),
+             table.packed(), self._shard.mark, kept.most, kept.life_ms, _PACKER.pack(batch), *entries),
         )  # fmt: skip
         if word == "stale_rules":
             raise StaleRules
@@ -254,24 +265,26 @@ class DefinitionStore:
             self._shard.leader.wake(SlotsFreed(worker_id.decode(), 1))
         return data[0], became
 
-    async def runs(self, name: str, before_ms: int | None, limit: int, outcome: RunOutcome | None) -> RunPage:
-        """Return the newest run records that are due before `before_ms`, of one outcome if it is given."""
-        key, last = self._keys.runs(name), "+inf" if before_ms is None else f"({before_ms}"
+    async def runs(
+        self, name: str, place: RunPlace | None, limit: int, outcome: RunOutcome | None
+    ) -> RunPage:
+        """Return the newest run records behind a place, of one outcome if it is given."""
+        key, at = self._keys.runs(name), place or RunPlace(MAX_INSTANT_MS, 0)
         found: list[Run] = []
         for _ in range(0, MAX_LOOKED_AT, RUNS_PER_READ):
             page = await self._client.command(
-                "ZRANGE", key, last, "-inf", "BYSCORE", "REV", "LIMIT", 0, RUNS_PER_READ
+                "ZRANGE", key, at.due_at_ms, "-inf", "BYSCORE", "REV", "LIMIT", at.passed, RUNS_PER_READ
             )
             for raw in page:
                 run = decode_run(name, raw)
-                last = f"({run.due_at_ms}"
+                at = RunPlace(run.due_at_ms, at.passed + 1 if run.due_at_ms == at.due_at_ms else 1)
                 if outcome in (None, run.outcome):
                     found.append(run)
                     if len(found) == limit:
-                        return RunPage(found, run.due_at_ms)
+                        return RunPage(found, at)
             if len(page) < RUNS_PER_READ:
                 return RunPage(found, None)
-        return RunPage(found, int(last[1:]))
+        return RunPage(found, at)
 
     async def last_runs(self, names: Sequence[str]) -> list[Run | None]:
         """Return the newest run record of each of these definitions."""

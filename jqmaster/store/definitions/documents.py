@@ -6,10 +6,14 @@ from typing import Any, Final
 
 import msgpack
 
+from jqmaster.domain import packed
 from jqmaster.domain.definitions.definition import CatchUp, Definition, Kind, Overlap, TimeTrigger
 from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason
 from jqmaster.domain.definitions.schedule import parse_schedule
+from jqmaster.domain.events.template import parse_template
+from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger
 from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
+from jqmaster.domain.matcher import EVENT_FIELDS, Path, parse_matcher, parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
@@ -52,14 +56,7 @@ def encode_definition(stored: StoredDefinition) -> bytes:
         "enabled": definition.enabled,
         "description": definition.description,
         "overlap": str(definition.overlap),
-        "schedule": dict(trigger.schedule.document),
-        "time_zone": trigger.time_zone,
-        "starts_at_ms": trigger.starts_at_ms,
-        "ends_at_ms": trigger.ends_at_ms,
-        "jitter_ms": trigger.jitter_ms,
-        "skip_late_after_ms": trigger.skip_late_after_ms,
-        "catch_up": str(trigger.catch_up),
-        "max_catch_up": trigger.max_catch_up,
+        **(_time_fields(trigger) if isinstance(trigger, TimeTrigger) else _event_fields(trigger)),
         "job": {
             "name": job.name,
             "argument": job.argument,
@@ -82,23 +79,13 @@ def encode_definition(stored: StoredDefinition) -> bytes:
 def decode_definition(name: str, raw: bytes) -> StoredDefinition:
     """Decode a stored definition. Raise DamagedError."""
     try:
-        document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:])
-        if document["kind"] != Kind.TIME:
-            raise ValueError("a kind of a later release")
+        document: dict[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:], strict_map_key=False)
+        kind = Kind(document["kind"])
         definition = Definition(
             name=name,
             did=document["did"],
             job=_job(document["job"]),
-            trigger=TimeTrigger(
-                schedule=parse_schedule(document["schedule"]),
-                time_zone=document["time_zone"],
-                starts_at_ms=document["starts_at_ms"],
-                ends_at_ms=document["ends_at_ms"],
-                jitter_ms=document["jitter_ms"],
-                skip_late_after_ms=document["skip_late_after_ms"],
-                catch_up=CatchUp(document["catch_up"]),
-                max_catch_up=document["max_catch_up"],
-            ),
+            trigger=_time_trigger(document) if kind is Kind.TIME else _event_trigger(document),
             enabled=document["enabled"],
             description=document["description"],
             overlap=Overlap(document["overlap"]),
@@ -126,10 +113,71 @@ def decode_clock(name: str, raw: bytes) -> DefinitionClock:
 def decode_run(name: str, raw: bytes) -> Run:
     """Decode a run record. Raise DamagedError."""
     try:
-        due_at, outcome, reason, job_id, recorded_at = raw.decode().split(" ")
-        return Run(name, int(due_at), RunOutcome(outcome), RunReason(reason), job_id, int(recorded_at))
+        due_at, outcome, reason, job_id, recorded_at, *event = raw.decode().split(" ")
+        (event_id,) = event or ("",)
+        return Run(
+            name, int(due_at), RunOutcome(outcome), RunReason(reason), job_id, int(recorded_at), event_id
+        )
     except ValueError as exc:
         raise DamagedError(f"definition {name}: a run record cannot be read") from exc
+
+
+def _time_fields(trigger: TimeTrigger) -> dict[str, Any]:
+    return {
+        "schedule": dict(trigger.schedule.document),
+        "time_zone": trigger.time_zone,
+        "starts_at_ms": trigger.starts_at_ms,
+        "ends_at_ms": trigger.ends_at_ms,
+        "jitter_ms": trigger.jitter_ms,
+        "skip_late_after_ms": trigger.skip_late_after_ms,
+        "catch_up": str(trigger.catch_up),
+        "max_catch_up": trigger.max_catch_up,
+    }
+
+
+def _time_trigger(document: Mapping[str, Any]) -> TimeTrigger:
+    return TimeTrigger(
+        schedule=parse_schedule(document["schedule"]),
+        time_zone=document["time_zone"],
+        starts_at_ms=document["starts_at_ms"],
+        ends_at_ms=document["ends_at_ms"],
+        jitter_ms=document["jitter_ms"],
+        skip_late_after_ms=document["skip_late_after_ms"],
+        catch_up=CatchUp(document["catch_up"]),
+        max_catch_up=document["max_catch_up"],
+    )
+
+
+def _event_fields(trigger: EventTrigger) -> dict[str, Any]:
+    debounce, collect = trigger.debounce, trigger.collect
+    return {
+        "event_type": trigger.event_type,
+        "matcher": trigger.matcher.document if trigger.matcher else None,
+        # Packed: it may hold what the rest of the document may not, such as instants.
+        "argument": None if trigger.argument is None else packed.encoded(trigger.argument.document),
+        "debounce": debounce and [debounce.wait_ms, debounce.max_ms, _spelled(debounce.key)],
+        "collect": collect and [collect.most, collect.within_ms, _spelled(collect.key)],
+    }
+
+
+def _event_trigger(document: Mapping[str, Any]) -> EventTrigger:
+    matcher, argument = document["matcher"], document["argument"]
+    debounce, collect = document["debounce"], document["collect"]
+    return EventTrigger(
+        event_type=document["event_type"],
+        matcher=None if matcher is None else parse_matcher(matcher, EVENT_FIELDS),
+        argument=None if argument is None else parse_template(packed.decoded(argument)),
+        debounce=debounce and Debounce(debounce[0], debounce[1], _path(debounce[2])),
+        collect=collect and Collect(collect[0], collect[1], _path(collect[2])),
+    )
+
+
+def _spelled(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else parse_path(text, fields=EVENT_FIELDS)
 
 
 def _job(document: Mapping[str, Any]) -> JobSpec:

@@ -98,6 +98,45 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
         yield Finding("definition", keys.definition_clocks, f"definition {name.decode()} does not exist")
 
 
+async def check_events(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
+    """Yield events of the list that are not there whole, and groups of events that would never become a job."""
+    faults = await _event_faults(client, keys)
+    # Events come and go between two reads of one look: what both looks found is there.
+    again = await _event_faults(client, keys) if faults else set()
+    for finding in sorted(faults & again, key=lambda finding: finding.detail):
+        yield finding
+
+
+async def _event_faults(client: StoreClient, keys: Keys) -> set[Finding]:
+    ids, bodies, due, slots, names, definitions = await client.pipeline(
+        [
+            ("ZRANGE", keys.events, 0, -1),
+            ("HKEYS", keys.event_bodies),
+            ("ZRANGE", keys.event_groups, 0, -1),
+            ("HGETALL", keys.event_slots),
+            ("SMEMBERS", keys.event_definitions),
+            ("HKEYS", keys.definitions),
+        ]
+    )
+    found = {
+        Finding("event", keys.events, f"event {event_id.decode()} is not there whole")
+        for event_id in set(ids) ^ set(bodies)
+    }
+    for slot, group in zip(slots[::2], slots[1::2], strict=True):
+        if group not in due:
+            found.add(Finding("event", keys.event_slots, f"the open group of {slot.decode()} is never due"))
+    for page in pages(due, KEYS_PER_READ):
+        groups = await client.pipeline(
+            [("HMGET", keys.event_group(group.decode()), "definition", "1") for group in page]
+        )
+        for group, fields in zip(page, groups, strict=True):
+            if None in fields:
+                found.add(Finding("event", keys.event_groups, f"group {group.decode()} has no events"))
+    for name in set(names) - set(definitions):
+        found.add(Finding("event", keys.event_definitions, f"definition {name.decode()} does not exist"))
+    return found
+
+
 class Checker:
     """The parts of a check, each page of it at one instant."""
 
@@ -222,6 +261,8 @@ class Checker:
         async for finding in self.check_constraints():
             yield finding
         async for finding in check_definitions(self._client, self._keys):
+            yield finding
+        async for finding in check_events(self._client, self._keys):
             yield finding
 
     async def check_constraints(self) -> AsyncIterator[Finding]:

@@ -57,6 +57,11 @@ class DefinitionsChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class EventsWaiting:
+    """Events wait to become one job together, which may be due sooner than all that the leader knows of."""
+
+
+@dataclass(frozen=True, slots=True)
 class GateClosed:
     """A gate closed that opens by itself at some time."""
 
@@ -97,6 +102,7 @@ WakeMessage = (
     | MailArrived
     | ConstraintsChanged
     | DefinitionsChanged
+    | EventsWaiting
     | GateClosed
     | BulkActionsChanged
     | SettingsChanged
@@ -115,6 +121,7 @@ WORDS: Final[dict[str, type[WakeMessage]]] = {
     "mail": MailArrived,
     "rules": ConstraintsChanged,
     "definitions": DefinitionsChanged,
+    "events": EventsWaiting,
     "gates": GateClosed,
     "actions": BulkActionsChanged,
     "settings": SettingsChanged,

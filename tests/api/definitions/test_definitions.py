@@ -65,13 +65,13 @@ async def test_a_definition_is_made_read_changed_and_removed(api: Api) -> None:
         ({"schedule": None}, ["schedule"]),
         ({"time_zone": "Mars/Olympus"}, ["time_zone"]),
         ({"starts_at": "2026-02-01T00:00:00Z", "ends_at": "2026-01-01T00:00:00Z"}, ["ends_at"]),
-        ({"kind": "event"}, ["kind"]),
+        ({"kind": "event"}, ["schedule"]),
+        ({"event_type": "order.*"}, ["event_type"]),
         ({"overlap": "other"}, ["overlap"]),
         ({"job": {"name": "report", "run_at": "2026-01-01T00:00:00Z"}}, ["job", "run_at"]),
         ({"job": {}}, ["job", "name"]),
         ({"name": "other"}, ["name"]),
         ({"max_catch_up": 0}, ["max_catch_up"]),
-        ({"event_type": "order.*"}, ["event_type"]),
     ],
 )
 async def test_a_definition_that_makes_no_sense_is_refused_with_its_place(

@@ -1,4 +1,4 @@
-"""The short way of the usual job and result says what the models say, or leaves it to them."""
+"""The short way of the usual job, event and result says what the models say, or leaves it to them."""
 
 import dataclasses
 import struct
@@ -10,11 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.api.encoding.envelopes import read_map
-from jqmaster.api.encoding.fast_path import usual_job, usual_jobs, usual_success, usual_successes
+from jqmaster.api.encoding.fast_path import (
+    usual_event,
+    usual_events,
+    usual_job,
+    usual_jobs,
+    usual_success,
+    usual_successes,
+)
 from jqmaster.api.encoding.validator import ScanLimits
+from jqmaster.api.events.schemas import EventRequest
 from jqmaster.api.http.endpoint import check
 from jqmaster.api.jobs.outcome_schemas import SuccessItem
 from jqmaster.api.jobs.schemas import JobRequest
+from jqmaster.domain.events.event import Event
 from jqmaster.domain.ids import are_ids
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.outcome import Outcome
@@ -129,6 +138,58 @@ def test_they_agree_on_every_report(results: list[dict[str, Any]]) -> None:
         assert None in one_by_one
     else:
         assert usual == one_by_one == [result_by_the_models(msgpack.packb(result)) for result in results]
+
+
+EVENTS = st.fixed_dictionaries(
+    {"event_type": st.one_of(st.text(max_size=5), st.sampled_from(["order.paid", "a b", "é", "x" * 201, 5]))},
+    optional={
+        "payload": st.one_of(
+            st.none(),
+            st.binary(max_size=4),
+            st.dictionaries(st.text(max_size=2), st.integers(-(2**63), 2**64 - 1)),
+        ),
+        "dedupe_key": st.one_of(st.none(), st.text(max_size=3), st.just("k" * 256)),
+        "source": st.text(max_size=3),
+        "subject": st.one_of(st.text(max_size=3), st.just("s" * 1025)),
+        "occurred_at": st.sampled_from(["2026-01-01T00:00:00Z", "now"]),
+        "other": st.none(),
+    },
+)
+
+
+def event_by_the_models(fields: dict[str, Any]) -> Event | None:
+    try:
+        read = read_map(msgpack.packb(fields), frozenset({"payload"}), limits=LIMITS)
+        request = check(EventRequest, read)
+    except JqmasterError:
+        return None
+    return Event(
+        "", request.event_type, request.payload, request.dedupe_key or "", request.source, request.subject
+    )
+
+
+@given(EVENTS)
+def test_they_agree_on_every_event(fields: dict[str, Any]) -> None:
+    usual = usual_event(msgpack.packb(fields), LIMITS)
+    assert usual is None or dataclasses.replace(usual, id="") == event_by_the_models(fields)
+
+
+@given(st.lists(EVENTS, max_size=4))
+def test_they_agree_on_every_batch_of_events(items: list[dict[str, Any]]) -> None:
+    usual = usual_events(msgpack.packb({"events": items}), LIMITS)
+    if usual is None:
+        assert not items or None in [usual_event(msgpack.packb(item), LIMITS) for item in items]
+        return
+    assert [dataclasses.replace(event, id="") for event in usual] == [
+        event_by_the_models(item) for item in items
+    ]
+
+
+def test_the_usual_event_takes_the_short_way() -> None:
+    fields = {"event_type": "order.paid", "payload": {"n": 1}, "dedupe_key": "k", "source": "/s"}
+    assert usual_event(msgpack.packb(fields), LIMITS) is not None
+    twice = msgpack.packb("event_type") + msgpack.packb("a")
+    assert usual_event(b"\x82" + twice + twice, LIMITS) is None
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_instants_before_the_start_and_from_the_end_on_do_not_count(after_ms: in
 @given(jitter_ms=st.integers(1, 3_600_000), name=st.from_regex(r"[a-z]{1,20}", fullmatch=True))
 def test_jitter_delays_all_instants_of_a_definition_alike(jitter_ms: int, name: str) -> None:
     plain = replace(definition(), name=name)
-    shifted = replace(plain, trigger=replace(plain.trigger, jitter_ms=jitter_ms))
+    shifted = replace(plain, trigger=replace(plain.of_time, jitter_ms=jitter_ms))
     # A new incarnation keeps its place, too.
     assert replace(shifted, did=new_did()).delay_ms == shifted.delay_ms < jitter_ms
     assert plain.delay_ms == 0

@@ -9,7 +9,7 @@ from jqmaster.domain.definitions.run import RunOutcome, RunReason, job_id_of
 from jqmaster.domain.job import JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, StaleEpochError, StoreUnavailableError
 from jqmaster.service.definitions.firing import firing_of
-from jqmaster.store.definitions.definitions import Became, DefinitionStore, Entry, Verdict
+from jqmaster.store.definitions.definitions import Became, DefinitionStore, Entry, RunPlace, Verdict
 from tests.support.constraints import ConstrainedWorld
 from tests.support.definitions import MINUTE_MS, Definitions
 from tests.support.store import START_MS, StoreWorld
@@ -64,9 +64,7 @@ async def test_a_repeated_step_changes_nothing(world: StoreWorld, definitions: D
     world.pass_ms(MINUTE_MS)
     firing = firing_of(known, world.now_ms)
     for expected in (Became.FIRED, Became.CHANGED):
-        _, became = await definitions.store.fire(
-            [firing], now_ms=world.now_ms, kept=definitions.kept.current, epoch=world.epoch
-        )
+        _, became = await definitions.store.fire([firing], kept=definitions.kept.current, epoch=world.epoch)
         assert became == [[expected]]
     assert len(await definitions.runs()) == 1
 
@@ -92,9 +90,7 @@ async def test_a_definition_that_was_changed_meanwhile_is_left_alone(
     firing = firing_of(known, world.now_ms)
     await definitions.put(schedule={"every_minutes": 2})
     async with world.unchanged():
-        _, became = await definitions.store.fire(
-            [firing], now_ms=world.now_ms, kept=definitions.kept.current, epoch=world.epoch
-        )
+        _, became = await definitions.store.fire([firing], kept=definitions.kept.current, epoch=world.epoch)
         assert became == [[Became.CHANGED]]
 
 
@@ -287,12 +283,14 @@ async def test_runs_are_read_in_pages_and_by_outcome(world: StoreWorld, definiti
     await definitions.fire()
     page = await definitions.store.runs("nightly", None, 2, None)
     assert [(r.due_at_ms - START_MS) // MINUTE_MS for r in page.runs] == [500, 499]
-    page = await definitions.store.runs("nightly", page.next_before_ms, 2, None)
+    page = await definitions.store.runs("nightly", page.next_at, 2, None)
     assert [(r.due_at_ms - START_MS) // MINUTE_MS for r in page.runs] == [498, 497]
     page = await definitions.store.runs("nightly", None, 3, RunOutcome.MISSED)
     assert [(r.due_at_ms - START_MS) // MINUTE_MS for r in page.runs] == [494, 493, 492]
-    page = await definitions.store.runs("nightly", START_MS + 2 * MINUTE_MS, 3, RunOutcome.MISSED)
-    assert (len(page.runs), page.next_before_ms) == (1, None)
+    page = await definitions.store.runs(
+        "nightly", RunPlace(START_MS + 2 * MINUTE_MS, 1), 3, RunOutcome.MISSED
+    )
+    assert (len(page.runs), page.next_at) == (1, None)
     (last,) = await definitions.store.last_runs(["nightly"])
     assert last
     assert last.due_at_ms == START_MS + 500 * MINUTE_MS
@@ -309,10 +307,10 @@ async def test_runs_on_demand_and_backfills_leave_the_schedule_alone(
     assert await definitions.firing.run_now("nightly", job_id, world.now_ms) is Became.FIRED
     assert await world.state(job_id) is JobState.READY
     due = [START_MS + n * MINUTE_MS for n in (1, 2, 3)]
-    assert await definitions.firing.backfill("nightly", due, world.now_ms) == [
+    assert await definitions.firing.backfill("nightly", due) == [
         Became.FIRED, Became.FIRED, Became.BEFORE,
     ]  # fmt: skip
-    assert await definitions.firing.backfill("nightly", due, world.now_ms) == [Became.BEFORE] * 3
+    assert await definitions.firing.backfill("nightly", due) == [Became.BEFORE] * 3
     assert await definitions.outcomes() == [
         (1, "fired", "backfill"), (2, "fired", "backfill"), (3, "fired", ""), (3, "fired", "manual"),
     ]  # fmt: skip
@@ -421,7 +419,5 @@ async def test_leaders_of_two_stores_are_told_apart(world: StoreWorld) -> None:
     known = await definitions.put()
     world.pass_ms(MINUTE_MS)
     with pytest.raises(StoreUnavailableError) as refused:
-        await marked.fire(
-            [firing_of(known, world.now_ms)], now_ms=world.now_ms, kept=definitions.kept.current
-        )
+        await marked.fire([firing_of(known, world.now_ms)], kept=definitions.kept.current)
     assert refused.value.code == "store_unfit"

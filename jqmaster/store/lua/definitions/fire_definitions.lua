@@ -5,7 +5,7 @@
 --   expiring:zset
 -- ARGV now_ms tag epoch(empty: whoever comes; the clocks of the definitions are compared) wake_channel(empty: nobody to
 --   wake) finished_channel edition lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
---   max_runs oldest_run_ms(of the records to keep)
+--   max_runs runs_life_ms(of the records to keep)
 --   batch(MessagePack: [[name, ETag, clock as it was read, handled_ms, when it is due next or -1, overlap], …])
 --   [+ number(of its definition, from 1) verdict(fires; queued: it waits already; manual: by itself, at now_ms;
 --   backfill; missed; skipped) reason due_at_ms job_id terms(as in enqueue.lua; empty: none) digest rest_of_record]
@@ -144,7 +144,7 @@ for _, definition in ipairs(definitions) do
       due_at_ms = now_ms + LOOK_AGAIN_MS
     end
     if due_at_ms < 0 then redis.call('ZREM', due_key, name) else redis.call('ZADD', due_key, due_at_ms, name) end
-    run_records.trim(name)
+    run_records.trim(name, now_ms)
   end
 end
 for id, telling in pairs(canceled) do

@@ -1,0 +1,164 @@
+"""Events over HTTP."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from jqmaster.api.encoding.envelopes import read_list, read_map
+from jqmaster.api.encoding.fast_path import usual_event, usual_events
+from jqmaster.api.encoding.validator import ScanLimits, map_header
+from jqmaster.api.events import cloud_events, views
+from jqmaster.api.events.cloud_events import Mode
+from jqmaster.api.events.schemas import EventRequest
+from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.domain.events.event import Event
+from jqmaster.domain.glob import compile_glob
+from jqmaster.domain.ids import new_id
+from jqmaster.errors import FieldError, ForbiddenError, InvalidError, TooLargeError, invalid
+from jqmaster.store.events.documents import StoredEvent
+from jqmaster.store.events.events import EventPlace
+from jqmaster.store.identity.audit import encode_entry
+
+MAX_PAGE: Final = 500
+# Past this many faults the rest of the list says nothing new.
+MAX_ERRORS: Final = 50
+PAYLOAD: Final = frozenset({"payload"})
+_CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
+_LIST_KEY: Final = b"\xa6events"
+
+_Usual = Callable[[msgspec.Raw, ScanLimits], Event | None]
+_Parse = Callable[[Mapping[str, Any], tuple[str | int, ...]], Event]
+
+
+async def send(call: Call) -> Reply:
+    mode, limits = cloud_events.mode_of(call.fields), call.limits.scan
+    if mode is Mode.BINARY:
+        return await _one(call, await cloud_events.read_binary(call, limits))
+    if mode is Mode.STRUCTURED:
+        body = await cloud_events.read_json(call)
+        return await _one(call, cloud_events.structured(read_map(body, cloud_events.DATA, limits=limits)))
+    if mode is Mode.BATCHED:
+        body = cloud_events.as_list(await cloud_events.read_json(call))
+        return await _many(call, _parsed(call, body, cloud_events.DATA, cloud_events.structured))
+    body = await call.body()
+    header = map_header(body, 0)
+    if header is not None and body.startswith(_LIST_KEY, header.pos):
+        return await _many(
+            call, _parsed(call, body, PAYLOAD, _plain, usual=usual_event, all_usual=usual_events)
+        )
+    event = usual_event(body, limits) or _plain(read_map(body, PAYLOAD, limits=limits), ())
+    return await _one(call, event)
+
+
+async def list_events(call: Call) -> Reply:
+    query = call.query("type", "limit", "cursor")
+    limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
+    cursor = query.get("cursor")
+    if cursor is not None and not _CURSOR.fullmatch(cursor):
+        raise query_error("cursor", "the next_cursor of the previous page")
+    place = None if cursor is None else EventPlace(*map(int, cursor.split(".")))
+    page = await call.services.events.page(place, limit, _filter(query.get("type")))
+    return Reply(
+        200,
+        {
+            "events": [views.event_view(event, call.content) for event in page.events],
+            "next_cursor": None if page.next_place is None else "{}.{}".format(*page.next_place),
+        },
+    )
+
+
+async def get(call: Call) -> Reply:
+    call.query()
+    return Reply(200, views.event_view(await call.services.events.get(call.path["event_id"]), call.content))
+
+
+async def replay(call: Call) -> Reply:
+    event_id = call.path["event_id"]
+    stored, received = await call.services.event_intake.replay(event_id)
+    after = {"event_id": received.event_id, "event_type": stored.event.event_type}
+    await call.services.audit_writer.write(
+        encode_entry(who=call.who, action="event.replay", target=event_id, before=None, after=after)
+    )
+    return Reply(202, views.received_view(received))
+
+
+async def _one(call: Call, event: Event) -> Reply:
+    _check(call, event, ())
+    return Reply(202, views.received_view(await call.services.event_intake.one(event)))
+
+
+async def _many(call: Call, events: Sequence[Event]) -> Reply:
+    received = await call.services.event_intake.many(events)
+    return Reply(202, {"events": [views.received_view(one) for one in received]})
+
+
+def _parsed(
+    call: Call,
+    body: bytes,
+    raw_fields: frozenset[str],
+    parse: _Parse,
+    *,
+    usual: _Usual = lambda data, limits: None,
+    all_usual: Callable[[bytes, ScanLimits], list[Event] | None] | None = None,
+) -> list[Event]:
+    """Return all events of a list, each checked. Raise InvalidError that names every bad one, up to a bound."""
+    settings = call.services.settings
+    found: list[Event] = []
+    errors: list[FieldError] = []
+    items = read_list(
+        body,
+        "events",
+        raw_fields,
+        usual,
+        max_items=settings.max_bulk_jobs,
+        limits=call.limits.scan,
+        all_usual=all_usual,
+    )
+    for index, item in enumerate(items):
+        try:
+            event = item if isinstance(item, Event) else parse(item, ("events", index))
+        except InvalidError as exc:
+            errors += exc.errors
+            if len(errors) >= MAX_ERRORS:
+                break
+            continue
+        _check(call, event, ("events", index))
+        if not errors:
+            found.append(event)
+    if errors:
+        raise InvalidError(f"no event was accepted; {invalid(errors).detail}", errors=errors)
+    return found
+
+
+def _plain(fields: Mapping[str, Any], loc: tuple[str | int, ...]) -> Event:
+    request = check(EventRequest, fields, loc)
+    return Event(
+        new_id(), request.event_type, request.payload, dedupe_key=request.dedupe_key or "", source=request.source,
+        subject=request.subject, occurred_at_ms=request.occurred_at,
+    )  # fmt: skip
+
+
+def _check(call: Call, event: Event, loc: tuple[str | int, ...]) -> None:
+    """Raise ForbiddenError if the token may not send events of the type, TooLargeError for a long payload."""
+    if not call.may_push(event.event_type):
+        raise ForbiddenError("the token may not send events of this type", code="name_forbidden")
+    limit = call.services.settings.max_event_bytes
+    if len(event.payload) > limit:
+        raise TooLargeError(
+            f"the payload has more than {limit} bytes; send an ID and keep the data in your own store",
+            code="payload_too_large",
+            errors=[FieldError((*loc, "payload"), f"at most {limit} bytes")],
+        )
+
+
+def _filter(pattern: str | None) -> Callable[[StoredEvent], bool]:
+    if pattern is None:
+        return lambda _: True
+    try:
+        fits = compile_glob(pattern)
+    except ValueError as error:
+        raise query_error("type", str(error)) from None
+    return lambda stored: fits(stored.event.event_type)

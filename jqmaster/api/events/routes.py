@@ -1,0 +1,41 @@
+"""Routes of events."""
+
+from typing import Any, Final
+
+from jqmaster.api.events import handlers, schemas
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.domain.access import Scope
+
+_STORE: Final = (503,)
+_QUERY: Final[dict[str, Any]] = {
+    "type": {
+        "schema": {"type": "string"},
+        "description": "Show only events of this type, which may be a pattern such as `order.*`.",
+    },
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_PAGE, "default": 100},
+        "description": "Maximum number of events.",
+    },
+    "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
+}
+_SEND_TEXT: Final = (
+    "Takes in one event or many, and starts the jobs of the definitions of kind event that match. An event and what it "
+    "starts are one step of the store. CloudEvents 1.0 are taken as they are: as `application/cloudevents+json`, as "
+    "`application/cloudevents-batch+json`, or with their attributes in `ce-` headers; their `id` together with "
+    "`source` is the dedupe key. A token that is restricted to names may send events whose type is such a name."
+)
+_REPLAY_TEXT: Final = (
+    "Sends an event that is kept once more, as a new event without a dedupe key, to the definitions of now."
+)
+
+OPERATIONS: Final = [
+    Operation("POST", "/api/events", handlers.send, Scope.PUSH, "Send events", "events",
+              {202: schemas.EventPostAnswer}, schemas.EventPost, problems=(409, 413, 429, *_STORE), text=_SEND_TEXT,
+              push="single"),
+    Operation("GET", "/api/events", handlers.list_events, Scope.READ, "List events", "events",
+              {200: schemas.EventList}, query=_QUERY, problems=_STORE),
+    Operation("GET", "/api/events/{event_id}", handlers.get, Scope.READ, "Get an event", "events",
+              {200: schemas.EventView}, problems=(404, *_STORE)),
+    Operation("POST", "/api/events/{event_id}/replay", handlers.replay, Scope.OPERATE, "Send an event again", "events",
+              {202: schemas.EventAnswer}, problems=(404, 409, *_STORE), text=_REPLAY_TEXT),
+]  # fmt: skip

@@ -1,0 +1,115 @@
+"""HTTP models of events."""
+
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, RootModel
+
+from jqmaster.api.schemas import Answer, AnyValue, Instant, JobId, Request, StoredText, Timestamp
+from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN, Effect
+
+_NULL = b"\xc0"
+EventType = Annotated[str, Field(pattern=TYPE_PATTERN, examples=["order.paid"])]
+
+
+class EventRequest(Request):
+    """An event to send."""
+
+    event_type: EventType
+    payload: AnyValue = Field(default_factory=lambda: _NULL)
+    dedupe_key: str | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_DEDUPE_KEY,
+        description="Events with the same `source` and key are one: repeats within `event_dedupe_s` start nothing.",
+    )
+    source: StoredText = Field("", description="Origin of the event.")
+    subject: StoredText = Field("", description="Object that the event is about, within the source.")
+    occurred_at: Instant | None = None
+
+
+class EventBatch(Request):
+    """Many events. All are checked before the first is taken in; then each counts by itself."""
+
+    events: list[EventRequest] = Field(min_length=1)
+
+
+class EventPost(RootModel[EventRequest | EventBatch]):
+    """One event or many."""
+
+
+class CloudEvent(Request):
+    """An event as CloudEvents 1.0 writes it. Extension attributes are accepted, and not kept."""
+
+    model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
+
+    specversion: Literal["1.0"]
+    id: str = Field(min_length=1, max_length=MAX_DEDUPE_KEY)
+    source: str = Field(min_length=1, max_length=MAX_TEXT)
+    type: EventType
+    time: Instant | None = None
+    subject: str = Field("", max_length=MAX_TEXT)
+    data: AnyValue | None = None
+    data_base64: str | None = None
+
+
+class StartedView(Answer):
+    """The effect of the event on one definition."""
+
+    definition: str
+    outcome: Effect = Field(
+        description="waiting: the event waits for others, as `collect` or `debounce` of the definition say."
+    )
+    reason: str | None = Field(
+        description="Why it was skipped: paused, overlap, backlog_full, superseded or argument_too_large. Null "
+        "otherwise. Future releases may add values."
+    )
+    job_id: JobId | None = Field(
+        description="The job. If the event waits, the job that will be started has this ID."
+    )
+
+
+class EventAnswer(Answer):
+    """An event that was taken in."""
+
+    event_id: str
+    duplicate: bool = Field(
+        description="True: the master had it already. The rest of the answer is that of the first one."
+    )
+    job_ids: list[JobId] = Field(description="The jobs that it started.")
+    runs: list[StartedView] = Field(description="Effects on the definitions that match, by name.")
+
+
+class EventBatchAnswer(Answer):
+    """Events that were taken in, in the order of the request."""
+
+    events: list[EventAnswer]
+
+
+class EventPostAnswer(RootModel[EventAnswer | EventBatchAnswer]):
+    """The answer to one event or to many."""
+
+
+class EventView(Answer):
+    """An event, and what it started when it came."""
+
+    event_id: str
+    event_type: str
+    source: str
+    subject: str
+    dedupe_key: str | None
+    occurred_at: Timestamp | None
+    received_at: Timestamp
+    replay_of: str | None = Field(description="The event that an operator sent again. Null for others.")
+    payload: AnyValue = Field(description="Null if it is too large to show, or if the caller may not see it.")
+    payload_bytes: int
+    payload_hidden: bool = Field(description="True: the caller may not see the payload.")
+    payload_redacted: bool = Field(description="True: parts of the payload are replaced by `[redacted]`.")
+    job_ids: list[JobId]
+    runs: list[StartedView]
+
+
+class EventList(Answer):
+    """A page of events, newest first. A page with few events may be followed by others."""
+
+    events: list[EventView]
+    next_cursor: str | None = Field(description="Cursor of the next page. Null on the last page.")

@@ -1,0 +1,1 @@
+"""Events that applications send, and what definitions make of them."""

@@ -1,0 +1,74 @@
+"""An event, and its effect on one definition."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final
+
+from jqmaster.domain.definitions.run import RunOutcome, RunReason
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.matcher import EventFields
+from jqmaster.domain.packed import decoded
+
+TYPE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f]{1,200}$"
+MAX_TEXT: Final = 1024
+MAX_DEDUPE_KEY: Final = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A message of an application that something has happened. `payload` is one MessagePack value.
+
+    Events with the same `source` and `dedupe_key` are the same one; an empty key is that of no other event.
+    `replay_of` names the event that an operator sent again.
+    """
+
+    id: str
+    event_type: str
+    payload: bytes
+    dedupe_key: str = ""
+    source: str = ""
+    subject: str = ""
+    occurred_at_ms: int | None = None
+    replay_of: str = ""
+
+    @property
+    def dedupe_digest(self) -> str:
+        """Return what its repeats have in common; empty for an event without a key."""
+        if not self.dedupe_key:
+            return ""
+        # No source holds a line feed that a key could begin with: both lengths are fixed by the first number.
+        text = f"{len(self.source)}\n{self.source}{self.dedupe_key}"
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+    @property
+    def fields(self) -> EventFields:
+        """Return the fields that matchers, keys and arguments may read."""
+        return EventFields(
+            event_id=self.id,
+            event_type=self.event_type,
+            source=self.source,
+            subject=self.subject,
+            occurred_at=None if self.occurred_at_ms is None else iso_ms(self.occurred_at_ms),
+            payload=self.payload,
+            decode=decoded,
+        )
+
+
+class Effect(StrEnum):
+    """The effect of an event on a definition, at the time at which it came."""
+
+    FIRED = str(RunOutcome.FIRED)
+    SKIPPED = str(RunOutcome.SKIPPED)
+    # It waits for others, or for their absence, before a job is enqueued.
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The effect of an event on one definition. `job_id`: the job, or the one that a waiting event will start."""
+
+    definition: str
+    effect: Effect
+    reason: RunReason
+    job_id: str

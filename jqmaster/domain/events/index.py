@@ -1,0 +1,40 @@
+"""The definitions that events start, found by the type of an event."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.matcher import EventFields
+
+# Types whose definitions are remembered; an application has some hundreds, and what anybody may send has no bound.
+MAX_TYPES: Final = 10_000
+
+
+class EventIndex:
+    """Definitions of kind `event`, as one `edition` of the store has them."""
+
+    def __init__(self, edition: str, definitions: Sequence[Definition]) -> None:
+        self.edition = edition
+        self._definitions = sorted(definitions, key=lambda definition: definition.name)
+        self._by_type: dict[str, tuple[Definition, ...]] = {}
+
+    def of_type(self, event_type: str) -> tuple[Definition, ...]:
+        """Return the definitions whose type fits this one, by name."""
+        found = self._by_type.get(event_type)
+        if found is None:
+            if len(self._by_type) >= MAX_TYPES:
+                self._by_type.clear()
+            found = tuple(d for d in self._definitions if d.of_events.fits_type(event_type))
+            self._by_type[event_type] = found
+        return found
+
+    def matching(self, fields: EventFields) -> list[Definition]:
+        """Return the definitions that an event starts, by name."""
+        return [
+            definition
+            for definition in self.of_type(fields.event_type)
+            if (matcher := definition.of_events.matcher) is None or matcher.matches(fields)
+        ]
+
+
+NO_EVENTS: Final = EventIndex("", ())

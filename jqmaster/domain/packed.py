@@ -1,0 +1,18 @@
+"""Packed values as matchers and arguments read and write them."""
+
+from typing import Any, Final
+
+import msgspec
+
+_decoder: Final = msgspec.msgpack.Decoder()
+_encoder: Final = msgspec.msgpack.Encoder()
+
+
+def decoded(value: bytes) -> Any:
+    """Return the value. Raise what the decoder raises."""
+    return _decoder.decode(value)
+
+
+def encoded(value: Any) -> bytes:
+    """Return the value as MessagePack."""
+    return _encoder.encode(value)

@@ -1,0 +1,1 @@
+"""Events: taken in, gathered, shown."""

@@ -1,0 +1,65 @@
+"""Turns groups of gathered events into jobs."""
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from jqmaster.domain.definitions.run import RunReason
+from jqmaster.domain.events.figures import EventFigures
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.store.definitions.definitions import KeptRuns
+from jqmaster.store.events.events import Verdict
+from jqmaster.store.events.groups import Ending, EventGroupStore, FoundDefinition, Group
+
+# Headers of a MessagePack list: up to 15 members, and up to 65,535.
+_SHORT: Final = 16
+
+
+class EventGathering:
+    """Methods raise what the store raises. `figures` counts the groups that became a job."""
+
+    def __init__(
+        self,
+        store: EventGroupStore,
+        rules: ConstraintCache,
+        *,
+        kept: LiveValue[KeptRuns],
+        figures: EventFigures,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._kept = kept
+        self._figures = figures
+
+    async def end_due(self, epoch: str) -> int | None:
+        """End a batch of the groups that are due, as the leader of `epoch`. Return the milliseconds until one is due;
+        None: none waits, or those that are due cannot be ended."""
+        due = await self._store.close_due(epoch)
+        if not due.found:
+            return due.next_ms or None
+        definitions = await self._store.definitions_of(due.found)
+        endings = [_ending(group, definitions[group.id]) for group in due.found if group.id in definitions]
+        if not endings:
+            return None
+        end = functools.partial(self._store.end, endings, epoch=epoch, kept=self._kept.current)
+        became = await self._rules.under(end)
+        self._figures.groups += became.count("fired")
+        return 0
+
+
+def _ending(group: Group, found: FoundDefinition) -> Ending:
+    if found.stored is None:
+        return Ending(group, found)
+    if not found.stored.definition.enabled:
+        return Ending(group, found, Verdict.SKIPPED, RunReason.PAUSED)
+    if group.is_list:
+        return Ending(group, found, Verdict.FIRES, RunReason.COLLECTED, packed_list(group.arguments))
+    return Ending(group, found, Verdict.FIRES, RunReason.DEBOUNCED, group.arguments[-1])
+
+
+def packed_list(members: Sequence[bytes]) -> bytes:
+    """Return packed values as one packed list."""
+    count = len(members)
+    head = bytes((0x90 | count,)) if count < _SHORT else b"\xdc" + count.to_bytes(2, "big")
+    return head + b"".join(members)

@@ -1,0 +1,229 @@
+"""Applications' use case: have events taken in, each with the jobs that it starts."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from jqmaster.config import Durability
+from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.definitions.run import RunReason
+from jqmaster.domain.events.event import Event
+from jqmaster.domain.events.figures import EventFigures
+from jqmaster.domain.events.index import NO_EVENTS, EventIndex
+from jqmaster.domain.events.trigger import Debounce
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.matcher import EventFields
+from jqmaster.errors import ConflictError, NotFoundError, OutcomeUnknownError, StoreUnavailableError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.jobs.batching import NaturalBatcher
+from jqmaster.service.jobs.push_pace import PushPace
+from jqmaster.store.events.documents import StoredEvent
+from jqmaster.store.events.events import (
+    EventStore,
+    KeptEvents,
+    Match,
+    MatchedEvent,
+    Received,
+    StaleDefinitions,
+    Verdict,
+)
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+
+# So many definitions may one event start: a step of the store handles no more.
+MAX_MATCHES: Final = MAX_PER_CALL
+# The events, and the arguments that they make, which travel in one step.
+MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_WAITING: Final = 5_000
+# Each time somebody changed a definition in between: more often than people do.
+MAX_REPEATS: Final = 10
+
+
+class _Step:
+    """Events that go into the store in one step, with their places among those that came together."""
+
+    __slots__ = ("_matches", "_size", "edition", "events", "numbers")
+
+    def __init__(self, edition: str) -> None:
+        self.edition = edition
+        self.events: list[MatchedEvent] = []
+        self.numbers: list[int] = []
+        self._matches = 0
+        self._size = 0
+
+    def has_room(self, one: MatchedEvent) -> bool:
+        return not self.events or (
+            self._matches + len(one.matches) <= MAX_PER_CALL and self._size + _size_of(one) <= MAX_BYTES
+        )
+
+    def add(self, number: int, one: MatchedEvent) -> None:
+        self.events.append(one)
+        self.numbers.append(number)
+        self._matches += len(one.matches)
+        self._size += _size_of(one)
+
+
+class EventIntake:
+    """Component. `admit(durability)` raises while new jobs are refused; it tells how many replicas must have an event
+    before it is accepted. `pace` lets senders rest."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        rules: ConstraintCache,
+        *,
+        admit: Callable[[Durability | None], int],
+        kept: LiveValue[KeptEvents],
+        figures: EventFigures,
+        pace: PushPace | None = None,
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._admit = admit
+        self._kept = kept
+        self._figures = figures
+        self._index: EventIndex = NO_EVENTS
+        self._reading = asyncio.Lock()
+        self._batcher: NaturalBatcher[Event, Received | Exception] = NaturalBatcher(
+            self._flush,
+            max_batch=MAX_PER_CALL,
+            max_waiting=MAX_WAITING,
+            rest_s=pace.rest_s if pace else lambda took_s: 0.0,
+        )
+
+    async def start(self) -> None:
+        """Nothing runs before the first event."""
+
+    async def stop(self) -> None:
+        await self._batcher.stop()
+
+    async def one(self, event: Event) -> Received:
+        """Take in an event, together with others that come at the same time. Raise ConflictError if it would start
+        more than 500 definitions, StoreUnavailableError while the store is too full, OverloadedError while too many
+        wait."""
+        self._admit(None)
+        received = await self._batcher.submit(event)
+        if isinstance(received, Exception):
+            raise received
+        return received
+
+    async def many(self, events: Sequence[Event]) -> list[Received]:
+        """Take in events, each by itself; the answers are in their order. Raise as `one` does, and OutcomeUnknownError
+        where some of them may be in."""
+        self._admit(None)
+        received: list[Received] = []
+        for page in pages(events, MAX_PER_CALL):
+            for answer in await self._flush(page):
+                if isinstance(answer, Received):
+                    received.append(answer)
+                elif received and isinstance(answer, StoreUnavailableError):
+                    raise OutcomeUnknownError(
+                        f"the store did a part of it; repeat with the same keys ({answer.detail})",
+                        retry_after_s=answer.retry_after_s,
+                    ) from answer
+                else:
+                    raise answer
+        return received
+
+    async def replay(self, event_id: str) -> tuple[StoredEvent, Received]:
+        """Send an event that is kept once more, as a new one. Raise NotFoundError; else as `one`."""
+        stored = await self._store.get(event_id)
+        if stored is None:
+            raise unknown_event(event_id)
+        again = replace(stored.event, id=new_id(), dedupe_key="", replay_of=event_id)
+        return stored, await self.one(again)
+
+    async def _flush(self, events: Sequence[Event]) -> list[Received | Exception]:
+        """Take in events in as few steps as their matches and sizes allow. An error stands in the place of the answers
+        that it kept back."""
+        answers: list[Received | Exception | None] = [None] * len(events)
+        for _ in range(MAX_REPEATS):
+            try:
+                for step in self._steps(events, answers):
+                    await self._send(step, answers)
+            except StaleDefinitions:
+                await self._reload()
+            except Exception as exc:
+                return [answer or exc for answer in answers]
+            else:
+                break
+        error = StoreUnavailableError("definitions change too fast to be followed", retry_after_s=1.0)
+        return [answer or error for answer in answers]
+
+    def _steps(self, events: Sequence[Event], answers: list[Received | Exception | None]) -> Iterator[_Step]:
+        """Yield the events that have no answer yet, in groups that one step of the store can take."""
+        index, max_argument_bytes = self._index, self._kept.current.max_argument_bytes
+        step = _Step(index.edition)
+        for n, event in enumerate(events):
+            if answers[n] is not None:
+                continue
+            matched = _matched(event, index, max_argument_bytes)
+            if len(matched.matches) > MAX_MATCHES:
+                answers[n] = _too_many(event, len(matched.matches))
+                continue
+            if not step.has_room(matched):
+                yield step
+                step = _Step(index.edition)
+            step.add(n, matched)
+        if step.events:
+            yield step
+
+    async def _send(self, step: _Step, answers: list[Received | Exception | None]) -> None:
+        send = functools.partial(
+            self._store.send,
+            step.events,
+            edition=step.edition,
+            kept=self._kept.current,
+            replicas=self._admit(None),
+        )
+        received = await self._rules.under(send)
+        self._figures.add(received)
+        for n, answer in zip(step.numbers, received, strict=True):
+            answers[n] = answer
+
+    async def _reload(self) -> None:
+        async with self._reading:
+            self._index = await self._store.index()
+
+
+def _size_of(one: MatchedEvent) -> int:
+    return len(one.event.payload) + sum(len(match.argument) for match in one.matches)
+
+
+def _matched(event: Event, index: EventIndex, max_argument_bytes: int) -> MatchedEvent:
+    if not index.of_type(event.event_type):
+        return MatchedEvent(event, ())
+    fields = event.fields
+    return MatchedEvent(
+        event,
+        [_match(definition, event, fields, max_argument_bytes) for definition in index.matching(fields)],
+    )
+
+
+def _match(definition: Definition, event: Event, fields: EventFields, max_argument_bytes: int) -> Match:
+    if not definition.enabled:
+        return Match(definition, Verdict.SKIPPED, reason=RunReason.PAUSED)
+    trigger = definition.of_events
+    template = trigger.argument
+    argument = definition.job.argument if template is None else template.argument(fields, event.payload)
+    if len(argument) > max_argument_bytes:
+        return Match(definition, Verdict.SKIPPED, reason=RunReason.ARGUMENT_TOO_LARGE)
+    gathering = trigger.gathering
+    if gathering is None:
+        return Match(definition, Verdict.FIRES, argument)
+    verdict = Verdict.DEBOUNCE if isinstance(gathering, Debounce) else Verdict.COLLECT
+    return Match(definition, verdict, argument, slot=trigger.slot(definition.did, fields))
+
+
+def _too_many(event: Event, count: int) -> ConflictError:
+    return ConflictError(
+        f"{count} definitions match an event of type {event.event_type[:100]}; at most {MAX_MATCHES} may",
+        code="too_many_matches",
+    )
+
+
+def unknown_event(event_id: str) -> NotFoundError:
+    """Return the error for an event that is not kept."""
+    return NotFoundError(f"no event {event_id[:64]}; only the newest are kept", code="unknown_event")

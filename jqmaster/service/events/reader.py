@@ -1,0 +1,46 @@
+"""Events as operators see them: the newest, and what each started."""
+
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.service.events.intake import unknown_event
+from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
+from jqmaster.store.events.documents import StoredEvent
+from jqmaster.store.events.events import EventPage, EventPlace, EventStore
+
+# Events that one page of a filtered list looks at, and how many are read at once.
+MAX_LOOKED_AT: Final = 2_000
+PER_READ: Final = 100
+
+
+class EventReader:
+    """Methods raise what the store raises."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+
+    async def get(self, event_id: str) -> StoredEvent:
+        """Return an event. Raise NotFoundError."""
+        event = await self._store.get(event_id)
+        if event is None:
+            raise unknown_event(event_id)
+        return event
+
+    async def page(
+        self, place: EventPlace | None, limit: int, is_meant: Callable[[StoredEvent], bool]
+    ) -> EventPage:
+        """Return the events behind a place that are meant, newest first. A page may have fewer than `limit`, or none,
+        and be followed by others."""
+        at = place or EventPlace(MAX_INSTANT_MS, 0)
+        found: list[StoredEvent] = []
+        for _ in range(0, MAX_LOOKED_AT, PER_READ):
+            page = await self._store.page(at, PER_READ)
+            for event in page.events:
+                at = at.behind(event.received_at_ms)
+                if is_meant(event):
+                    found.append(event)
+                    if len(found) == limit:
+                        return EventPage(found, at)
+            if page.next_place is None:
+                return EventPage(found, None)
+        return EventPage(found, at)

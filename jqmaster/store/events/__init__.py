@@ -1,0 +1,1 @@
+"""Events, what each started, and those that wait to become one job."""

@@ -1,0 +1,28 @@
+#!lua
+-- Closes the groups of events that are due, so that further events open new ones, and returns them.
+-- KEYS epoch:string event_groups:zset event_slots:hash
+-- ARGV now_ms tag epoch limit max_bytes(of the groups to return; one is returned in any case)
+-- REPLY ok:ms until the next is due (0: some are, -1: none is),[ID of the group, its fields and values](of each) |
+--   stale_epoch
+-- CHECKS FIRST the epoch
+-- include lib/clock.lua
+-- include lib/leadership.lua
+local epoch_key, groups_key, slots_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, epoch, limit, max_bytes = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local tag = ARGV[2]
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local found, size = {}, 0
+for _, group in ipairs(redis.call('ZRANGEBYSCORE', groups_key, '-inf', now_ms, 'LIMIT', 0, limit)) do
+  if size > max_bytes then break end
+  local fields = redis.call('HGETALL', tag .. 'event_group:' .. group)
+  for n = 1, #fields, 2 do
+    size = size + #fields[n + 1]
+    if fields[n] == 'slot' and redis.call('HGET', slots_key, fields[n + 1]) == group then
+      redis.call('HDEL', slots_key, fields[n + 1])
+    end
+  end
+  found[#found + 1], found[#found + 2] = group, fields
+end
+local next_due = redis.call('ZRANGE', groups_key, 0, 0, 'WITHSCORES')
+return {'ok', next_due[2] and math.max(0, math.ceil(tonumber(next_due[2]) - now_ms)) or -1, found}

@@ -1,0 +1,72 @@
+#!lua
+-- Ends closed groups of events: the job of each, the records of its events, and its removal are written in one step. A
+-- group that is gone, or whose definition was changed since it was read, is left alone.
+-- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the rules)
+--   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   max_runs runs_life_ms(of the run records to keep) retry_ms(when to look again at a group without room)
+--   [+ group(MessagePack: [ID, definition, its ETag or empty where it is gone, overlap, verdict: fires, skipped or
+--   gone, reason, IDs of its events, terms as in jobs/enqueue.lua, digest, rest_of_record])]
+-- REPLY ok:[fired, overlap, superseded, skipped, gone, changed, or backlog_full: it waits on](of each),[workers that
+--   ran a replaced job] | stale_epoch | stale_rules | other_data
+-- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; that each group is there, and its definition
+--   as it was read
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/lane_writes.lua
+-- include lib/event_jobs.lua
+-- include lib/run_records.lua
+local epoch_key, rules_key, scheduled_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local definitions_key, clocks_key, groups_key = KEYS[5], KEYS[6], KEYS[7]
+local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local tag = ARGV[2]
+local edition, mark, retry_ms = ARGV[6], ARGV[8], tonumber(ARGV[11])
+local ETAG_LENGTH = 16
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local held = redis.call('HMGET', rules_key, 'edition', 'mark')
+if mark ~= '' and held[2] ~= mark then return {'other_data'} end
+if (held[1] or '0') ~= edition then return {'stale_rules'} end
+
+local groups, last_firing = {}, {}
+for i = 12, #ARGV do
+  local group = cmsgpack.unpack(ARGV[i])
+  local etag = string.sub(redis.call('HGET', definitions_key, group[2]) or '', 1, ETAG_LENGTH)
+  if not redis.call('ZSCORE', groups_key, group[1]) then
+    group[5] = 'gone'
+  elseif etag ~= group[3] then
+    group[5] = 'changed'
+  end
+  if group[5] == 'fires' then last_firing[group[2]] = #groups + 1 end
+  groups[#groups + 1] = group
+end
+
+local status, now_text = {}, string.format('%.0f', now_ms)
+for i, group in ipairs(groups) do
+  local id, name, became, reason = group[1], group[2], group[5], group[6]
+  local ended = 'skipped'
+  if became == 'fires' then
+    became = event_jobs.start(clocks_key, name, group[4], id, group[8], group[9], group[10], now_ms,
+      last_firing[name] == i)
+    if became == 'fired' then ended = 'fired' else reason = became end
+  end
+  status[i] = became
+  if became == 'backlog_full' then
+    redis.call('ZADD', groups_key, now_ms + retry_ms, id)
+  elseif became ~= 'changed' then
+    if became ~= 'gone' then
+      for _, event_id in ipairs(group[7]) do
+        run_records.add(name, now_text, ended, reason, ended == 'fired' and id or '', now_text, event_id)
+      end
+    end
+    redis.call('ZREM', groups_key, id)
+    redis.call('UNLINK', tag .. 'event_group:' .. id)
+  end
+end
+
+event_jobs.write(clocks_key, scheduled_key, expiring_key)
+local has_opened = lane_writes.write(nil)
+run_records.write_added(now_ms)
+local freed_workers = event_jobs.tell(wake_channel, finished_channel)
+if wake_channel ~= '' and has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+return {'ok', status, freed_workers}

@@ -1,0 +1,171 @@
+#!lua
+-- Takes in events: each, with what its definitions make of it, in one step. An event whose key was seen within the
+-- window starts nothing, and is answered as the first one was.
+-- KEYS rules:hash scheduled:zset expiring:zset definition_clocks:hash event_edition:string events:zset
+--   event_bodies:hash event_groups:zset event_slots:hash
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the rules)
+--   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   max_runs runs_life_ms(of the run records to keep) event_edition(of the definitions that were matched)
+--   dedupe_ms(how long a key is remembered) max_events events_life_ms(of the events to keep)
+--   max_argument_bytes(of the list of a group) definitions(MessagePack: [[name, did, overlap], …])
+--   [+ event(MessagePack: [id, digest of its key or empty, body, [[number of the definition from 1, verdict, reason,
+--   job_id, terms as in jobs/enqueue.lua, digest, rest_of_record], …]]; verdicts: fires, skipped, collect, debounce; of
+--   the last two the end is: [slot, most or -1, wait_ms, max_ms or -1], empty, argument)]
+-- REPLY ok:now_ms,[is_duplicate, event_id, lines of `definition effect reason job_id`](of each),[workers that ran a
+--   replaced job] | stale_rules | stale_definitions | other_data
+-- CHECKS FIRST the mark of the data; the edition of the rules; that of the definitions; whether each key was seen
+-- include lib/clock.lua
+-- include lib/lane_writes.lua
+-- include lib/event_jobs.lua
+-- include lib/run_records.lua
+-- include lib/lists.lua
+local rules_key, scheduled_key, expiring_key, clocks_key, edition_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local events_key, bodies_key, groups_key, slots_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local now_ms, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
+local tag = ARGV[2]
+local edition, mark, event_edition = ARGV[5], ARGV[7], ARGV[10]
+local dedupe_ms, max_events, events_life_ms = ARGV[11], tonumber(ARGV[12]), tonumber(ARGV[13])
+local max_argument_bytes, definitions = tonumber(ARGV[14]), cmsgpack.unpack(ARGV[15])
+local FIRST = 16
+local MOST_REMOVED = 2000
+
+local held = redis.call('HMGET', rules_key, 'edition', 'mark')
+if mark ~= '' and held[2] ~= mark then return {'other_data'} end
+if (held[1] or '0') ~= edition then return {'stale_rules'} end
+if (redis.call('GET', edition_key) or '') ~= event_edition then return {'stale_definitions'} end
+
+local now_text = string.format('%.0f', now_ms)
+local count = #ARGV - FIRST + 1
+local events, seen_keys, seen_at = {}, {}, {}
+for i = 1, count do
+  events[i] = cmsgpack.unpack(ARGV[FIRST + i - 1])
+  if events[i][2] ~= '' then
+    seen_keys[#seen_keys + 1] = tag .. 'event_key:' .. events[i][2]
+    seen_at[i] = #seen_keys
+  end
+end
+local answers = #seen_keys > 0 and redis.call('MGET', unpack(seen_keys)) or {}
+
+-- Where several events of this call would replace one another's jobs, the last one fires.
+local last_firing, repeated = {}, {}
+for i = 1, count do
+  local digest = events[i][2]
+  local is_repeat = digest ~= '' and (repeated[digest] or answers[seen_at[i]])
+  if digest ~= '' then repeated[digest] = true end
+  if not is_repeat then
+    for _, entry in ipairs(events[i][4]) do
+      if entry[2] == 'fires' then last_firing[entry[1]] = i end
+    end
+  end
+end
+
+local is_due = false
+-- Ends the gathering of a group: its job is due.
+local function close(slot, group)
+  redis.call('HDEL', slots_key, slot)
+  redis.call('ZADD', groups_key, now_ms, group)
+  is_due = true
+end
+
+-- Puts an event into the group that is open at its slot, or into a new one. Returns the ID of the group, which is that
+-- of its job.
+local function put_aside(definition, entry, event_id, is_debounced)
+  local slot, most, wait_ms, max_ms = entry[5][1], entry[5][2], entry[5][3], entry[5][4]
+  local argument, group = entry[7], redis.call('HGET', slots_key, slot)
+  local size = 0
+  if group and not is_debounced then
+    size = tonumber(redis.call('HGET', tag .. 'event_group:' .. group, 'bytes') or '0')
+    if size + #argument > max_argument_bytes then
+      close(slot, group)
+      group, size = nil, 0
+    end
+  end
+  local is_new = not group
+  group = group or entry[4]
+  local key = tag .. 'event_group:' .. group
+  if is_new then
+    redis.call('HSET', slots_key, slot, group)
+    redis.call('HSET', key, 'definition', definition[1], 'did', definition[2], 'slot', slot, 'since', now_text)
+    is_due = true
+  end
+  local since_ms = is_new and now_ms or tonumber(redis.call('HGET', key, 'since'))
+  if is_debounced then
+    local before = redis.call('HGET', key, '1')
+    if before then
+      run_records.add(definition[1], now_text, 'skipped', 'debounced', '', now_text, cmsgpack.unpack(before)[1])
+    end
+    redis.call('HSET', key, '1', cmsgpack.pack({event_id, argument}))
+    local due_ms = now_ms + wait_ms
+    if max_ms >= 0 then due_ms = math.min(due_ms, since_ms + max_ms) end
+    redis.call('ZADD', groups_key, due_ms, group)
+  else
+    -- The other fields of a group that collects are definition, did, slot, since and bytes.
+    local number = is_new and 1 or redis.call('HLEN', key) - 4
+    redis.call('HSET', key, tostring(number), cmsgpack.pack({event_id, argument}), 'bytes', size + #argument)
+    if is_new then redis.call('ZADD', groups_key, now_ms + wait_ms, group) end
+    if number >= most then close(slot, group) end
+  end
+  return group
+end
+
+local replies, kept, bodies, taken = {}, {}, {}, {}
+for i = 1, count do
+  local event = events[i]
+  local id, digest = event[1], event[2]
+  local before = digest ~= '' and (taken[digest] or answers[seen_at[i]])
+  if before then
+    local at = string.find(before, '\n', 1, true)
+    lists.add_pair(replies, 1, string.sub(before, 1, at - 1))
+    replies[#replies + 1] = string.sub(before, at + 1)
+  else
+    local lines = {}
+    for n, entry in ipairs(event[4]) do
+      local definition, verdict, reason, job_id = definitions[entry[1]], entry[2], entry[3], entry[4]
+      local name, effect = definition[1], nil
+      if verdict == 'fires' then
+        local became = event_jobs.start(clocks_key, name, definition[3], job_id, entry[5], entry[6], entry[7], now_ms,
+          last_firing[entry[1]] == i)
+        effect = became == 'fired' and 'fired' or 'skipped'
+        if effect == 'skipped' then reason, job_id = became, '' end
+      elseif verdict == 'skipped' then
+        effect, job_id = 'skipped', ''
+      else
+        effect, job_id = 'waiting', put_aside(definition, entry, id, verdict == 'debounce')
+      end
+      if effect ~= 'waiting' then run_records.add(name, now_text, effect, reason, job_id, now_text, id) end
+      lines[n] = name .. ' ' .. effect .. ' ' .. reason .. ' ' .. job_id
+    end
+    local text = table.concat(lines, '\n')
+    if digest ~= '' then
+      taken[digest] = id .. '\n' .. text
+      redis.call('SET', tag .. 'event_key:' .. digest, taken[digest], 'PX', dedupe_ms)
+    end
+    lists.add_pair(kept, now_ms, id)
+    lists.add_pair(bodies, id, cmsgpack.pack({now_ms, text, event[3]}))
+    lists.add_pair(replies, 0, id)
+    replies[#replies + 1] = text
+  end
+end
+
+event_jobs.write(clocks_key, scheduled_key, expiring_key)
+local has_opened = lane_writes.write(nil)
+run_records.write_added(now_ms)
+if #kept > 0 then
+  lists.zadd(events_key, kept)
+  redis.call('HSET', bodies_key, unpack(bodies))
+  -- A bounded part of what is too old or too much: the rest goes with the next events.
+  local oldest_ms = string.format('%.0f', now_ms - events_life_ms)
+  local gone = redis.call('ZRANGE', events_key, '-inf', '(' .. oldest_ms, 'BYSCORE', 'LIMIT', 0, MOST_REMOVED)
+  local over = math.min(redis.call('ZCARD', events_key) - max_events, MOST_REMOVED)
+  if over > #gone then gone = redis.call('ZRANGE', events_key, 0, over - 1) end
+  if #gone > 0 then
+    redis.call('ZREM', events_key, unpack(gone))
+    redis.call('HDEL', bodies_key, unpack(gone))
+  end
+end
+local freed_workers = event_jobs.tell(wake_channel, finished_channel)
+if wake_channel ~= '' then
+  if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+  if is_due then redis.call('PUBLISH', wake_channel, 'events') end
+end
+return {'ok', now_ms, replies, freed_workers}

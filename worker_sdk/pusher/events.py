@@ -1,0 +1,89 @@
+"""Events, as applications send them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import uuid_utils
+
+from worker_sdk import forked
+from worker_sdk.wire import encode, iso
+
+MAX_EVENTS: Final = 500
+EVENTS_PATH: Final = "/api/events"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A message that something has happened. Definitions of kind `event` start jobs for it.
+
+    * `event_type`: what kind of event it is, such as `order.paid`.
+    * `payload`: any value that MessagePack can encode.
+    * `dedupe_key`: of events with the same source and key, only the first one counts. Default: a random one, so that a
+      call that is repeated after an error counts once.
+    * `source`: where it happened.
+    * `subject`: what it is about, within the source.
+    * `occurred_at`: when it happened, with a time zone.
+    """
+
+    event_type: str
+    payload: Any = None
+    dedupe_key: str | None = None
+    source: str = ""
+    subject: str = ""
+    occurred_at: datetime | None = None
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map that travels, with a key."""
+        forked.check()
+        fields: dict[str, Any] = {
+            "event_type": self.event_type,
+            "payload": self.payload,
+            "dedupe_key": self.dedupe_key or str(uuid_utils.uuid7()),
+        }
+        if self.source:
+            fields["source"] = self.source
+        if self.subject:
+            fields["subject"] = self.subject
+        if self.occurred_at is not None:
+            if self.occurred_at.tzinfo is None:
+                raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
+            fields["occurred_at"] = iso(self.occurred_at)
+        return fields
+
+
+@dataclass(frozen=True, slots=True)
+class SentEvent:
+    """The master's answer to an event.
+
+    * `event_id`: ID of the event; of a duplicate, that of the first one.
+    * `is_duplicate`: the master had an event with this source and key already.
+    * `job_ids`: the jobs that it started.
+    * `runs`: what each definition made of it: maps of `definition`, `outcome` (`fired`, `skipped` or `waiting`),
+      `reason` and `job_id`.
+    """
+
+    event_id: str
+    is_duplicate: bool
+    job_ids: Sequence[str]
+    runs: Sequence[Mapping[str, Any]]
+
+
+def bodies_of(events: Iterable[Event]) -> Iterator[bytes]:
+    """Yield the bodies of the calls that send these events."""
+    chunk: list[dict[str, Any]] = []
+    for event in events:
+        chunk.append(event.to_wire())
+        if len(chunk) == MAX_EVENTS:
+            yield encode({"events": chunk})
+            chunk = []
+    if chunk:
+        yield encode({"events": chunk})
+
+
+def sent_event(answer: Mapping[str, Any]) -> SentEvent:
+    """Return what a master answered to one event."""
+    return SentEvent(
+        str(answer["event_id"]), answer["duplicate"] is True, list(answer["job_ids"]), list(answer["runs"])
+    )
