@@ -7,7 +7,6 @@ from jqmaster.api.encoding.answers import RawMsgpack
 from jqmaster.domain import packed
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition
-from jqmaster.domain.definitions.run import Run
 from jqmaster.domain.events.trigger import EventTrigger
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Attempt, Cause, Job, JobSpec
@@ -23,7 +22,7 @@ from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
 from jqmaster.service.constraints.replay import PastReplay
 from jqmaster.service.definitions.documents import describe as describe_definition
-from jqmaster.service.definitions.reader import ShownDefinition
+from jqmaster.service.definitions.reader import ShownDefinition, ShownRun
 from jqmaster.service.jobs.enqueue import Enqueued, EnqueuedBulk
 from jqmaster.service.jobs.excerpts import Excerpt
 from jqmaster.service.jobs.reader import JobDetail
@@ -115,6 +114,9 @@ def job_view(
         "constraints": list(constraints),
         "unique": _unique_view(job, content),
         "progress": _progress_view(detail.progress, content) if has_course else None,
+        "definition": {"name": job.origin.definition, "due_at": iso_ms(job.origin.due_at_ms)}
+        if job.origin
+        else None,
     }
 
 
@@ -324,6 +326,7 @@ def definition_view(shown: ShownDefinition, access: ContentAccess) -> dict[str, 
         "next_due_at": _time(shown.next_due_ms or 0),
         "queued_at": _time(clock.queued_ms or 0),
         "last_run": run_view(shown.last_run) if shown.last_run else None,
+        "runs": [run_view(one) for one in shown.runs],
         "etag": stored.etag,
         "created_by": stored.created_by,
         "created_at": iso_ms(stored.created_at_ms),
@@ -356,14 +359,16 @@ def _job_content(job: JobSpec, access: ContentAccess) -> dict[str, Any]:
     }
 
 
-def run_view(run: Run) -> dict[str, Any]:
+def run_view(shown: ShownRun) -> dict[str, Any]:
     """`RunView`."""
+    run = shown.run
     return {
         "definition": run.definition,
         "due_at": iso_ms(run.due_at_ms),
         "outcome": str(run.outcome),
         "reason": str(run.reason) or None,
         "job_id": run.job_id or None,
+        "job_state": str(shown.job_state) if shown.job_state else None,
         "recorded_at": iso_ms(run.recorded_at_ms),
         "event_id": run.event_id or None,
     }

@@ -113,7 +113,7 @@ class RequestServices:
             ),
             pauses=Pauses(parts.rules, parts.constraint_editor, parts.key_values, parts.store_time_ms),
             constraint_editor=parts.constraint_editor,
-            definitions=DefinitionReader(stores.definitions),
+            definitions=DefinitionReader(stores.definitions, parts.store_time_ms),
             definition_editor=DefinitionEditor(
                 stores.definitions, parts.definition_firing, audit, parts.store_time_ms
             ),

@@ -216,6 +216,14 @@ DEFAULT_RETRY: Final = RetryPolicy()
 
 
 # Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The definition that started a job, and the instant for which it did."""
+
+    definition: str
+    due_at_ms: int
+
+
 @dataclass(slots=True)
 class JobSpec:
     """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.
@@ -241,6 +249,7 @@ class JobSpec:
     key: str = ""
     key_life_ms: int = round(KEY_TTL_S.default * 1000)
     unique: Unique | None = None
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +286,7 @@ class Job:
     lane_id: bytes
     unique: Unique | None = None
     has_progress: bool = False
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, slots=True)

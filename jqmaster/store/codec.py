@@ -40,7 +40,17 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.job import DEFAULT_RETRY, STATES, Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.job import (
+    DEFAULT_RETRY,
+    STATES,
+    Attempt,
+    Cause,
+    Job,
+    JobSpec,
+    JobState,
+    Origin,
+    RetryPolicy,
+)
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.unique import OnConflict, Unique, UniqueScope
 from jqmaster.errors import DamagedError
@@ -96,6 +106,7 @@ NO_GATES: Final = b"\0"
 ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {
     # Scripts read the first, second and fourth part: lib/uniqueness.lua.
     "unique": lambda spec: None if spec.unique is None else _encode_unique(spec.unique),
+    "origin": lambda spec: None if spec.origin is None else [spec.origin.definition, spec.origin.due_at_ms],
 }
 
 # The exceptions that hostile bytes raise in the readers below.
@@ -113,6 +124,7 @@ _I64: Final = struct.Struct(">q")
 _PACKER: Final = msgpack.Packer(autoreset=True)
 
 _NIL: Final = b"\xc0"
+_ORIGIN_KEY: Final = msgpack.packb("origin")
 _SUCCESS_HEAD: Final = (
     b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
 )
@@ -181,12 +193,13 @@ def decode_job(job_id: str, record: bytes) -> Job:
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
-        unique = None
+        unique = origin = None
         if extras_end > extras_at:
             extras = record[extras_at:extras_end]
             tags, headers, retry = _decode_extras(extras)
             if flags & FLAG_UNIQUE:
                 unique = _decode_unique(extras)
+            origin = _decode_origin(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -218,6 +231,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             lane_id=lane_id,
             unique=unique,
             has_progress=bool(flags & FLAG_HAS_PROGRESS),
+            origin=origin,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -441,6 +455,17 @@ def _encode_unique(unique: Unique) -> list[Any]:
         unique.wait_ms,
         unique.max_ms,
     ]
+
+
+def _decode_origin(extras: bytes) -> Origin | None:
+    # The key stands in no extras of the former form.
+    if _ORIGIN_KEY not in extras:
+        return None
+    stored = msgpack.unpackb(extras)
+    if not isinstance(stored, dict) or "origin" not in stored:
+        return None
+    definition, due_at_ms, *_ = stored["origin"]
+    return Origin(str(definition), int(due_at_ms))
 
 
 def _decode_unique(extras: bytes) -> Unique | None:

@@ -7,7 +7,12 @@ from zoneinfo import ZoneInfo
 
 from jqmaster.api import views
 from jqmaster.api.constraints.handlers import precondition
-from jqmaster.api.definitions.schemas import BackfillRequest, DefinitionPreviewRequest, DefinitionRequest
+from jqmaster.api.definitions.schemas import (
+    BackfillRequest,
+    DefinitionPreviewRequest,
+    DefinitionRequest,
+    PauseDefinitionRequest,
+)
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs.handlers import check_argument
@@ -18,17 +23,27 @@ from jqmaster.domain.definitions.time_zone import Oddity
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.definitions.documents import draft_of
-from jqmaster.service.definitions.reader import coming
+from jqmaster.service.definitions.reader import Condition, coming
 from jqmaster.store.definitions.definitions import RunPlace
 
 MAX_PAGE: Final = 500
+MAX_LISTED_RUNS: Final = 100
 _CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
 
 
 async def list_definitions(call: Call) -> Reply:
-    query = call.query("limit", "cursor")
+    query = call.query("q", "state", "runs", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
-    page = await call.services.definitions.page(query.get("cursor", ""), limit)
+    state = query.get("state")
+    if state is not None and state not in set(Condition):
+        raise query_error("state", f"one of {', '.join(Condition)}")
+    page = await call.services.definitions.page(
+        query.get("cursor", ""),
+        limit,
+        search=query.get("q", ""),
+        condition=None if state is None else Condition(state),
+        runs=whole_number(query, "runs", default=0, least=0, most=MAX_LISTED_RUNS),
+    )
     return Reply(
         200,
         {
@@ -69,6 +84,15 @@ async def put(call: Call) -> Reply:
 async def delete(call: Call) -> Reply:
     await call.services.definition_editor.delete(call.path["name"], call.who, precondition(call))
     return Reply(204)
+
+
+async def pause(call: Call) -> Reply:
+    request = await call.read(PauseDefinitionRequest)
+    return await _enable(call, is_enabled=False, reason=request.reason)
+
+
+async def resume(call: Call) -> Reply:
+    return await _enable(call, is_enabled=True, reason="")
 
 
 async def preview(call: Call) -> Reply:
@@ -119,6 +143,13 @@ async def runs(call: Call) -> Reply:
     )
 
 
+async def _enable(call: Call, *, is_enabled: bool, reason: str) -> Reply:
+    await call.services.definition_editor.enable(
+        call.path["name"], is_enabled=is_enabled, reason=reason, who=call.who, demands=precondition(call)
+    )
+    return await _shown(call, 200)
+
+
 async def _shown(call: Call, status: int) -> Reply:
     shown = await call.services.definitions.get(call.path["name"])
     etag = ((b"etag", f'"{shown.known.stored.etag}"'.encode()),)
@@ -138,4 +169,5 @@ def _instant_view(occurrence: Occurrence, zone: ZoneInfo, delay_ms: int) -> dict
         "due_at": iso_ms(occurrence.at_ms),
         "local": local.isoformat(timespec="seconds"),
         "note": "; ".join(notes) or None,
+        "clock_change": str(occurrence.oddity) or None,
     }

@@ -6,6 +6,7 @@ from jqmaster.api.definitions import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.domain.access import Scope
 from jqmaster.domain.definitions.run import RunOutcome
+from jqmaster.service.definitions.reader import Condition
 
 _STORE: Final = (503,)
 _PAGE: Final[dict[str, Any]] = {
@@ -21,6 +22,22 @@ _OUTCOME: Final[dict[str, Any]] = {
         "description": "Show only records with this outcome.",
     }
 }
+_FILTER: Final[dict[str, Any]] = {
+    "q": {
+        "schema": {"type": "string"},
+        "description": "Show only definitions whose name contains this text.",
+    },
+    "state": {
+        "schema": {"type": "string", "enum": [str(condition) for condition in Condition]},
+        "description": "Show only these. troubled: due for 15 s without a record, or its newest instant was missed. "
+        "A page then looks at 2,000 definitions at most, and may hold few, or none, although `next_cursor` is set.",
+    },
+    "runs": {
+        "schema": {"type": "integer", "minimum": 0, "maximum": handlers.MAX_LISTED_RUNS, "default": 0},
+        "description": "Number of run records to show of each.",
+    },
+}
+_PAUSE_TEXT: Final = "Its instants are recorded as skipped, and start no job. Everything else of it stays."
 _PUT_TEXT: Final = (
     "Creates the definition, or replaces it. Instants that were due before fire first, under the former schedule. "
     "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
@@ -37,7 +54,7 @@ _BACKFILL_TEXT: Final = (
 
 OPERATIONS: Final = [
     Operation("GET", "/api/definitions", handlers.list_definitions, Scope.READ, "List definitions", "definitions",
-              {200: schemas.DefinitionList}, query=_PAGE, problems=_STORE),
+              {200: schemas.DefinitionList}, query={**_FILTER, **_PAGE}, problems=_STORE),
     Operation("POST", "/api/definitions/preview", handlers.preview, Scope.READ,
               "Preview the instants of a definition", "definitions",
               {200: schemas.DefinitionPreview}, schemas.DefinitionPreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
@@ -48,6 +65,11 @@ OPERATIONS: Final = [
               problems=(409, 412, 413, *_STORE), text=_PUT_TEXT),
     Operation("DELETE", "/api/definitions/{name}", handlers.delete, Scope.OPERATE, "Delete a definition",
               "definitions", {204: None}, problems=(404, 412, *_STORE), text=_DELETE_TEXT),
+    Operation("POST", "/api/definitions/{name}/pause", handlers.pause, Scope.OPERATE, "Pause a definition",
+              "definitions", {200: schemas.DefinitionView}, schemas.PauseDefinitionRequest,
+              problems=(404, 412, *_STORE), text=_PAUSE_TEXT),
+    Operation("POST", "/api/definitions/{name}/resume", handlers.resume, Scope.OPERATE, "Resume a definition",
+              "definitions", {200: schemas.DefinitionView}, problems=(404, 412, *_STORE)),
     Operation("POST", "/api/definitions/{name}/run", handlers.run, Scope.OPERATE, "Run a definition now",
               "definitions", {201: schemas.RunAnswer}, problems=(404, 409, 429, *_STORE), text=_RUN_TEXT),
     Operation("POST", "/api/definitions/{name}/backfill", handlers.backfill, Scope.OPERATE,

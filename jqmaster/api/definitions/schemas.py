@@ -24,6 +24,7 @@ from jqmaster.domain.definitions.definition import (
     MAX_CATCH_UP,
     MAX_DESCRIPTION,
     MAX_JITTER_S,
+    MAX_REASON,
     MAX_SKIP_LATE_AFTER_S,
     SKIP_LATE_AFTER_S,
     CatchUp,
@@ -36,7 +37,7 @@ from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, 
 from jqmaster.domain.definitions.time_zone import MAX_NAME
 from jqmaster.domain.events.event import TYPE_PATTERN
 from jqmaster.domain.events.trigger import MAX_COLLECTED, MAX_WAIT_S, MIN_WAIT_S
-from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
+from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
 from jqmaster.domain.job_terms import MAX_RETRY, MOST_HEADERS, MOST_TAGS, PRIORITY, TIMEOUT_S
 from jqmaster.domain.matcher import MAX_TEXT
 
@@ -174,6 +175,7 @@ class _DefinitionFields(Request):
     )
     enabled: bool = Field(True, description="False: its instants are recorded as skipped, and start no job.")
     description: str = Field("", max_length=MAX_DESCRIPTION)
+    reason: str = Field("", max_length=MAX_REASON, description="Why it is paused, for people.")
     kind: Literal["time", "event"] = Field(
         "time",
         description="time: `schedule` starts the job. event: events do; `event_type` is required, and a schedule is "
@@ -254,6 +256,11 @@ class InstantView(Answer):
     due_at: Timestamp
     local: str = Field(description="The same instant in the time zone of the definition, with its offset.")
     note: str | None = Field(description="A remark, such as that a clock change skips the local time.")
+    clock_change: Literal["skipped", "repeated"] | None = Field(
+        description="skipped: the local time does not exist on this day, and this is the first instant after the gap. "
+        "repeated: it occurs twice, and this is the first time.",
+        json_schema_extra=SINCE,
+    )
 
 
 class DefinitionPreview(Answer):
@@ -297,6 +304,10 @@ class RunView(Answer):
         "fired in time. Future releases may add values."
     )
     job_id: JobId | None = Field(description="The job that it started.")
+    job_state: JobState | None = Field(
+        description="State of that job. Null if it started none, or if it is kept no longer.",
+        json_schema_extra=SINCE,
+    )
     recorded_at: Timestamp
     event_id: str | None = Field(description="The event. Null for an instant.", json_schema_extra=SINCE)
 
@@ -308,6 +319,7 @@ class DefinitionView(Answer):
     kind: Kind
     enabled: bool
     description: str
+    reason: str = Field(description="Why it is paused.", json_schema_extra=SINCE)
     overlap: Overlap
     schedule: dict[str, Any] | None = Field(description="Null for kind event.")
     time_zone: str
@@ -334,6 +346,10 @@ class DefinitionView(Answer):
         description="The instant that waits for the end of an earlier job, with overlap `queue`."
     )
     last_run: RunView | None = Field(description="Record of the newest instant. Null if none is kept.")
+    runs: list[RunView] = Field(
+        description="As many of the newest records as `runs` of the list asks for, newest first. Empty elsewhere.",
+        json_schema_extra=SINCE,
+    )
     etag: str = Field(
         description="Version tag that changes with every change. The ETag header holds it in quotes."
     )
@@ -360,6 +376,12 @@ class RunAnswer(Answer):
     """The ID of the started job."""
 
     id: JobId
+
+
+class PauseDefinitionRequest(Request):
+    """A pause of a definition."""
+
+    reason: str = Field("", max_length=MAX_REASON, description="Why it is paused, for people.")
 
 
 class BackfillRequest(Request):

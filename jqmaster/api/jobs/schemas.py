@@ -266,6 +266,13 @@ class ProgressView(Answer):
     at: Timestamp
 
 
+class OriginView(Answer):
+    """The definition that started a job."""
+
+    name: str
+    due_at: Timestamp = Field(description="The instant for which it did.")
+
+
 class JobView(JobSummary):
     """A job with its content and history."""
 
@@ -299,6 +306,9 @@ class JobView(JobSummary):
     )
     progress: ProgressView | None = Field(
         description="Null if no attempt has told of any.", json_schema_extra=SINCE
+    )
+    definition: OriginView | None = Field(
+        description="The definition that started the job. Null if a push did.", json_schema_extra=SINCE
     )
 
 

@@ -14,12 +14,10 @@ from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
 
-# Somebody else changed the definition between reading and writing: more often than people do.
-_MAX_REPEATS = 5
 _PAGE = 500
 # The parts of a definition, and of its job, that people write.
 _FIELDS = (
-    "enabled", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
+    "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
     "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
 _JOB_FIELDS = (
@@ -74,7 +72,7 @@ def show(
     output.show_fields(
         (key, value)
         for key, value in found.items()
-        if key not in ("job", "last_run", "schedule", "event_type")
+        if key not in ("job", "last_run", "runs", "schedule", "event_type")
     )
     output.show_fields((("started_by", _brief(found)), ("last_run", " ".join(map(str, _last(found))))))
     print("job")
@@ -125,12 +123,15 @@ def run(name: NameArgument, *, master: MasterOption = DEFAULT_MASTER, token: Tok
 def pause(
     name: NameArgument,
     *,
+    reason: Annotated[str, typer.Option(help="Why it is paused, for people.")] = "",
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Let a definition start no jobs. Its instants are recorded as skipped."""
-    _say_done(_enable(Master(master, token), name, is_enabled=False), "paused", as_json)
+    with Master(master, token) as http:
+        _, answer = http.call("POST", _path(name, "pause"), body={"reason": reason})
+    _say_done(answer, "paused", as_json)
 
 
 @app.command()
@@ -142,7 +143,9 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """End a pause."""
-    _say_done(_enable(Master(master, token), name, is_enabled=True), "resumed", as_json)
+    with Master(master, token) as http:
+        _, answer = http.call("POST", _path(name, "resume"))
+    _say_done(answer, "resumed", as_json)
 
 
 @app.command()
@@ -219,25 +222,6 @@ def next_instants(
 
 
 # --- calls
-
-
-def _enable(master: Master, name: str, *, is_enabled: bool) -> dict[str, Any]:
-    """Return the changed definition."""
-    with master as http:
-        for left in reversed(range(_MAX_REPEATS)):
-            _, present = http.call("GET", _path(name))
-            job = present["job"]
-            if job["argument_hidden"] or (job["argument"] is None and job["argument_bytes"] > 1):
-                exits.fail(
-                    exits.REFUSED, f"{name}: its argument is not shown to you; use `put` with the whole file"
-                )
-            body = {**_document(present), "enabled": is_enabled}
-            headers, admit = if_match_of(present["etag"]), (412,) if left else ()
-            status, answer = http.call("PUT", _path(name), body=body, headers=headers, admit=admit)
-            if status != 412:
-                break
-    changed: dict[str, Any] = answer
-    return changed
 
 
 def _path(name: str, *rest: str) -> str:

@@ -17,6 +17,7 @@ from jqmaster.domain.job import JobSpec
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_DESCRIPTION: Final = 1000
+MAX_REASON: Final = 500
 MAX_JITTER_S: Final = 24 * 3600
 MAX_SKIP_LATE_AFTER_S: Final = 30 * 24 * 3600
 SKIP_LATE_AFTER_S: Final = 300.0
@@ -90,7 +91,7 @@ class Definition:
     """A job, and the instants at which it is enqueued or the events that start it. Raise DefinitionError.
 
     `did` names the incarnation: a definition that is deleted and made again starts jobs of its own. The ID in `job` is
-    empty.
+    empty. `reason` tells people why it is paused.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Definition:
     enabled: bool = True
     description: str = ""
     overlap: Overlap = Overlap.ALLOW
+    reason: str = ""
 
     def __post_init__(self) -> None:
         if not _NAME.match(self.name):
@@ -112,6 +114,8 @@ class Definition:
             raise DefinitionError(
                 ("overlap",), "queue is for kind time; use a constraint with concurrency 1, or collect"
             )
+        if len(self.reason) > MAX_REASON:
+            raise DefinitionError(("reason",), f"longer than {MAX_REASON} characters")
 
     @property
     def kind(self) -> Kind:

@@ -56,6 +56,7 @@ def draft_of(name: str, fields: Mapping[str, Any], job: JobSpec = _DRAFT_JOB) ->
             enabled=fields["enabled"],
             description=fields["description"],
             overlap=Overlap(fields["overlap"]),
+            reason=fields["reason"],
         )
 
 
@@ -113,6 +114,7 @@ def describe(definition: Definition) -> dict[str, Any]:
         "kind": str(definition.kind),
         "enabled": definition.enabled,
         "description": definition.description,
+        "reason": definition.reason,
         "overlap": str(definition.overlap),
         **(_NO_TIME if not is_timed else _described_time(definition.of_time)),
         **(_NO_EVENTS if is_timed else _described_events(definition.of_events)),

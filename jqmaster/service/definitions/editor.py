@@ -13,7 +13,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobSpec
 from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnavailableError
 from jqmaster.service.constraints.editor import ANYHOW, Precondition
-from jqmaster.service.definitions.documents import describe, draft_of, refusal
+from jqmaster.service.definitions.documents import describe, draft_of, refusal, refusing
 from jqmaster.service.definitions.firing import DefinitionFiring, unknown_definition
 from jqmaster.store.definitions.definitions import Became, DefinitionChange, DefinitionStore, KnownDefinition
 from jqmaster.store.definitions.documents import ETAG_LENGTH, DefinitionClock, StoredDefinition
@@ -82,18 +82,34 @@ class DefinitionEditor:
             if present and new.stored is present.stored:
                 return present, False
             _check_content(new.stored.definition, present.stored.definition if present else None, access)
-            entry = encode_entry(
-                who=who,
-                action="definition.put",
-                target=name,
-                before=describe(present.stored.definition) if present else None,
-                after=describe(new.stored.definition),
-            )
-            due_ms = new.stored.definition.next_due_ms(new.clock.handled_ms)
-            if new.clock.queued_ms is not None:
-                due_ms = min(now_ms, due_ms or now_ms)
-            if await self._store.change(DefinitionChange(name, present, new, due_ms, entry, most)):
+            if await self._write(present, new, now_ms, who=who, action="definition.put", most=most):
                 return new, present is None
+        raise _too_busy(name)
+
+    async def enable(
+        self, name: str, *, is_enabled: bool, reason: str, who: str, demands: Precondition = ANYHOW
+    ) -> None:
+        """Pause or resume the definition, and leave everything else of it as it is. `reason` tells people why it is
+        paused. Instants that are due by now have their records first, under the former state.
+
+        Raises NotFoundError, PreconditionFailedError, InvalidError.
+        """
+        for _ in range(MAX_REPEATS):
+            (present,) = await self._store.get([name])
+            _check(demands, name, present)
+            if present is None:
+                raise unknown_definition(name)
+            now_ms = await self._now_ms()
+            if not await self._firing.settle(present, now_ms):
+                continue
+            with refusing():
+                definition = replace(present.stored.definition, enabled=is_enabled, reason=reason)
+            if definition == present.stored.definition:
+                return
+            new = _advanced(present, definition, now_ms)
+            action = "definition.resume" if is_enabled else "definition.pause"
+            if await self._write(present, new, now_ms, who=who, action=action, most=0):
+                return
         raise _too_busy(name)
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
@@ -108,6 +124,31 @@ class DefinitionEditor:
             if await self._store.change(DefinitionChange(name, present, None, None, entry, 0)):
                 return
         raise _too_busy(name)
+
+    async def _write(
+        self,
+        present: KnownDefinition | None,
+        new: KnownDefinition,
+        now_ms: int,
+        *,
+        who: str,
+        action: str,
+        most: int,
+    ) -> bool:
+        """Return False if somebody else changed it, or it fired, since it was read."""
+        definition = new.stored.definition
+        entry = encode_entry(
+            who=who,
+            action=action,
+            target=definition.name,
+            before=describe(present.stored.definition) if present else None,
+            after=describe(definition),
+        )
+        due_ms = definition.next_due_ms(new.clock.handled_ms)
+        if new.clock.queued_ms is not None:
+            due_ms = min(now_ms, due_ms or now_ms)
+        change = DefinitionChange(definition.name, present, new, due_ms, entry, most)
+        return await self._store.change(change)
 
     async def run(self, name: str, who: str) -> str:
         """Start the job of a definition once, whatever its schedule and overlap say; return the ID.
@@ -162,9 +203,9 @@ def _changed(
     present: KnownDefinition | None, draft: Definition, who: str, access: ContentAccess, now_ms: int
 ) -> KnownDefinition:
     """Return the definition as it is to be; the stored one itself where nothing changes."""
-    etag = os.urandom(ETAG_LENGTH // 2).hex()
     if present is None:
         new = replace(draft, did=new_did())
+        etag = os.urandom(ETAG_LENGTH // 2).hex()
         return KnownDefinition(StoredDefinition(new, etag, now_ms, now_ms, who), DefinitionClock(now_ms))
     old = present.stored.definition
     new = replace(
@@ -175,10 +216,17 @@ def _changed(
     )
     if new == old:
         return present
+    return _advanced(present, new, now_ms)
+
+
+def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> KnownDefinition:
+    """Return the changed definition, whose instants count from now on."""
     # A clock that stands in the future, because that of the store was set back, stays: no instant fires twice.
     clock = replace(present.clock, handled_ms=max(present.clock.handled_ms, now_ms))
-    stored = replace(present.stored, definition=new, etag=etag, changed_at_ms=now_ms)
-    return KnownDefinition(stored, clock)
+    etag = os.urandom(ETAG_LENGTH // 2).hex()
+    return KnownDefinition(
+        replace(present.stored, definition=definition, etag=etag, changed_at_ms=now_ms), clock
+    )
 
 
 def _uncovered(job: JobSpec, old: JobSpec, access: ContentAccess) -> JobSpec:

@@ -1,23 +1,50 @@
 """Definitions as people see them: what they are, when they are due, and what became of their instants."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from itertools import islice
+from typing import Final
 
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import Run, RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
+from jqmaster.domain.job import JobState
 from jqmaster.service.definitions.firing import unknown_definition
-from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPage, RunPlace
+from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPlace
+
+# A filtered page looks at this many definitions, so that a rare match makes no request slow.
+MAX_LOOKED_AT: Final = 2_000
+_STEP: Final = 200
+# A leader fires within milliseconds; the next one, after an election, within seconds.
+LATE_MS: Final = 15_000
+
+
+class Condition(StrEnum):
+    """A filter of the list."""
+
+    ENABLED = "enabled"
+    PAUSED = "paused"
+    # Due for LATE_MS without a record, or its newest instant was missed.
+    TROUBLED = "troubled"
+
+
+@dataclass(frozen=True, slots=True)
+class ShownRun:
+    """A run record. `job_state` is None where it started no job, or the job is kept no longer."""
+
+    run: Run
+    job_state: JobState | None
 
 
 @dataclass(frozen=True, slots=True)
 class ShownDefinition:
-    """`next_due_ms` None: it is never due again. `last_run` None: nothing was due yet, or no record is kept."""
+    """`next_due_ms` None: it is never due again. `runs`: as many of the newest records as were asked for."""
 
     known: KnownDefinition
     next_due_ms: int | None
-    last_run: Run | None
+    last_run: ShownRun | None
+    runs: Sequence[ShownRun] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,41 +55,106 @@ class DefinitionPage:
     next_cursor: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class ShownRuns:
+    """A page of run records, newest first. `next_at` None: there are no older ones."""
+
+    runs: list[ShownRun]
+    next_at: RunPlace | None
+
+
 class DefinitionReader:
-    """Methods raise what the store raises."""
+    """Methods raise what the store raises. `now_ms` is the time of the store."""
 
-    def __init__(self, store: DefinitionStore) -> None:
+    def __init__(self, store: DefinitionStore, now_ms: Callable[[], Awaitable[int]]) -> None:
         self._store = store
+        self._now_ms = now_ms
 
-    async def page(self, after: str, limit: int) -> DefinitionPage:
-        """Return definitions whose names follow `after`."""
-        names = [name for name in await self._store.names() if name > after]
-        chosen = names[:limit]
-        found = [known for known in await self._store.get(chosen) if known]
-        return DefinitionPage(await self._shown(found), chosen[-1] if len(names) > limit else None)
+    async def page(
+        self, after: str, limit: int, *, search: str = "", condition: Condition | None = None, runs: int = 0
+    ) -> DefinitionPage:
+        """Return definitions whose names follow `after` and contain `search`, each with `runs` of its newest records.
+
+        With a condition a page looks at no more than MAX_LOOKED_AT of them, and may hold few.
+        """
+        wanted = search.casefold()
+        names = [name for name in await self._store.names() if name > after and wanted in name.casefold()]
+        if condition is None:
+            chosen = names[:limit]
+            found = [known for known in await self._store.get(chosen) if known]
+            return DefinitionPage(await self._shown(found, runs), chosen[-1] if len(names) > limit else None)
+        now_ms = await self._now_ms()
+        matching: list[KnownDefinition] = []
+        for step in _steps(names[:MAX_LOOKED_AT]):
+            matching += await self._matching(step, condition, now_ms)
+            if len(matching) > limit:
+                shown = await self._shown(matching[:limit], runs)
+                return DefinitionPage(shown, shown[-1].known.stored.definition.name)
+        return DefinitionPage(
+            await self._shown(matching, runs),
+            names[MAX_LOOKED_AT - 1] if len(names) > MAX_LOOKED_AT else None,
+        )
 
     async def get(self, name: str) -> ShownDefinition:
         """Return a definition. Raise NotFoundError."""
         (known,) = await self._store.get([name])
         if known is None:
             raise unknown_definition(name)
-        return (await self._shown([known]))[0]
+        return (await self._shown([known], 0))[0]
 
     async def runs(
         self, name: str, place: RunPlace | None, limit: int, outcome: RunOutcome | None
-    ) -> RunPage:
+    ) -> ShownRuns:
         """Return run records, newest first. Raise NotFoundError."""
-        await self.get(name)
-        return await self._store.runs(name, place, limit, outcome)
+        (known,) = await self._store.get([name])
+        if known is None:
+            raise unknown_definition(name)
+        page = await self._store.runs(name, place, limit, outcome)
+        return ShownRuns(await self._with_states(page.runs), page.next_at)
 
-    async def _shown(self, found: Sequence[KnownDefinition]) -> list[ShownDefinition]:
-        last_runs = await self._store.last_runs([known.stored.definition.name for known in found])
+    async def _matching(
+        self, names: Sequence[str], condition: Condition, now_ms: int
+    ) -> list[KnownDefinition]:
+        found = [known for known in await self._store.get(names) if known]
+        if condition is not Condition.TROUBLED:
+            is_enabled = condition is Condition.ENABLED
+            return [known for known in found if known.stored.definition.enabled is is_enabled]
+        newest = await self._store.newest_runs([known.stored.definition.name for known in found], 1)
         return [
-            ShownDefinition(known, known.stored.definition.next_due_ms(known.clock.handled_ms), run)
-            for known, run in zip(found, last_runs, strict=True)
+            known
+            for known, runs in zip(found, newest, strict=True)
+            if (runs and runs[0].outcome is RunOutcome.MISSED) or _is_late(known, now_ms)
         ]
+
+    async def _shown(self, found: Sequence[KnownDefinition], runs: int) -> list[ShownDefinition]:
+        if not found:
+            return []
+        names = [known.stored.definition.name for known in found]
+        newest = await self._store.newest_runs(names, max(1, runs))
+        with_states = iter(await self._with_states([run for group in newest for run in group]))
+        shown = []
+        for known, group in zip(found, newest, strict=True):
+            own = [next(with_states) for _ in group]
+            next_due_ms = known.stored.definition.next_due_ms(known.clock.handled_ms)
+            shown.append(ShownDefinition(known, next_due_ms, own[0] if own else None, own[:runs]))
+        return shown
+
+    async def _with_states(self, runs: Sequence[Run]) -> list[ShownRun]:
+        job_ids = [run.job_id for run in runs if run.job_id]
+        states = await self._store.job_states(job_ids) if job_ids else {}
+        return [ShownRun(run, states.get(run.job_id)) for run in runs]
 
 
 def coming(definition: Definition, after_ms: int, count: int) -> list[Occurrence]:
     """Return the next instants after `after_ms`."""
     return list(islice(definition.due_after(after_ms), count))
+
+
+def _is_late(known: KnownDefinition, now_ms: int) -> bool:
+    due_ms = known.stored.definition.next_due_ms(known.clock.handled_ms)
+    return due_ms is not None and due_ms < now_ms - LATE_MS
+
+
+def _steps(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for at in range(0, len(names), _STEP):
+        yield names[at : at + _STEP]

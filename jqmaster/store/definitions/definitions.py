@@ -11,6 +11,7 @@ import msgpack
 
 from jqmaster.domain.definitions.definition import Definition, Kind, new_did
 from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason, job_id_of
+from jqmaster.domain.job import JobState, Origin
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import ConflictError, DamagedError, StoreUnavailableError
@@ -286,12 +287,18 @@ class DefinitionStore:
                 return RunPage(found, None)
         return RunPage(found, at)
 
-    async def last_runs(self, names: Sequence[str]) -> list[Run | None]:
-        """Return the newest run record of each of these definitions."""
+    async def newest_runs(self, names: Sequence[str], count: int) -> list[list[Run]]:
+        """Return the newest run records of each of these definitions, newest first."""
         replies = await self._client.pipeline(
-            [("ZRANGE", self._keys.runs(name), "-1", "-1") for name in names]
+            [("ZRANGE", self._keys.runs(name), "0", count - 1, "REV") for name in names]
         )
-        return [decode_run(name, raw[0]) if raw else None for name, raw in zip(names, replies, strict=True)]
+        return [[decode_run(name, raw) for raw in found] for name, found in zip(names, replies, strict=True)]
+
+    async def job_states(self, job_ids: Sequence[str]) -> dict[str, JobState]:
+        """Return the states of those of these jobs that are there."""
+        replies = await self._client.pipeline([("GETRANGE", self._keys.job(one), 1, 1) for one in job_ids])
+        found = zip(job_ids, replies, strict=True)
+        return {job_id: codec.state_of(code[0]) for job_id, code in found if code}
 
     async def recorded(self, name: str, from_ms: int, to_ms: int) -> list[Run]:
         """Return the run records of the instants from `from_ms` to before `to_ms`."""
@@ -315,7 +322,7 @@ class DefinitionStore:
         if not entry.has_job:
             return _NO_JOB
         job_id = entry.job_id or job_id_of(definition.did, entry.due_at_ms)
-        spec = replace(definition.job, id=job_id)
+        spec = replace(definition.job, id=job_id, origin=Origin(definition.name, entry.due_at_ms))
         lane, gates = table.place(rules, spec)
         terms, digest, rest = codec.encode_new(spec, gates)
         return job_id, terms + lane.to_bytes(2, "big"), digest, rest

@@ -55,6 +55,7 @@ def encode_definition(stored: StoredDefinition) -> bytes:
         "did": definition.did,
         "enabled": definition.enabled,
         "description": definition.description,
+        "reason": definition.reason,
         "overlap": str(definition.overlap),
         **(_time_fields(trigger) if isinstance(trigger, TimeTrigger) else _event_fields(trigger)),
         "job": {
@@ -89,6 +90,7 @@ def decode_definition(name: str, raw: bytes) -> StoredDefinition:
             enabled=document["enabled"],
             description=document["description"],
             overlap=Overlap(document["overlap"]),
+            reason=document.get("reason", ""),
         )
         return StoredDefinition(
             definition,

@@ -25,6 +25,7 @@ class Look:
     workers: tuple[Any, ...]
     masters: tuple[Any, ...]
     constraints: tuple[Any, ...]
+    definitions: tuple[Any, ...]
     changed: frozenset[str]
     running_actions: frozenset[str]
     news_of_actions: frozenset[str]
@@ -68,6 +69,8 @@ class LiveStore:
                 ("HVALS", k.ready_counts),
                 *(("ZCARD", index) for index in indexes),
                 *(("ZRANGE", index, -1, -1) for index in finished),
+                # Whenever one fires, another is the next one, or the same at another time.
+                ("ZRANGE", k.definitions_due, 0, 0, "WITHSCORES"),
             ]
         )  # fmt: skip
         time, *workers_and_masters = replies[:6]
@@ -87,11 +90,12 @@ class LiveStore:
                 replies[10],
                 ready,
                 *replies[12 : 12 + len(indexes)],
-                *map(tuple, replies[12 + len(indexes) :]),
+                *map(tuple, replies[12 + len(indexes) : -1]),
             ),
             workers=tuple(workers_and_masters[:2]),
             masters=tuple(workers_and_masters[2:]),
             constraints=tuple(rules),
+            definitions=tuple(replies[-1]),
             changed=frozenset(kind for kind, _ in changes),
             running_actions=frozenset(raw.decode() for raw in actions),
             news_of_actions=frozenset(target for kind, target in changes if kind == "jobs"),

@@ -224,3 +224,68 @@ async def test_a_master_fires_what_is_due(store_server: StoreServer) -> None:
         metrics = (await api.http.get("/metrics", headers={"Accept": "text/plain"})).text
         assert 'jqmaster_definition_instants_total{outcome="fired"}' in metrics
         assert "jqmaster_definition_lateness_seconds_count" in metrics
+
+
+async def test_a_pause_has_a_reason_and_leaves_the_rest_as_it_is(api: Api) -> None:
+    before = await made(api)
+    path = "/api/definitions/nightly"
+    response = await api.http.post(f"{path}/pause", json={}, headers={"If-Match": '"other"'})
+    assert response.status_code == 412
+    status, paused = await api.call("POST", f"{path}/pause", {"reason": "the printer is away"})
+    assert (status, paused["enabled"], paused["reason"]) == (200, False, "the printer is away")
+    assert paused["etag"] != before["etag"]
+    # The same again writes nothing.
+    assert (await api.call("POST", f"{path}/pause", {"reason": "the printer is away"}))[1] == paused
+    status, problem = await api.call("POST", f"{path}/pause", {"reason": "x" * 501})
+    assert (status, problem["errors"][0]["loc"]) == (422, ["reason"])
+    _, resumed = await api.call("POST", f"{path}/resume")
+    assert (resumed["enabled"], resumed["reason"]) == (True, "")
+    changing = {"enabled", "reason", "etag", "changed_at"}
+    assert {k: v for k, v in resumed.items() if k not in changing} == {
+        k: v for k, v in before.items() if k not in changing
+    }
+    _, log = await api.call("GET", "/api/audit?target=nightly")
+    actions = [entry["action"] for entry in log["entries"]]
+    assert actions == ["definition.resume", "definition.pause", "definition.put"]
+    assert (await api.call("POST", "/api/definitions/none/pause", {}))[0] == 404
+
+
+async def test_the_list_is_filtered_and_shows_the_newest_runs(api: Api) -> None:
+    for name in ("mail-a", "Mail-b", "report"):
+        await made(api, name)
+    await api.call("POST", "/api/definitions/report/pause", {})
+
+    async def names(query: str) -> list[str]:
+        _, page = await api.call("GET", f"/api/definitions?{query}")
+        return [one["name"] for one in page["definitions"]]
+
+    assert await names("q=mail") == ["Mail-b", "mail-a"]
+    assert await names("state=paused") == ["report"]
+    assert await names("state=enabled&q=a") == ["Mail-b", "mail-a"]
+    assert await names("state=troubled") == []
+    assert (await api.call("GET", "/api/definitions?state=other"))[0] == 422
+    _, page = await api.call("GET", "/api/definitions?state=enabled&limit=1")
+    assert page["next_cursor"] == "Mail-b"
+    job_ids = [(await api.call("POST", "/api/definitions/mail-a/run"))[1]["id"] for _ in range(3)]
+    _, page = await api.call("GET", "/api/definitions?q=mail-a&runs=2")
+    (one,) = page["definitions"]
+    assert [run["job_id"] for run in one["runs"]] == job_ids[:0:-1]
+    assert one["last_run"] == one["runs"][0]
+    # No worker takes it.
+    assert one["last_run"]["job_state"] == "ready"
+    assert (await api.call("DELETE", f"/api/jobs/{job_ids[2]}"))[0] == 204
+    _, page = await api.call("GET", "/api/definitions/mail-a/runs?limit=1")
+    assert page["runs"][0]["job_state"] is None
+
+
+async def test_a_job_names_the_definition_that_started_it(api: Api) -> None:
+    await made(api, job=JOB | {"headers": {"origin": "other"}})
+    _, answer = await api.call("POST", "/api/definitions/nightly/run")
+    _, job = await api.call("GET", f"/api/jobs/{answer['id']}")
+    _, page = await api.call("GET", "/api/definitions/nightly/runs")
+    assert job["definition"] == {"name": "nightly", "due_at": page["runs"][0]["due_at"]}
+    assert (job["tags"], job["headers"]) == (["t"], {"origin": "other"})
+    pushed = await api.enqueue("report", headers={"origin": "other"})
+    assert (await api.call("GET", f"/api/jobs/{pushed}"))[1]["definition"] is None
+
+

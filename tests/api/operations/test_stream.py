@@ -90,7 +90,7 @@ async def test_dashboards_hear_the_present_state_and_what_changes(api: Api) -> N
         assert (one.newest["action"]["id"], one.newest["action"]["done"]) == (action["id"], 2)
     async with dashboard_at(url_of(api), **{"Last-Event-ID": "7"}) as back:
         await wait_until(lambda: "jobs" in back.newest)
-        assert {"workers", "masters", "constraints", "settings"} <= set(back.names)
+        assert {"workers", "masters", "constraints", "definitions", "settings"} <= set(back.names)
 
 
 @pytest.mark.req("D21")

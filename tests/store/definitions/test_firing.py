@@ -291,9 +291,8 @@ async def test_runs_are_read_in_pages_and_by_outcome(world: StoreWorld, definiti
         "nightly", RunPlace(START_MS + 2 * MINUTE_MS, 1), 3, RunOutcome.MISSED
     )
     assert (len(page.runs), page.next_at) == (1, None)
-    (last,) = await definitions.store.last_runs(["nightly"])
-    assert last
-    assert last.due_at_ms == START_MS + 500 * MINUTE_MS
+    (newest,) = await definitions.store.newest_runs(["nightly"], 2)
+    assert [(r.due_at_ms - START_MS) // MINUTE_MS for r in newest] == [500, 499]
 
 
 async def test_runs_on_demand_and_backfills_leave_the_schedule_alone(

@@ -1,0 +1,56 @@
+"""The list of definitions as people filter it."""
+
+import pytest
+
+from jqmaster.domain.definitions.definition import CatchUp
+from jqmaster.service.definitions import reader
+from jqmaster.service.definitions.reader import LATE_MS, Condition, DefinitionReader
+from tests.support.definitions import MINUTE_MS, Definitions
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("D21")
+
+
+class Listed:
+    """The reader of a world, without a leader that fires."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.definitions = Definitions(world)
+
+        async def now_ms() -> int:
+            return world.now_ms
+
+        self.reader = DefinitionReader(world.definitions, now_ms)
+
+    async def troubled(self) -> list[str]:
+        page = await self.reader.page("", 10, condition=Condition.TROUBLED)
+        return [one.known.stored.definition.name for one in page.definitions]
+
+
+async def test_late_and_missed_definitions_are_troubled_until_the_next_one_fires(world: StoreWorld) -> None:
+    listed = Listed(world)
+    await listed.definitions.put("late")
+    await listed.definitions.put("far", schedule={"daily_at": "23:59"})
+    await listed.definitions.put("missed", catch_up=CatchUp.SKIP, skip_late_after_ms=1000)
+    world.pass_ms(MINUTE_MS + LATE_MS - world.now_ms % MINUTE_MS)
+    assert await listed.troubled() == []
+    world.pass_ms(1)
+    assert await listed.troubled() == ["late", "missed"]
+    await listed.definitions.fire()
+    assert await listed.troubled() == ["missed"]
+    world.pass_ms(MINUTE_MS - world.now_ms % MINUTE_MS)
+    await listed.definitions.fire()
+    assert await listed.troubled() == []
+
+
+async def test_a_filtered_page_that_found_few_says_where_to_go_on(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_LOOKED_AT", 2)
+    listed = Listed(world)
+    for name in ("a", "b", "c"):
+        await listed.definitions.put(name, enabled=name == "c")
+    page = await listed.reader.page("", 10, condition=Condition.ENABLED)
+    assert (page.definitions, page.next_cursor) == ([], "b")
+    page = await listed.reader.page("b", 10, condition=Condition.ENABLED)
+    assert ([one.known.stored.definition.name for one in page.definitions], page.next_cursor) == (["c"], None)
