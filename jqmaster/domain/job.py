@@ -215,7 +215,6 @@ class RetryPolicy:
 DEFAULT_RETRY: Final = RetryPolicy()
 
 
-# Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The definition that started a job, and the instant for which it did."""
@@ -224,6 +223,7 @@ class Origin:
     due_at_ms: int
 
 
+# Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
 @dataclass(slots=True)
 class JobSpec:
     """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.

@@ -43,6 +43,7 @@ _RUN: Final[dict[str, Any]] = {
     "outcome": "fired",
     "reason": None,
     "job_id": JOB_ID,
+    "job_state": "succeeded",
     "recorded_at": "2026-11-21T17:30:00.004Z",
     "event_id": None,
 }
@@ -81,6 +82,7 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
     "name": "nightly-report",
     "kind": "time",
     "enabled": True,
+    "reason": "",
     **_DEFINITION,
     "starts_at": None,
     "ends_at": None,
@@ -111,6 +113,7 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
     "next_due_at": "2026-11-22T17:30:00.000Z",
     "queued_at": None,
     "last_run": _RUN,
+    "runs": [],
     "etag": "5f0c2a9b71d3e846",
     "created_by": "admin",
     "created_at": "2026-11-20T09:00:00.000Z",
@@ -596,10 +599,12 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "due_at": "2026-03-29T01:00:00.000Z",
                 "local": "2026-03-29T03:00:00+02:00",
                 "note": "02:30 does not exist on this day: the clocks are put forward",
+                "clock_change": "skipped",
             }
         ]
     },
     "RunAnswer": {"id": JOB_ID},
+    "PauseDefinitionRequest": {"reason": "The printer is away."},
     "BackfillRequest": {"from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "dry_run": True},
     "BackfillAnswer": {"due": 7, "fired_before": 5, "started": None},
     "DefinitionRuns": {"runs": [_RUN], "next_cursor": None},

@@ -19,6 +19,7 @@ import { Page as Job } from "./pages/job.js";
 import { Page as Names } from "./pages/names.js";
 import { Page as Failures } from "./pages/failures.js";
 import { Page as Constraints } from "./pages/constraints.js";
+import { Page as Definitions } from "./pages/definitions.js";
 import { Page as Workers } from "./pages/workers.js";
 import { Page as Masters } from "./pages/masters.js";
 import { Page as Audit } from "./pages/audit.js";
@@ -39,6 +40,7 @@ const ENTRIES = [
   { page: "failures", key: "f", scope: "read", group: 0 },
   { page: "names", key: "n", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
+  { page: "definitions", key: "d", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
@@ -61,6 +63,7 @@ const COMPONENTS = {
   names: Names,
   failures: Failures,
   constraints: Constraints,
+  definitions: Definitions,
   workers: Workers,
   masters: Masters,
   audit: Audit,

@@ -25,14 +25,16 @@ const held = new Map();
 let counted = null;
 
 /**
- * @param {{workers: any[], masters: any[], constraints: any[], points: any[]}} known `points`: the complete minutes of the last hour.
+ * @param {{workers: any[], masters: any[], constraints: any[], points: any[], definitions?: any[]}} known `points`: the complete minutes of the last hour.
+ *   `definitions`: those that are late, or missed their newest instant.
  * @returns {Fault[]}
  */
-export const lastingFaults = ({ workers, masters, constraints, points }) => [
+export const lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
   ...lateLeader(masters),
   ...deadOf(workers),
   ...pausedOf(constraints),
   ...fullOf(constraints, nowMs()),
+  ...troubledOf(definitions),
   ...growthOf(points),
 ];
 
@@ -104,6 +106,21 @@ function count(constraints, atMs) {
 
 /** @param {any} one */
 const canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
+
+/** @param {any[]} definitions @returns {Fault[]} */
+function troubledOf(definitions) {
+  return definitions.slice(0, MOST).map((one) => {
+    const { name, last_run: run } = one;
+    const link = { link: href("definitions", { name }), act: t("nav.definitions") };
+    const isMissed = run?.outcome === "missed";
+    const at = isMissed ? run.due_at : one.next_due_at;
+    const text = t(isMissed ? "fault.missed_instant" : "fault.late_definition", {
+      name: visible(name),
+      due: relativeText(Date.parse(at)),
+    });
+    return { kind: isMissed ? "warn" : "bad", key: `definition ${name} ${at}`, text, ...link };
+  });
+}
 
 /** @param {any[]} workers @returns {Fault[]} Workers that fell silent until they were detached, each with what it still holds. */
 function deadOf(workers) {

@@ -120,10 +120,11 @@ async function search(text, session, onPause, signal) {
   const mayOperate = may(session, "operate");
   const fits = (/** @type {(string | null | undefined)[]} */ ...parts) =>
     parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, workers, constraints, jobs] = await Promise.all([
+  const [names, workers, constraints, definitions, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
+    get("api/definitions", { q: text, limit: MOST }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal),
   ]);
   return [
@@ -155,6 +156,12 @@ async function search(text, session, onPause, signal) {
         label: visible(one.name),
         act: () => go("constraints", { name: one.name }),
       })),
+    ...definitions.definitions.map(({ name }) => ({
+      key: `definition ${name}`,
+      kind: t("nav.definitions"),
+      label: visible(name),
+      act: () => go("definitions", { name }),
+    })),
     ...workers.workers
       .filter((one) => fits(one.id, one.node_id, one.version))
       .slice(0, MOST)

@@ -9,6 +9,7 @@ export const PAGES = /** @type {const} */ ([
   "names",
   "failures",
   "constraints",
+  "definitions",
   "workers",
   "masters",
   "audit",

@@ -305,7 +305,7 @@ class RunView(Answer):
     )
     job_id: JobId | None = Field(description="The job that it started.")
     job_state: JobState | None = Field(
-        description="State of that job. Null if it started none, or if it is kept no longer.",
+        description="State of that job. Null if it started none, or if the job was removed.",
         json_schema_extra=SINCE,
     )
     recorded_at: Timestamp

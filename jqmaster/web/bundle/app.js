@@ -668,7 +668,7 @@ function number(value, options) {
 }
 
 // live.js
-var EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "settings", "action"];
+var EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "definitions", "settings", "action"];
 var HIDDEN_GRACE_MS = 3e3;
 var FIRST_WORD_MS = 2500;
 var RETRY_MS = [500, 1e3, 2e3, 4e3];
@@ -1014,9 +1014,9 @@ function utcText(ms3) {
 function localText(ms3) {
   const date = new Date(ms3);
   if (Number.isNaN(date.getTime())) return "?";
-  const two = (part) => String(part).padStart(2, "0");
+  const two2 = (part) => String(part).padStart(2, "0");
   const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(date).find((part) => part.type === "timeZoneName");
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())} ${zone?.value ?? ""}`;
+  return `${date.getFullYear()}-${two2(date.getMonth() + 1)}-${two2(date.getDate())} ${two2(date.getHours())}:${two2(date.getMinutes())}:${two2(date.getSeconds())} ${zone?.value ?? ""}`;
 }
 var instantText = (ms3, mode) => mode === "utc" ? utcText(ms3) : localText(ms3);
 function relativeText(ms3) {
@@ -1136,6 +1136,7 @@ var PATHS = {
   failures: "M8 2.5 14 13.5H2ZM8 6.5v3.2M8 11.4v.4",
   names: "M2.5 8.5v-6h6l5 5-6 6ZM5.5 5.5h.1",
   constraints: "M2.5 3h11L9.5 8.5v4l-3 1.5V8.5Z",
+  definitions: "M2.500 4h11v9.500h-11ZM2.500 7h11M5.500 2v3.500M10.500 2v3.500M8 9v1.800l1.500.9",
   workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
   masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
   enqueue: "M8 3v10M3 8h10",
@@ -1144,6 +1145,7 @@ var PATHS = {
   access: "M10.500 2.500a3 3 0 1 1-2.200 5L3 12.800V14h2.500v-1.500H7V11l1.800-1.800M11 5h.1",
   pause: "M5.500 3.500v9M10.500 3.500v9",
   resume: "M5 3.500 12 8l-7 4.500Z",
+  run: "M9 2 4 9h3.500L7 14l5-7H8.500Z",
   keys: "M5.800 6a2.200 2.200 0 1 1 3.200 2c-.7.400-1 .8-1 1.600M8 12.200v.1",
   menu: "M2.500 4h11M2.500 8h11M2.500 12h11",
   close: "M3.500 3.500l9 9M12.500 3.500l-9 9",
@@ -1277,9 +1279,9 @@ async function attempt(act, done) {
 }
 
 // ui/forms.js
-function useForm(document2, valuesOf4) {
+function useForm(document2, valuesOf5) {
   const [state, setState] = E2(() => {
-    const opened = valuesOf4(document2);
+    const opened = valuesOf5(document2);
     return { base: document2, opened, values: opened, differences: (
       /** @type {Difference[]} */
       []
@@ -1331,7 +1333,7 @@ function useForm(document2, valuesOf4) {
       }
     },
     compare: (theirDocument) => {
-      const theirs = valuesOf4(theirDocument);
+      const theirs = valuesOf5(theirDocument);
       const { opened, values: values2 } = newest.current;
       const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
@@ -1358,7 +1360,7 @@ function useForm(document2, valuesOf4) {
       if (one) put({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
     },
     reopen: (next) => {
-      const opened = valuesOf4(next);
+      const opened = valuesOf5(next);
       put({ base: next, opened, values: opened, differences: [] });
       setProblem(null);
     }
@@ -1494,9 +1496,9 @@ function ActionsUnderWay({ mayOperate }) {
     /** @type {Set<string>} */
     /* @__PURE__ */ new Set()
   );
-  const take = (actions) => setAll((old) => {
+  const take = (actions2) => setAll((old) => {
     const isOlder = (action) => action.state === "running" && (old[action.id] ?? action).state !== "running";
-    const newer2 = actions.filter((action) => !isOlder(action));
+    const newer2 = actions2.filter((action) => !isOlder(action));
     return { ...old, ...Object.fromEntries(newer2.map((action) => [action.id, action])) };
   });
   W2(() => {
@@ -1542,7 +1544,7 @@ function FormDialog({
   onSave,
   onClose,
   reread,
-  labelOf: labelOf2 = (name) => name,
+  labelOf: labelOf3 = (name) => name,
   isNew = false,
   staysOpen = false,
   saveLabel,
@@ -1605,16 +1607,16 @@ function FormDialog({
   };
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
     ${children}
-    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf2} />`}
+    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf3} />`}
     <${ErrorBox} problem=${form.problem} />
     ${isAsking ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>` : html`<footer>${more}<${Button} onClick=${close2}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`}</form><//>`;
 }
-function Differences({ form, labelOf: labelOf2 }) {
+function Differences({ form, labelOf: labelOf3 }) {
   const id = J2();
   const cell = (one, choice) => html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
   return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
     <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
-    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf2(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf3(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
 }
 function FormValue({ value }) {
   return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
@@ -1673,6 +1675,7 @@ var PAGES = (
     "names",
     "failures",
     "constraints",
+    "definitions",
     "workers",
     "masters",
     "audit",
@@ -1821,10 +1824,11 @@ function settings(onHelp) {
 async function search(text, session2, onPause, signal) {
   const mayOperate = may(session2, "operate");
   const fits = (...parts) => parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, workers, constraints, jobs] = await Promise.all([
+  const [names, workers, constraints, definitions, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
+    get("api/definitions", { q: text, limit: MOST }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal)
   ]);
   return [
@@ -1850,6 +1854,12 @@ async function search(text, session2, onPause, signal) {
       kind: t("nav.constraints"),
       label: visible(one.name),
       act: () => go("constraints", { name: one.name })
+    })),
+    ...definitions.definitions.map(({ name }) => ({
+      key: `definition ${name}`,
+      kind: t("nav.definitions"),
+      label: visible(name),
+      act: () => go("definitions", { name })
     })),
     ...workers.workers.filter((one) => fits(one.id, one.node_id, one.version)).slice(0, MOST).flatMap((one) => [
       {
@@ -4133,10 +4143,13 @@ var LONG_MS = 6e4;
 var held = /* @__PURE__ */ new Map();
 var counted = null;
 var lastingFaults = ({ workers, masters, constraints, points }) => [
+var heldSince = /* @__PURE__ */ new Map();
+var lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
   ...lateLeader(masters),
   ...deadOf(workers),
   ...pausedOf(constraints),
   ...fullOf(constraints, nowMs()),
+  ...troubledOf(definitions),
   ...growthOf(points)
 ];
 function lateLeader(masters) {
@@ -4188,6 +4201,19 @@ function count(constraints, atMs) {
   }
 }
 var canBeFull = (one) => one.enabled && one.mode === "enforce" && !one.paused;
+function troubledOf(definitions) {
+  return definitions.slice(0, MOST2).map((one) => {
+    const { name, last_run: run } = one;
+    const link = { link: href("definitions", { name }), act: t("nav.definitions") };
+    const isMissed = run?.outcome === "missed";
+    const at2 = isMissed ? run.due_at : one.next_due_at;
+    const text = t(isMissed ? "fault.missed_instant" : "fault.late_definition", {
+      name: visible(name),
+      due: relativeText(Date.parse(at2))
+    });
+    return { kind: isMissed ? "warn" : "bad", key: `definition ${name} ${at2}`, text, ...link };
+  });
+}
 function deadOf(workers) {
   return workers.filter((worker) => worker.state === "detached" && worker.detached_by === "silence").slice(0, MOST2).map((worker) => ({
     kind: "bad",
@@ -4553,12 +4579,17 @@ function Page({ query, session: session2 }) {
     leastMs: 2e3,
     pollMs: FULL_MS
   });
+  const definitions = useResource(
+    (signal) => get("api/definitions", { state: "troubled", limit: 20 }, signal),
+    [],
+    { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS }
+  );
   const recent = useResource(
     (signal) => span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal),
     [span === "1h"],
     { everyMs: 3e4, pollMs: 3e4 }
   );
-  const sources = [names, waiting, workers, constraints, masters, history2];
+  const sources = [names, waiting, workers, constraints, definitions, masters, history2];
   const wasAnswered = j(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = E2(false);
@@ -4579,6 +4610,8 @@ function Page({ query, session: session2 }) {
       workers: workers.data?.workers ?? [],
       masters: masters.data?.masters ?? [],
       constraints: constraints.data?.constraints ?? NONE,
+      constraints: constraints.data?.constraints ?? [],
+      definitions: definitions.data?.definitions ?? [],
       points: hour ? completePoints(hour) : []
     })
   ].sort((a2, b2) => Number(a2.kind === "warn") - Number(b2.kind === "warn"));
@@ -5892,6 +5925,7 @@ function Facts({ job, mayOperate }) {
     <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
     ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
     ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
+    ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
@@ -6285,6 +6319,81 @@ function Told({ told }) {
       <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`}
     ${told.held > 0 && told.keys && html`<p>${told.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
     <p class="muted small"><${Time} at=${told.from} /> – <${Time} at=${told.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
+// pages/audit.js
+var PAGE5 = 50;
+function Page6({ query, go: go3, session: session2 }) {
+  if (!may(session2, "operate"))
+    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
+  return html`<${Entries} query=${query} go=${go3} />`;
+}
+function Entries({ query, go: go3 }) {
+  const target = query["target"] ?? "";
+  const cursor = query["cursor"] ?? "";
+  const { data, problem, reload } = useResource(
+    (signal) => get("api/audit", { target, cursor, limit: PAGE5 }, signal),
+    [target, cursor],
+    { everyMs: 6e4 }
+  );
+  const entries = (
+    /** @type {any[]} */
+    data?.entries ?? []
+  );
+  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
+    <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${(text) => go3("audit", { target: text }, { replace: true })} /></form>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : target ? t("audit.none_such") : t("audit.none")}>${target && html`<a href=${href("audit")}>${t("filter.clear")}</a>`}<//>` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
+    (entry) => html`<li key=${entry.id} class="card entry">
+        <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
+        <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
+        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
+  )}</ol>`}
+    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go3("audit", { target })} />`;
+}
+var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+function differences(before, after) {
+  if (!isMap(before) && !isMap(after))
+    return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
+  const was = isMap(before) ? before : {};
+  const is2 = isMap(after) ? after : {};
+  return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
+}
+var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
+function ChangedValue({ entry }) {
+  const document2 = entry.after ?? entry.before;
+  const what = document2 && changedText(entry.action, document2);
+  return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
+}
+function changedText(action, document2) {
+  if (action === "constraint.value" && "value" in document2) {
+    const value = typeof document2.value === "string" ? JSON.stringify(document2.value) : toJson(document2.value);
+    return `${document2.key ?? t("audit.value")} = ${value}`;
+  }
+  if (action.startsWith("worker.") && document2.node_id)
+    return [document2.node_id, document2.pid && t("master.pid", { pid: document2.pid }), document2.url].filter(Boolean).join(" · ");
+  return "";
+}
+function Difference({ before, after }) {
+  const rows = differences(before, after);
+  if (rows.length === 0) return null;
+  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(value)} max=${400} /></span>`;
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
+}
+
+// changes.js
+var CHANGES_SHOWN = 5;
+function Changes({ name, etag }) {
+  const { data, problem } = useResource(
+    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
+    [name, etag]
+  );
+  const entries = (
+    /** @type {any[]} */
+    data?.entries ?? []
+  );
+  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
 // limit_kinds.js
@@ -6765,7 +6874,6 @@ function Difference({ before, after }) {
 }
 
 // pages/constraints.js
-var CHANGES_SHOWN = 5;
 function Page7({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One2} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List2} go=${go3} session=${session2} />`;
 }
@@ -6932,19 +7040,6 @@ function Delete({ one, path, onClose, onDone }) {
   return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}><p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p><${ErrorBox} problem=${problem} />
     <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
 }
-function Changes({ name, etag }) {
-  const { data, problem } = useResource(
-    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
-    [name, etag]
-  );
-  const entries = (
-    /** @type {any[]} */
-    data?.entries ?? []
-  );
-  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
-    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
-}
 function documentOf(one) {
   const { matcher, key, overrides, enabled, mode, reason, expires_at } = one;
   return {
@@ -6958,6 +7053,746 @@ function documentOf(one) {
     expires_at
   };
 }
+
+// definition_dialogs.js
+var DAY_MS = 864e5;
+var pathOf2 = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
+var resumeDefinition = (name, onDone) => attempt(() => post(pathOf2(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
+  onDone
+);
+async function runDefinition(name, onDone) {
+  let id = "";
+  const isDone = await attempt(async () => ({ id } = await post(pathOf2(name, "/run"))), "");
+  if (!isDone) return;
+  toast(
+    t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }),
+    "ok",
+    () => attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("job.cancel.done"))
+  );
+  await onDone();
+}
+var askAbout = () => {
+};
+function DefinitionDialogs() {
+  const [asked, setAsked] = E2(
+    /** @type {Asked | null} */
+    null
+  );
+  askAbout = setAsked;
+  if (!asked) return null;
+  const props = { ...asked, onClose: () => setAsked(null) };
+  switch (asked.what) {
+    case "pause":
+      return html`<${PauseDefinition} ...${props} />`;
+    case "backfill":
+      return html`<${Backfill} ...${props} />`;
+    case "delete":
+      return html`<${DeleteDefinition} ...${props} />`;
+    default:
+      return html`<${RunDefinition} ...${props} />`;
+  }
+}
+function RowActions({ one, onDone }) {
+  const { name } = one;
+  const pause = `${t("constraints.pause")}: ${visible(name)}`;
+  const resume = `${t("constraints.unpause")}: ${visible(name)}`;
+  const run = `${t("definitions.run")}: ${visible(name)}`;
+  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause} title=${pause} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button></span>`;
+}
+function PauseDefinition({ name, onClose, onDone }) {
+  const form = useForm(null, () => ({ reason: "" }));
+  const save = async ({ reason }) => {
+    await post(pathOf2(name, "/pause"), { reason });
+    await onDone();
+    const text = t("definitions.paused", { name: visible(name) });
+    return { text, undo: () => resumeDefinition(name, onDone) };
+  };
+  return html`<${FormDialog} title=${t("definitions.pause.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("constraints.pause")}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.pause.text")}</p>
+    <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("pause.reason.hint")} maxlength="500" /><//>`;
+}
+function RunDefinition({ name, onClose, onDone }) {
+  return html`<${ConfirmCount} title=${t("definitions.run.title")} count=${1} verb=${t("definitions.run")} kind="primary" onClose=${onClose} onConfirm=${() => runDefinition(name, onDone)}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p>${t("definitions.run.text")}</p><//>`;
+}
+function DeleteDefinition({ name, onClose }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const act = async () => {
+    try {
+      await del(pathOf2(name));
+      toast(t("definitions.deleted", { name: visible(name) }));
+      onClose();
+      go("definitions");
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("definitions.delete.title")} onClose=${onClose}><p>${t("definitions.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+}
+function Backfill({ name, onClose, onDone }) {
+  useZone();
+  const form = useForm(null, () => ({
+    from: inputOf(new Date(nowMs() - DAY_MS).toISOString()).slice(0, 16) + ":00",
+    to: inputOf(new Date(nowMs()).toISOString()).slice(0, 16) + ":00"
+  }));
+  const range = {
+    from: instantIn(form.values["from"] ?? ""),
+    to: instantIn(form.values["to"] ?? "")
+  };
+  const asked = JSON.stringify(range);
+  const [counted, setCounted] = E2(
+    /** @type {{of: string, found: any, problem: Problem | null}} */
+    { of: "", found: null, problem: null }
+  );
+  W2(() => {
+    let isOver = false;
+    const timer2 = setTimeout(() => {
+      post(pathOf2(name, "/backfill"), { ...range, dry_run: true }).then(
+        (found2) => !isOver && setCounted({ of: asked, found: found2, problem: null }),
+        (error) => !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null })
+      );
+    }, 300);
+    return () => {
+      isOver = true;
+      clearTimeout(timer2);
+    };
+  }, [asked]);
+  const isKnown = counted.of === asked;
+  const found = isKnown ? counted.found : null;
+  const missing = found ? found.due - found.fired_before : 0;
+  const save = async () => {
+    if (!found || missing === 0)
+      throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
+    const done = await post(pathOf2(name, "/backfill"), range);
+    await onDone();
+    return t("definitions.backfill.done", { count: done.started });
+  };
+  const problem = form.problem ?? (isKnown ? counted.problem : null);
+  return html`<${FormDialog} title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.backfill.text")}</p>
+    <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
+    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted.problem && isKnown ? "–" : t("action.counting")}</p><//>`;
+}
+
+// definition_schedules.js
+var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
+var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+var HOUR = 60;
+var MONDAY_MS = Date.UTC(2024, 0, 1);
+var MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
+var BLANK3 = {
+  way: "daily",
+  every: "5",
+  every_unit: "minutes",
+  offset: "0",
+  minute: "0",
+  time: "02:30",
+  day_of_month: "1",
+  cron: "",
+  ...Object.fromEntries(DAYS.map((day) => [day, day === "mon" ? "yes" : ""]))
+};
+var two = (text) => text.padStart(2, "0");
+function valuesOfSchedule(schedule) {
+  if (!schedule) return BLANK3;
+  if ("every_minutes" in schedule) {
+    const isHours = schedule.every_minutes % HOUR === 0;
+    return {
+      ...BLANK3,
+      way: "every",
+      every: String(isHours ? schedule.every_minutes / HOUR : schedule.every_minutes),
+      every_unit: isHours ? "hours" : "minutes",
+      offset: String(schedule.offset ?? 0)
+    };
+  }
+  if ("hourly_at" in schedule) return { ...BLANK3, way: "hourly", minute: String(schedule.hourly_at) };
+  if ("daily_at" in schedule) return { ...BLANK3, way: "daily", time: schedule.daily_at };
+  if ("weekly_on" in schedule) {
+    const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
+    return { ...BLANK3, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
+  }
+  const monthly = monthlyOf(schedule.cron);
+  if (monthly) return { ...BLANK3, way: "monthly", time: monthly.at, day_of_month: monthly.day };
+  return { ...BLANK3, way: "cron", cron: schedule.cron };
+}
+function monthlyOf(cron) {
+  const [, minute = "", hour = "", day = ""] = MONTHLY.exec(cron) ?? [];
+  return day && Number(hour) < 24 && Number(minute) < 60 ? { at: `${two(hour)}:${two(minute)}`, day } : null;
+}
+function asNumber(text) {
+  const typed = (text ?? "").trim();
+  return typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed || null;
+}
+function scheduleIn(values2) {
+  const at2 = values2["time"] ?? "";
+  switch (values2["way"]) {
+    case "every": {
+      const every = asNumber(values2["every"]);
+      const isHours = values2["every_unit"] === "hours" && typeof every === "number";
+      return { every_minutes: isHours ? every * HOUR : every, offset: asNumber(values2["offset"]) ?? 0 };
+    }
+    case "hourly":
+      return { hourly_at: asNumber(values2["minute"]) };
+    case "weekly":
+      return { weekly_on: DAYS.filter((day) => values2[day]), at: at2 };
+    case "monthly": {
+      const [hour = "", minute = ""] = at2.split(":");
+      return { cron: `${Number(minute)} ${Number(hour)} ${values2["day_of_month"]} * *` };
+    }
+    case "cron":
+      return { cron: (values2["cron"] ?? "").trim() };
+    default:
+      return { daily_at: at2 };
+  }
+}
+var dayText = (day, weekday = "short") => new Intl.DateTimeFormat(language(), { weekday, timeZone: "UTC" }).format(
+  MONDAY_MS + DAYS.indexOf(day) * 864e5
+);
+function scheduleText(schedule) {
+  if ("every_minutes" in schedule) {
+    const isHours = schedule.every_minutes % HOUR === 0;
+    const count = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
+    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count });
+    return schedule.offset ? t("definitions.with_offset", { text, minutes: number(schedule.offset) }) : text;
+  }
+  if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
+  if ("daily_at" in schedule) return t("definitions.daily_at", { at: schedule.daily_at });
+  if ("weekly_on" in schedule) {
+    const days = schedule.weekly_on.map((day) => dayText(day)).join(", ");
+    return t("definitions.weekly_at", { days, at: schedule.at });
+  }
+  const monthly = monthlyOf(schedule.cron);
+  if (!monthly) return visible(schedule.cron);
+  return monthly.day === "L" ? t("definitions.monthly_last_at", { at: monthly.at }) : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
+}
+var ownZone = () => {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return zone && /^[A-Za-z]/.test(zone) && zone !== "Etc/Unknown" ? zone : "UTC";
+};
+var zones = () => ["UTC", ...Intl.supportedValuesOf?.("timeZone") ?? []];
+function wallText(local) {
+  const [date = "", clock = ""] = local.split("T");
+  const day = new Intl.DateTimeFormat(language(), { weekday: "short", timeZone: "UTC" });
+  return `${day.format(Date.parse(`${date}T00:00:00Z`))} ${date} ${shortClock(clock.slice(0, 8))} (${clock.slice(8) || "+00:00"})`;
+}
+function ownText(at2) {
+  const date = new Date(at2);
+  const day = new Intl.DateTimeFormat(language(), { weekday: "short" });
+  const part = (value) => two(String(value));
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(part).join(":");
+  return `${day.format(date)} ${date.getFullYear()}-${part(date.getMonth() + 1)}-${part(date.getDate())} ${shortClock(clock)}`;
+}
+var shortClock = (clock) => clock.replace(/:00$/, "");
+
+// definition_coming.js
+var TYPING_MS4 = 300;
+function useComing(definition, of2 = null) {
+  const [state, setState] = E2(
+    /** @type {{asked: string, instants: any[] | null, problem: Problem | null}} */
+    {
+      asked: "",
+      instants: null,
+      problem: null
+    }
+  );
+  const body = toJson(definition);
+  const asked = JSON.stringify([body, of2]);
+  W2(() => {
+    const aborter = new AbortController();
+    const timer2 = setTimeout(
+      () => {
+        call("POST", "api/definitions/preview", { text: body, signal: aborter.signal }).then(
+          (answer) => setState({ asked, instants: answer.instants, problem: null }),
+          (error) => {
+            if (error instanceof Problem) setState({ asked, instants: null, problem: error });
+          }
+        );
+      },
+      state.asked ? TYPING_MS4 : 0
+    );
+    return () => {
+      clearTimeout(timer2);
+      aborter.abort();
+    };
+  }, [asked]);
+  return { instants: state.instants, problem: state.problem, isOld: state.asked !== asked };
+}
+function noteText(instant, jitterMs) {
+  const notes = [];
+  if (instant.clock_change) notes.push(t(`definitions.clock.${instant.clock_change}`));
+  if (jitterMs > 0 && instant.note) notes.push(t("definitions.jittered"));
+  return notes.join(" · ");
+}
+function ComingTable({ coming, zone, jitterMs = 0, label }) {
+  const { instants, problem, isOld } = coming;
+  if (problem)
+    return html`<p class="muted">${problem.status === 422 ? t("definitions.next.invalid") : visible(problem.title)}</p>`;
+  if (instants === null) return html`<p class="muted">${t("loading")}</p>`;
+  if (instants.length === 0) return html`<p class="muted">${t("definitions.never_again")}</p>`;
+  const own = ownZone();
+  const isElsewhere = own !== zone;
+  return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
+    <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
+    <tbody>${instants.map((one) => {
+    const note = noteText(one, jitterMs);
+    return html`<tr key=${one.due_at}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
+  })}</tbody></table></div>`;
+}
+
+// definition_editor.js
+var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
+var COMING = 10;
+var LAST_DAYS = 31;
+var OVERLAPS = ["allow", "forbid", "replace", "queue"];
+var CATCH_UPS = ["skip", "latest", "all"];
+var RETRY = ["base_s", "factor", "max_s"];
+var INSTANTS = ["starts_at", "ends_at"];
+var JOB_LABELS = ["argument", "priority", "max_retry", "tags", "headers", "keep_result", "rerun_lost"];
+var isLeftOut = (job) => job.argument_hidden || job.argument === null && job.argument_bytes > 1;
+function valuesOf2(one) {
+  const job = one?.job;
+  const retry = job?.retry ?? { base_s: 1, factor: 2, max_s: 3600, jitter: true };
+  return {
+    name: one?.name ?? "",
+    description: one?.description ?? "",
+    job_name: job?.name ?? "",
+    argument: !job ? "null" : isLeftOut(job) ? "" : toJson(job.argument, 2),
+    ...valuesOfSchedule(one?.schedule ?? null),
+    time_zone: one?.time_zone ?? ownZone(),
+    overlap: one?.overlap ?? "allow",
+    catch_up: one?.catch_up ?? "latest",
+    max_catch_up: String(one?.max_catch_up ?? 100),
+    skip_late_after_s: String(one?.skip_late_after_s ?? 300),
+    jitter_s: String(one?.jitter_s ?? 0),
+    starts_at: inputOf(one?.starts_at),
+    ends_at: inputOf(one?.ends_at),
+    enabled: one?.enabled === false ? "" : "yes",
+    priority: String(job?.priority ?? 0),
+    max_retry: String(job?.max_retry ?? 5),
+    timeout: String(job?.timeout ?? 30),
+    ...Object.fromEntries(RETRY.map((part) => [`retry_${part}`, String(retry[part])])),
+    retry_jitter: retry.jitter ? "yes" : "",
+    tags: (job?.tags ?? []).join(", "),
+    headers: Object.entries(job?.headers ?? {}).map(([key, value]) => `${key}: ${value}`).join("\n"),
+    keep_result: job?.keep_result ? "yes" : "",
+    rerun_lost: job?.rerun_lost ? "yes" : ""
+  };
+}
+function labelOf2(name) {
+  if (INSTANTS.includes(name)) return inZone(t(`definitions.form.${name}`));
+  if (name === "name") return t("job.name");
+  if (name === "timeout") return t("job.timeout_s");
+  if (DAYS.includes(name)) return dayText(name, "long");
+  return JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`);
+}
+var timesIn = (values2) => ({
+  schedule: scheduleIn(values2),
+  time_zone: (values2["time_zone"] ?? "").trim(),
+  starts_at: instantIn(values2["starts_at"] ?? "") || null,
+  ends_at: instantIn(values2["ends_at"] ?? "") || null,
+  jitter_s: asNumber(values2["jitter_s"]) ?? 0
+});
+function requestIn(values2) {
+  const argument = (values2["argument"] ?? "").trim();
+  if (!argument) throw refusal2("argument", t("enqueue.argument.left_out"));
+  try {
+    parseExact(argument);
+  } catch (error) {
+    throw refusal2("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
+  }
+  const headers = {};
+  for (const line of (values2["headers"] ?? "").split("\n").filter((one) => one.trim())) {
+    const at2 = line.indexOf(":");
+    if (at2 < 1) throw refusal2("headers", t("enqueue.bad_header"));
+    headers[line.slice(0, at2).trim()] = line.slice(at2 + 1).trim();
+  }
+  const tags = (values2["tags"] ?? "").split(",").map((tag) => tag.trim());
+  const job = {
+    priority: asNumber(values2["priority"]),
+    max_retry: asNumber(values2["max_retry"]),
+    timeout: asNumber(values2["timeout"]),
+    retry: {
+      ...Object.fromEntries(RETRY.map((part) => [part, asNumber(values2[`retry_${part}`])])),
+      jitter: values2["retry_jitter"] === "yes"
+    },
+    tags: tags.filter(Boolean),
+    headers,
+    keep_result: values2["keep_result"] === "yes",
+    rerun_lost: values2["rerun_lost"] === "yes"
+  };
+  const rest = {
+    ...timesIn(values2),
+    description: values2["description"] ?? "",
+    enabled: values2["enabled"] === "yes",
+    overlap: values2["overlap"],
+    catch_up: values2["catch_up"],
+    max_catch_up: asNumber(values2["max_catch_up"]),
+    skip_late_after_s: asNumber(values2["skip_late_after_s"])
+  };
+  const jobName = JSON.stringify((values2["job_name"] ?? "").trim());
+  return `{"job":{"name":${jobName},"argument":${argument},${toJson(job).slice(1)},${toJson(rest).slice(1)}`;
+}
+var refusal2 = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: ["job", field], msg }] });
+function DefinitionEditor({ definition, onClose, onDone }) {
+  useZone();
+  const form = useForm(definition, valuesOf2);
+  const { values: values2 } = form;
+  const times = timesIn(values2);
+  const typedName = values2["name"]?.trim() ?? "";
+  const coming = useComing({ ...times, count: COMING, ...NAME2.test(typedName) && { name: typedName } });
+  const shown = form.problem ?? coming.problem;
+  const save = async (given, base) => {
+    const name = given["name"]?.trim() ?? "";
+    if (!NAME2.test(name)) {
+      const msg = t(name ? "constraints.name.rule" : "constraints.name.none");
+      throw new Problem(422, { title: msg, errors: [{ loc: ["name"], msg }] });
+    }
+    const text = requestIn(given).replace(/}$/, `,"reason":${JSON.stringify(base?.reason ?? "")}}`);
+    await call("PUT", `api/definitions/${encodeURIComponent(name)}`, {
+      text,
+      headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
+    });
+    await onDone(name);
+    return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
+  };
+  const reread = () => get(`api/definitions/${encodeURIComponent(definition.name)}`);
+  return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
+      reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("constraints.create")} isWide>
+    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf2("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />`}
+      <${FormField} form=${form} name="description" label=${labelOf2("description")} maxlength="1000" /></div>
+    <div class="form-grid"><fieldset class="plain-fields"><legend>${t("definitions.when")}</legend><div class="stack"><${When} form=${form} problem=${shown} /></div></fieldset>
+      <section class="preview" aria-live="polite"><h3>${t("definitions.next", { count: COMING })}</h3><${ComingTable} coming=${coming} zone=${times.time_zone} jitterMs=${Number(times.jitter_s) * 1e3 || 0} label=${t("definitions.next", { count: COMING })} /></section></div>
+    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
+    <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown} /></fieldset>
+    <${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//><//>`;
+}
+function When({ form, problem }) {
+  const { values: values2 } = form;
+  const way = values2["way"] ?? "";
+  const field = (name, path, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf2(name)} ...${more} />`;
+  const clock = (path) => field("time", path, { type: "time", required: true });
+  const dayErrors = fieldErrors(problem, "schedule.weekly_on");
+  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf2("way")}>${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}<//>
+    ${way === "every" && html`<div class="form-grid">${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
+      <${FormField} form=${form} name="every_unit" as="select" label=${labelOf2("every_unit")}><option value="minutes">${t("definitions.minutes")}</option><option value="hours">${t("definitions.hours")}</option><//>
+      ${field("offset", "offset", { type: "number", min: "0", step: "1", hint: t("definitions.offset.hint") })}</div>`}
+    ${way === "hourly" && field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" })}
+    ${way === "daily" && clock("daily_at")}
+    ${way === "weekly" && html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)}</div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`}
+    ${way === "monthly" && html`<div class="form-grid"><${FormField} form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron" label=${labelOf2("day_of_month")} hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>${Array.from({ length: LAST_DAYS }, (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`)}<option value="L">${t("definitions.last_day")}</option><//>${clock("cron")}</div>`}
+    ${way === "cron" && field("cron", "cron", { maxlength: "200", placeholder: "*/15 8-18 * * MON-FRI", autocapitalize: "none", spellcheck: false, hint: t("definitions.cron.hint") })}
+    <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf2("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
+    <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
+}
+function JobFields({ form, isLeftOut: isArgumentLeftOut }) {
+  const names = useKnownNames();
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} path=${`job.${name}`} label=${labelOf2(name)} ...${more} />`;
+  return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf2("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+    <datalist id="known-job-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
+    ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
+    ${field("argument", { as: "textarea", rows: "4", hint: t("enqueue.argument.hint"), spellcheck: false })}
+    <div class="form-grid">${field("timeout", { type: "number", min: "0.001", step: "any" })}
+      ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
+      ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
+      ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
+      ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf2(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
+    ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
+    <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf2(name)}</span><//>`)}</div></div>`;
+}
+function Rules({ form, problem }) {
+  const choice = (name, all) => html`<${FormField} form=${form} name=${name} as="select" label=${labelOf2(name)} hint=${t(`definitions.${name}.${form.values[name]}.text`)}>${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}<//>`;
+  const field = (name, more) => html`<${FormField} form=${form} name=${name} problem=${problem} label=${labelOf2(name)} ...${more} />`;
+  return html`<div class="form-grid">${choice("overlap", OVERLAPS)}
+    ${field("skip_late_after_s", { type: "number", min: "1", step: "any", hint: t("definitions.skip_late.hint") })}
+    ${choice("catch_up", CATCH_UPS)}
+    ${field("max_catch_up", { type: "number", min: "1", max: "1000", step: "1" })}
+    ${field("jitter_s", { type: "number", min: "0", step: "any", hint: t("definitions.jitter.hint") })}
+    ${INSTANTS.map((name) => field(name, { type: "datetime-local", step: "1", max: LATEST }))}</div>`;
+}
+function useKnownNames() {
+  const { data } = useResource((signal) => get("api/workers", {}, signal), [], { everyMs: 15e3 });
+  const able = (data?.workers ?? []).filter((worker) => worker.state === "fresh");
+  return [...new Set(able.flatMap((worker) => worker.names))].sort().slice(0, 500);
+}
+
+// definition_runs.js
+var STRIP = 30;
+var LATE_MS = 1e3;
+var latenessMs = (run) => run.outcome === "fired" && (run.reason === null || run.reason === "caught_up") ? Math.max(0, Date.parse(run.recorded_at) - Date.parse(run.due_at)) : null;
+function kindOf(run) {
+  if (run.outcome !== "fired") return run.outcome === "missed" ? "missed" : "left-out";
+  if (run.job_state === null) return "fired";
+  return isIn(run.job_state, "finished") ? run.job_state : "going";
+}
+function stripText(runs) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
+  const parts = [...counts].map(
+    ([kind, count]) => `${number(count)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
+  );
+  return runs.length === 0 ? t("definitions.no_runs") : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
+}
+function RunStrip({ runs }) {
+  const label = stripText(runs);
+  const shown = runs.slice(0, STRIP).reverse();
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${run.due_at} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+}
+function Outcome({ run }) {
+  const kind = run.outcome === "fired" ? "ok" : run.outcome === "missed" ? "bad" : "off";
+  return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${tOr(`definitions.reason.${run.reason}`, visible(run.reason))}</span>`}`;
+}
+function Lateness({ run }) {
+  const ms3 = run ? latenessMs(run) : null;
+  if (ms3 === null) return html`<${Num} value=${null} />`;
+  return ms3 >= LATE_MS ? html`<${Badge} kind="warn">${durationText(ms3)}<//>` : html`<span class="muted"><${Duration} ms=${ms3} /></span>`;
+}
+function RunJob({ run }) {
+  if (!run.job_id) return html`<${Num} value=${null} />`;
+  return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
+}
+
+// definition_page.js
+var COMING2 = 10;
+var PAGE6 = 30;
+var OUTCOMES2 = ["", "fired", "skipped", "missed"];
+var FIELDS3 = [
+  "enabled",
+  "reason",
+  "description",
+  "overlap",
+  "schedule",
+  "time_zone",
+  "starts_at",
+  "ends_at",
+  "jitter_s",
+  "skip_late_after_s",
+  "catch_up",
+  "max_catch_up"
+];
+var JOB_FIELDS = [
+  "name",
+  "argument",
+  "priority",
+  "max_retry",
+  "keep_result",
+  "timeout",
+  "retry",
+  "rerun_lost",
+  "tags",
+  "headers"
+];
+var only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
+function Definition({ name, query, go: go3, session: session2 }) {
+  const path = `api/definitions/${encodeURIComponent(name)}`;
+  const [isEditing, setEditing] = E2(false);
+  useTitle(name);
+  const found = useResource((signal) => get(path, {}, signal), [name], {
+    events: ["definitions", "jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  const one = found.data;
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.definitions")}</h1><div class="card"><${Empty} title=${t("definitions.unknown")}><p><a href=${href("definitions")}>${t("nav.definitions")}</a></p><//></div>`;
+    return html`<h1>${t("nav.definitions")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const mayOperate = may(session2, "operate");
+  const ask2 = (what) => () => askAbout({ what, name, onDone: found.reload });
+  const body = () => ({ ...only(one, FIELDS3), job: only(one.job, JOB_FIELDS) });
+  return html`<p class="crumbs"><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
+    <div class="page-head job-head"><h1>${visible(one.name)}</h1><span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+      ${one.enabled ? html`<${Button} opensDialog onClick=${ask2("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
+      <${Button} opensDialog onClick=${ask2("run")}>${t("definitions.run")}<//>
+      <${Button} opensDialog onClick=${ask2("backfill")}>${t("definitions.backfill")}<//>
+      ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
+      <${Button} opensDialog kind="danger" onClick=${ask2("delete")}>${t("action.delete")}<//></div>`}
+    <div class="job-grid"><div class="stack"><${Facts2} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} /></div>
+      <${Coming} one=${one} /></div>
+    <${Runs} one=${one} query=${query} go=${go3} />
+    ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
+    ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}`;
+}
+function Facts2({ one, mayOperate }) {
+  return html`<section class="card"><h2>${t("definitions.when")}</h2><dl class="facts">
+    ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
+    ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
+    <dt>${t("definitions.schedule")}</dt><dd>${scheduleText(one.schedule)} <span class="muted">${visible(one.time_zone)}</span></dd>
+    <dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>
+    ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
+    <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
+    <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
+    <dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} /></span></dd>
+    ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
+    ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
+    ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
+    ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
+    <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>`;
+}
+function Job({ job }) {
+  const isTooLarge2 = job.argument === null && job.argument_bytes > 1;
+  return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
+      <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd><dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+      ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}</dl>
+    <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge2 ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${job.argument} label=${t("job.argument")} />`}</section>`;
+}
+function Coming({ one }) {
+  const times = only(one, ["schedule", "time_zone", "starts_at", "ends_at", "jitter_s"]);
+  const coming = useComing({ ...times, name: one.name, count: COMING2 }, one.next_due_at);
+  const label = t("definitions.next", { count: COMING2 });
+  return html`<section class="card coming-card"><h2>${label}</h2>
+    ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}<${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1e3} label=${label} /></section>`;
+}
+var dueOf = (run) => run.due_at;
+function Runs({ one, query, go: go3 }) {
+  const hold = useHold();
+  const outcome = OUTCOMES2.includes(query["outcome"] ?? "") ? query["outcome"] : "";
+  const path = (
+    /** @type {"api/definitions/{name}/runs"} */
+    `api/definitions/${encodeURIComponent(one.name)}/runs`
+  );
+  const of2 = JSON.stringify([one.name, outcome, query["cursor"]]);
+  const found = useResource(
+    (signal) => get(path, { outcome, cursor: query["cursor"], limit: PAGE6 }, signal),
+    [of2],
+    { events: ["definitions", "jobs"], leastMs: 2e3, everyMs: 5e3 }
+  );
+  const [shownOf, setShownOf] = E2(of2);
+  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
+  const { rows, newCount, showNew } = useSteadyRows(found.data?.runs ?? [], dueOf, hold.isHeld, shownOf);
+  const change2 = (changes) => go3("definitions", { name: one.name, outcome, ...changes });
+  const isWhole = !outcome && !query["cursor"];
+  return html`<section class="card after"><div class="page-head"><h2>${t("definitions.runs")}</h2>${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
+      <${Field} label=${t("definitions.outcome")}>${(a2) => html`<select ...${a2} value=${outcome} onChange=${(e2) => change2({ outcome: e2.target.value })}>${OUTCOMES2.map((key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`)}</select>`}<//></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${NewRows} count=${newCount} onShow=${showNew} /><div ...${hold.bind}><${Table} isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf} columns=${RUN_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} empty=${html`<p class="muted">${t("definitions.no_runs")}</p>`} /></div>`}
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => change2({ cursor: found.data?.next_cursor ?? null })} onFirst=${() => change2({})} /></section>`;
+}
+var RUN_COLUMNS = [
+  {
+    key: "due",
+    label: "definitions.due",
+    width: 11,
+    render: (run) => html`<${Time} at=${run.due_at} />`
+  },
+  { key: "outcome", label: "definitions.outcome", render: (run) => html`<${Outcome} run=${run} />` },
+  {
+    key: "late",
+    label: "definitions.lateness",
+    align: "end",
+    width: 7,
+    priority: 2,
+    render: (run) => html`<${Lateness} run=${run} />`
+  },
+  { key: "job", label: "nav.job", render: (run) => html`<${RunJob} run=${run} />` }
+];
+
+// pages/definitions.js
+var PAGE7 = 25;
+var STATES2 = ["", "enabled", "paused", "troubled"];
+var EXAMPLE = {
+  job: { name: "report.send", argument: { kind: "daily" } },
+  schedule: { daily_at: "02:30" },
+  time_zone: "Asia/Tokyo"
+};
+function Page8({ query, go: go3, session: session2 }) {
+  return html`${query["name"] ? html`<${Definition} key=${query["name"]} name=${query["name"]} query=${query} go=${go3} session=${session2} />` : html`<${List3} query=${query} go=${go3} session=${session2} />`}<${DefinitionDialogs} />`;
+}
+var nameOf3 = (one) => one.name;
+function List3({ query, go: go3, session: session2 }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = E2(false);
+  const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
+  const of2 = JSON.stringify([query["q"], state, query["cursor"]]);
+  const found = useResource(
+    (signal) => get(
+      "api/definitions",
+      { q: query["q"], state, cursor: query["cursor"], runs: STRIP, limit: PAGE7 },
+      signal
+    ),
+    [of2],
+    { events: ["definitions", "jobs"], leastMs: 2e3, everyMs: 5e3 }
+  );
+  const [shownOf, setShownOf] = E2(of2);
+  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
+  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf3, hold.isHeld, shownOf);
+  const mayOperate = may(session2, "operate");
+  const change2 = (changes, replace = false) => go3("definitions", { ...query, cursor: "", ...changes }, { replace });
+  const isFiltered = Boolean(query["q"] || state);
+  return html`<div class="page-head"><h1>${t("nav.definitions")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}</div>
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
+      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//></form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
+            columns=${[...COLUMNS.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
+            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")} ...${!isFiltered && { curl: curl(session2, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }) }} /></div>`} /></div>`}
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("definitions", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />
+    ${isMaking && html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("definitions", { name })} />`}`;
+}
+var COLUMNS = [
+  {
+    key: "name",
+    label: "job.name",
+    render: (one) => html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>${!one.enabled && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}`
+  },
+  {
+    key: "schedule",
+    label: "definitions.schedule",
+    priority: 2,
+    render: (one) => {
+      const text = `${scheduleText(one.schedule)} · ${visible(one.time_zone)}`;
+      return html`<span title=${text}>${text}</span>`;
+    }
+  },
+  {
+    key: "next",
+    label: "definitions.next_due",
+    width: 8.5,
+    render: (one) => one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : html`<${Num} value=${null} />`
+  },
+  {
+    key: "last",
+    label: "definitions.last_run",
+    width: 8.5,
+    priority: 2,
+    render: (one) => html`<${Time} at=${one.last_run?.due_at} />`
+  },
+  {
+    key: "outcome",
+    label: "definitions.outcome",
+    width: 9.5,
+    priority: 3,
+    render: (one) => one.last_run ? html`<${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`
+  },
+  {
+    key: "late",
+    label: "definitions.lateness",
+    align: "end",
+    width: 6,
+    priority: 3,
+    render: (one) => html`<${Lateness} run=${one.last_run} />`
+  },
+  {
+    key: "runs",
+    label: "definitions.last_runs",
+    width: 12.5,
+    priority: 2,
+    render: (one) => html`<${RunStrip} runs=${one.runs} />`
+  }
+];
+var actions = (onDone) => ({
+  key: "act",
+  label: html`<span class="sr">${t("job.actions")}</span>`,
+  width: 5,
+  render: (one) => html`<${RowActions} one=${one} onDone=${onDone} />`
+});
 
 // worker_drains.js
 var MOST_ASKED = 10;
@@ -7098,7 +7933,7 @@ function FigureFacts({ figures }) {
 }
 
 // pages/workers.js
-var STATES2 = ["fresh", "stale", "draining", "detached"];
+var STATES3 = ["fresh", "stale", "draining", "detached"];
 var KINDS = (
   /** @type {const} */
   { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
@@ -7121,12 +7956,14 @@ function Breaker({ breaker }) {
 function Slots({ worker }) {
   return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
 }
-function Page8({ query, go: go3, session: session2 }) {
+function Page9({ query, go: go3, session: session2 }) {
   const id = query["id"];
   return id ? html`<${One3} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
 }
 var nameOf3 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
 var FILTERS3 = {
+var nameOf4 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
+var FILTERS2 = {
   name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
   node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
   version: { label: "workers.version", of: (worker, value) => worker.version === value },
@@ -7157,7 +7994,7 @@ function All({ query, go: go3, session: session2 }) {
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
     <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
     <${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List3} list=${list} query=${query} go=${go3} onDrain=${onDrain} />`}
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List4} list=${list} query=${query} go=${go3} onDrain=${onDrain} />`}
     <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
     ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}`;
 }
@@ -7205,13 +8042,13 @@ function Groups({ by, query, go: go3, onDrain }) {
     ] : []
   ]} />`}`;
 }
-function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
+function List4({ list: { data, problem, reload }, query, go: go3, onDrain }) {
   const hold = useHold();
   const [selected, setSelected] = E2(
     /** @type {Set<string>} */
     /* @__PURE__ */ new Set()
   );
-  const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
+  const state = STATES3.includes(query["state"] ?? "") ? query["state"] : "";
   const sort = query["sort"] ?? "";
   const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS3 && value));
   const all = (
@@ -7233,7 +8070,7 @@ function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
     hold.isHeld,
     JSON.stringify([state, filters, sort, data === null])
   );
-  const tabs = ["", ...STATES2].map((one) => ({
+  const tabs = ["", ...STATES3].map((one) => ({
     key: one,
     label: one ? t(`worker.${one}`) : t("jobs.all"),
     href: href("workers", { ...filters, state: one }),
@@ -7245,7 +8082,7 @@ function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
     ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf3} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
+      <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf4} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
         sort=${sort} onSort=${(next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? void 0 : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
     {
@@ -7257,6 +8094,7 @@ function List3({ list: { data, problem, reload }, query, go: go3, onDrain }) {
       key: "host",
       label: t("workers.host"),
       render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf3(worker)} max=${40} /></a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
+      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf4(worker)} max=${40} /></a>`
     },
     {
       key: "slots",
@@ -7310,6 +8148,7 @@ function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
   const what = chosen.length > 0 ? workers.map(nameOf3).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
+  const what = chosen.length > 0 ? workers.map(nameOf4).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS2[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
 function One3({ id, session: session2 }) {
@@ -7391,7 +8230,7 @@ function Detach({ worker, onConfirm, onClose }) {
 var POLL_MS4 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
-function Page9({ session: session2 }) {
+function Page10({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
@@ -7533,7 +8372,7 @@ var SOURCES = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
 );
-function Page10({ query, go: go3, session: session2 }) {
+function Page11({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1e3,
@@ -7627,7 +8466,7 @@ function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
-var valuesOf2 = ({ type, value }) => ({
+var valuesOf3 = ({ type, value }) => ({
   value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (value ?? []).join("\n") : String(value ?? "")
 });
 function sentValue(setting, text) {
@@ -7636,7 +8475,7 @@ function sentValue(setting, text) {
   return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
 }
 function Edit({ setting, onClose, onDone }) {
-  const form = useForm(setting, valuesOf2);
+  const form = useForm(setting, valuesOf3);
   const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
@@ -7791,7 +8630,7 @@ function Sure({ title: title2, verb, onConfirm, onClose, children }) {
 }
 
 // pages/access.js
-function Page11({ session: session2, onSession }) {
+function Page12({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
   return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`;
@@ -7932,7 +8771,7 @@ function Users({ me, onSession }) {
 }
 
 // pages/account.js
-function Page12({ session: session2 }) {
+function Page13({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
@@ -8066,7 +8905,7 @@ function resolved(schema, root2) {
   for (let n = 0; n < 20; n++) {
     const reference = found["$ref"];
     const options = found["anyOf"] ?? found["oneOf"];
-    const only = found["allOf"];
+    const only2 = found["allOf"];
     if (typeof reference === "string" && reference.startsWith("#/$defs/")) {
       found = root2["$defs"]?.[reference.slice("#/$defs/".length)] ?? {};
     } else if (Array.isArray(options)) {
@@ -8074,8 +8913,8 @@ function resolved(schema, root2) {
       if (others.length < options.length) isNullable = true;
       if (others.length !== 1) break;
       found = others[0];
-    } else if (Array.isArray(only) && only.length === 1 && Object.keys(found).every((key) => key === "allOf" || key === "default")) {
-      found = only[0];
+    } else if (Array.isArray(only2) && only2.length === 1 && Object.keys(found).every((key) => key === "allOf" || key === "default")) {
+      found = only2[0];
     } else break;
   }
   const types = typesOf(found);
@@ -8106,7 +8945,7 @@ function rangeOf(schema) {
   const side = least === void 0 ? "most" : most === void 0 ? "least" : "range";
   return t(`enqueue.field.${what}.${side}`, { least: String(least), most: String(most) });
 }
-function valuesOf3(schema, text, values2) {
+function valuesOf4(schema, text, values2) {
   let argument;
   try {
     argument = text.trim() ? parseExact(text) : {};
@@ -8232,7 +9071,7 @@ function useArgument(form, contract) {
   };
   const toFields = () => {
     const isUntouched = typed === given.current && fields.some((one) => values2[keyOf3(one.name)]);
-    const changes = isUntouched ? {} : schema && valuesOf3(schema, typed, values2);
+    const changes = isUntouched ? {} : schema && valuesOf4(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
     given.current = typed;
@@ -8344,7 +9183,7 @@ function adapted(form, shown, kept) {
 
 // pages/enqueue.js
 var PREVIEW_MS2 = 500;
-var BLANK3 = {
+var BLANK4 = {
   name: "",
   argument: "{}",
   // How the argument is entered: by fields, as JSON, or, while nobody has chosen, as soon as possible by fields.
@@ -8365,13 +9204,13 @@ var BLANK3 = {
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page13({ query, go: go3, session: session2 }) {
+function Page14({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
 }
 function Enqueue({ query, go: go3, session: session2 }) {
-  const form = useForm(null, () => ({ ...BLANK3, name: query["name"] ?? "" }));
+  const form = useForm(null, () => ({ ...BLANK4, name: query["name"] ?? "" }));
   const { values: values2, problem, setProblem } = form;
   const [sent, setSent] = E2(
     /** @type {{id: string, isNew: boolean} | null} */
@@ -8434,7 +9273,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
     });
   };
   const shown = problem ?? preview.problem;
-  const names = useKnownNames();
+  const names = useKnownNames2();
   const ofArgument = made.problem ?? argumentProblem(faults, shown, argument.missing.length > 0, preview.misfits);
   const isUnknown = typedName !== "" && names !== null && !names.includes(typedName);
   return html`<div class="page-head"><h1>${t("nav.enqueue")}</h1>${made.body && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: made.body })} label=${t("copy.curl")} />`}</div>
@@ -8484,9 +9323,9 @@ function useToldOptions(form, contract, isCopy) {
   W2(() => {
     const changes = {};
     for (const name of isCopy ? [] : TOLD) {
-      const before = filled.current[name] ?? BLANK3[name] ?? "";
+      const before = filled.current[name] ?? BLANK4[name] ?? "";
       if (form.values[name] === before)
-        changes[name] = names.includes(name) ? asTyped(told[name]) : BLANK3[name] ?? "";
+        changes[name] = names.includes(name) ? asTyped(told[name]) : BLANK4[name] ?? "";
     }
     filled.current = { ...filled.current, ...changes };
     form.set(changes);
@@ -8498,7 +9337,7 @@ function asTyped(value) {
   return Array.isArray(value) ? value.join(", ") : String(value);
 }
 var newKey = () => crypto.randomUUID?.() ?? String(Math.random()).slice(2);
-function useKnownNames() {
+function useKnownNames2() {
   const { data } = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 5e3,
@@ -8511,28 +9350,28 @@ function useKnownNames() {
 function bodyOf(form) {
   const typed = (form["argument"] ?? "").trim();
   if (form["left_out"] === "argument" && !typed)
-    return { problem: refusal2("argument", t("enqueue.argument.left_out")) };
+    return { problem: refusal3("argument", t("enqueue.argument.left_out")) };
   if (typed.includes(JSON.stringify(REDACTED)))
-    return { problem: refusal2("argument", t("enqueue.redacted")) };
+    return { problem: refusal3("argument", t("enqueue.redacted")) };
   const argument = typed || "null";
   let parsed2;
   try {
     parsed2 = parseExact(argument);
   } catch (error) {
     return {
-      problem: refusal2("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`)
+      problem: refusal3("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`)
     };
   }
   const headers = {};
   for (const line of (form["headers"] ?? "").split("\n")) {
     if (!line.trim()) continue;
     const at2 = line.indexOf(":");
-    if (at2 < 1) return { problem: refusal2("headers", t("enqueue.bad_header")) };
+    if (at2 < 1) return { problem: refusal3("headers", t("enqueue.bad_header")) };
     const value = line.slice(at2 + 1).trim();
-    if (value === REDACTED) return { problem: refusal2("headers", t("enqueue.redacted")) };
+    if (value === REDACTED) return { problem: refusal3("headers", t("enqueue.redacted")) };
     headers[line.slice(0, at2).trim()] = value;
   }
-  const asNumber = (name2) => {
+  const asNumber2 = (name2) => {
     const text = (form[name2] ?? "").trim();
     return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text || null;
   };
@@ -8542,10 +9381,10 @@ function bodyOf(form) {
   };
   const tags = (form["tags"] ?? "").split(",").map((tag) => tag.trim()).filter(Boolean);
   const rest = {
-    ...form["priority"] !== "0" && { priority: asNumber("priority") },
-    max_retry: asNumber("max_retry"),
-    timeout: asNumber("timeout"),
-    ...form["when"] === "delay" && { delay: asNumber("delay") },
+    ...form["priority"] !== "0" && { priority: asNumber2("priority") },
+    max_retry: asNumber2("max_retry"),
+    timeout: asNumber2("timeout"),
+    ...form["when"] === "delay" && { delay: asNumber2("delay") },
     ...form["when"] === "run_at" && { run_at: asInstant("run_at") },
     ...form["expires_at"] && { expires_at: asInstant("expires_at") },
     ...tags.length && { tags },
@@ -8560,7 +9399,7 @@ function bodyOf(form) {
     body: { name, argument: parsed2, ...rest }
   };
 }
-var refusal2 = (field, title2, more = "") => new Problem(422, { title: title2, errors: [{ loc: [field], msg: title2 + more }] });
+var refusal3 = (field, title2, more = "") => new Problem(422, { title: title2, errors: [{ loc: [field], msg: title2 + more }] });
 function formOf2(job) {
   const spec = specOf(job);
   const isArgumentLeftOut = isArgumentIncomplete(job);
@@ -8571,7 +9410,7 @@ function formOf2(job) {
     )
   );
   return {
-    ...BLANK3,
+    ...BLANK4,
     name: spec.name,
     argument: isArgumentLeftOut ? "" : toJson(spec.argument, 2),
     priority: String(job.priority),
@@ -8623,7 +9462,7 @@ function Preview2({ preview, isReady }) {
 }
 
 // pages/login.js
-function Page14({ session: session2, onSession }) {
+function Page15({ session: session2, onSession }) {
   return html`<div class="login card"><h1>${t("nav.login")}</h1><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
 }
 function LoginDialog({ session: session2, onSession, onClose }) {
@@ -8682,6 +9521,7 @@ var ENTRIES = [
   { page: "failures", key: "f", scope: "read", group: 0 },
   { page: "names", key: "n", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
+  { page: "definitions", key: "d", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
@@ -8691,7 +9531,7 @@ var ENTRIES = [
 ];
 var CHORD_MS = 1500;
 var LOST_GRACE_MS = 1500;
-var TYPING_MS4 = 1e3;
+var TYPING_MS5 = 1e3;
 var lastKeyMs = 0;
 addEventListener("keydown", () => lastKeyMs = Date.now(), true);
 var COMPONENTS = {
@@ -8701,14 +9541,15 @@ var COMPONENTS = {
   names: Page4,
   failures: Page5,
   constraints: Page7,
-  workers: Page8,
-  masters: Page9,
+  definitions: Page8,
+  workers: Page9,
+  masters: Page10,
   audit: Page6,
-  settings: Page10,
-  access: Page11,
-  account: Page12,
-  enqueue: Page13,
-  login: Page14
+  settings: Page11,
+  access: Page12,
+  account: Page13,
+  enqueue: Page14,
+  login: Page15
 };
 function App() {
   const route = useRoute();
@@ -8759,7 +9600,7 @@ function App() {
     void refresh();
   }, []);
   const askAgain = (now) => {
-    if (Date.now() - lastKeyMs < TYPING_MS4) setTimeout(() => askAgain(now), TYPING_MS4);
+    if (Date.now() - lastKeyMs < TYPING_MS5) setTimeout(() => askAgain(now), TYPING_MS5);
     else setOffered(now);
   };
   const endAsking = () => {

@@ -1,6 +1,7 @@
 /** Limits on sets of jobs: what each admits now, who holds its slots, what waits; made, changed, paused and tried out here. */
 import { html, useState } from "../lib.js";
 import { Problem, call, del, get, may, toJson } from "../api.js";
+import { Changes } from "../changes.js";
 import { ConstraintEditor } from "../constraint_editor.js";
 import { KeyValues } from "../constraint_values.js";
 import { curl } from "../curl.js";
@@ -17,9 +18,6 @@ import { Dialog, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
 import { Icon } from "../ui/icons.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
-import { ChangedValue, Difference } from "./audit.js";
-
-const CHANGES_SHOWN = 5;
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -230,18 +228,6 @@ function Delete({ one, path, onClose, onDone }) {
   };
   return html`<${Dialog} title=${t("constraints.delete.title")} onClose=${onClose}><p>${t("constraints.delete.text", { name: visible(one.name), count: one.usage.waiting ?? 0 })}</p><${ErrorBox} problem=${problem} />
     <footer><${Button} onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")} (1)<//></footer><//>`;
-}
-
-/** @param {{name: string, etag: string}} props Its newest changes. */
-function Changes({ name, etag }) {
-  const { data, problem } = useResource(
-    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
-    [name, etag],
-  );
-  const entries = /** @type {any[]} */ (data?.entries ?? []);
-  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
-    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
 /** @param {any} one What the API takes of what it gave. */

@@ -165,6 +165,11 @@ export function Page({ query, session }) {
     leastMs: 2000,
     pollMs: FULL_MS,
   });
+  const definitions = useResource(
+    (signal) => get("api/definitions", { state: "troubled", limit: 20 }, signal),
+    [],
+    { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS },
+  );
   // Whether the backlog grows is told of the last minutes, whatever span the charts have.
   const recent = useResource(
     (signal) => (span === "1h" ? Promise.resolve(null) : get("api/stats/history", { span: "1h" }, signal)),
@@ -173,7 +178,7 @@ export function Page({ query, session }) {
   );
 
   // Drawn at once, lest each answer pushes down what stands there already; what is slow is not waited for.
-  const sources = [names, waiting, workers, constraints, masters, history];
+  const sources = [names, waiting, workers, constraints, definitions, masters, history];
   const wasAnswered = useRef(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = useState(false);
@@ -198,6 +203,7 @@ export function Page({ query, session }) {
       workers: workers.data?.workers ?? [],
       masters: masters.data?.masters ?? [],
       constraints: constraints.data?.constraints ?? NONE,
+      definitions: definitions.data?.definitions ?? NONE,
       points: hour ? completePoints(hour) : [],
     }),
   ].sort((a, b) => Number(a.kind === "warn") - Number(b.kind === "warn"));

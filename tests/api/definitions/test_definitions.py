@@ -287,5 +287,3 @@ async def test_a_job_names_the_definition_that_started_it(api: Api) -> None:
     assert (job["tags"], job["headers"]) == (["t"], {"origin": "other"})
     pushed = await api.enqueue("report", headers={"origin": "other"})
     assert (await api.call("GET", f"/api/jobs/{pushed}"))[1]["definition"] is None
-
-

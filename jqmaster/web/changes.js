@@ -1,0 +1,23 @@
+/** The newest changes of a constraint or a definition, as the audit log has them. */
+import { get } from "./api.js";
+import { t } from "./i18n.js";
+import { html } from "./lib.js";
+import { useResource } from "./live.js";
+import { ChangedValue, Difference } from "./pages/audit.js";
+import { href } from "./router.js";
+import { ErrorBox } from "./ui/controls.js";
+import { Text, Time } from "./ui/formats.js";
+
+const CHANGES_SHOWN = 5;
+
+/** @param {{name: string, etag: string}} props Its newest changes. */
+export function Changes({ name, etag }) {
+  const { data, problem } = useResource(
+    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
+    [name, etag],
+  );
+  const entries = /** @type {any[]} */ (data?.entries ?? []);
+  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
+}

@@ -1,0 +1,71 @@
+/** The next instants of a definition, in its own zone and in the reader's, as somebody types it or as it is. */
+import { Problem, call, toJson } from "./api.js";
+import { ownText, ownZone, wallText } from "./definition_schedules.js";
+import { t } from "./i18n.js";
+import { html, useEffect, useState } from "./lib.js";
+import { visible } from "./text.js";
+
+const TYPING_MS = 300;
+
+/** @typedef {{instants: any[] | null, problem: Problem | null, isOld: boolean}} Coming `isOld`: it is of what stood there before. */
+
+/**
+ * @param {any} definition What `POST /api/definitions/preview` takes.
+ * @param {unknown} [of] Asked again when it changes.
+ * @returns {Coming}
+ */
+export function useComing(definition, of = null) {
+  const [state, setState] = useState(
+    /** @type {{asked: string, instants: any[] | null, problem: Problem | null}} */ ({
+      asked: "",
+      instants: null,
+      problem: null,
+    }),
+  );
+  const body = toJson(definition);
+  const asked = JSON.stringify([body, of]);
+  useEffect(() => {
+    const aborter = new AbortController();
+    const timer = setTimeout(
+      () => {
+        call("POST", "api/definitions/preview", { text: body, signal: aborter.signal }).then(
+          (answer) => setState({ asked, instants: answer.instants, problem: null }),
+          (error) => {
+            if (error instanceof Problem) setState({ asked, instants: null, problem: error });
+          },
+        );
+      },
+      state.asked ? TYPING_MS : 0,
+    );
+    return () => {
+      clearTimeout(timer);
+      aborter.abort();
+    };
+  }, [asked]);
+  return { instants: state.instants, problem: state.problem, isOld: state.asked !== asked };
+}
+
+/** @param {any} instant @param {number} jitterMs @returns {string} */
+function noteText(instant, jitterMs) {
+  const notes = [];
+  if (instant.clock_change) notes.push(t(`definitions.clock.${instant.clock_change}`));
+  if (jitterMs > 0 && instant.note) notes.push(t("definitions.jittered"));
+  return notes.join(" · ");
+}
+
+/** @param {{coming: Coming, zone: string, jitterMs?: number, label: string}} props */
+export function ComingTable({ coming, zone, jitterMs = 0, label }) {
+  const { instants, problem, isOld } = coming;
+  if (problem)
+    return html`<p class="muted">${problem.status === 422 ? t("definitions.next.invalid") : visible(problem.title)}</p>`;
+  if (instants === null) return html`<p class="muted">${t("loading")}</p>`;
+  if (instants.length === 0) return html`<p class="muted">${t("definitions.never_again")}</p>`;
+  const own = ownZone();
+  const isElsewhere = own !== zone;
+  return html`<div class="table-box coming" tabindex="0" role="region" aria-label=${label} aria-busy=${String(isOld)}><table><caption class="sr">${label}</caption>
+    <thead><tr><th scope="col">${visible(zone)}</th>${isElsewhere && html`<th scope="col">${t("definitions.your_zone", { zone: own })}</th>`}</tr></thead>
+    <tbody>${instants.map((one) => {
+      const note = noteText(one, jitterMs);
+      return html`<tr key=${one.due_at}><td><span class="num">${wallText(one.local)}</span>${note && html` <span class="hint-line">${note}</span>`}</td>${isElsewhere && html`<td><span class="num">${ownText(one.due_at)}</span></td>`}</tr>`;
+    })}</tbody></table></div>`;
+}
