@@ -9,6 +9,7 @@ import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,7 @@ async def _set_up(system: BusySystem) -> None:
     await limit(
         "hooks-per-minute", matcher=named("webhook.*"), rate={"limit": 20, "period_s": 60.0}, mode="shadow"
     )
+    await _define(system)
     for user, role in ((USER, "admin"), ("otto", "operator"), ("vera", "viewer")):
         await call("POST", "/api/users", {"name": user, "password": PASSWORD, "role": role})
     for label, scopes, life in (
@@ -237,6 +239,30 @@ async def _set_up(system: BusySystem) -> None:
     ):
         for number in range(3):
             await system.push(name, {"part": number}, delay=at + 60.0 * number, tags=["planned"])
+
+
+async def _define(system: BusySystem) -> None:
+    """Make definitions, and let them have a past."""
+    now = datetime.now(UTC)
+    for name, job, schedule, zone, hours in (
+        ("hourly-report", "report.build", {"hourly_at": 15}, "Asia/Tokyo", 30),
+        ("import-suppliers", "import.csv", {"every_minutes": 30, "offset": 5}, "UTC", 15),
+        ("nightly-archive", "archive.nightly", {"daily_at": "02:30"}, "Europe/Berlin", 30 * 24),
+        (
+            "newsletter",
+            "newsletter.send",
+            {"weekly_on": ["mon", "thu"], "at": "08:00"},
+            "America/New_York",
+            1,
+        ),
+        ("month-end", "report.monthly", {"cron": "0 6 L * *"}, "Europe/Berlin", 1),
+    ):
+        document = {"job": {"name": job, "argument": {"by": "clock"}, "max_retry": 0}, "schedule": schedule,
+            "time_zone": zone, "overlap": "forbid", "description": "Started by the clock"}  # fmt: skip
+        await system.call("PUT", f"/api/definitions/{name}", document)
+        past = {"from": (now - timedelta(hours=hours)).isoformat(), "to": now.isoformat()}
+        await system.call("POST", f"/api/definitions/{name}/backfill", past)
+    await system.call("POST", "/api/definitions/newsletter/pause", {"reason": "no issue this week"})
 
 
 async def _load(system: BusySystem) -> None:

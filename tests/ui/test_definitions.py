@@ -107,7 +107,7 @@ async def test_it_is_run_paused_with_a_reason_backfilled_and_deleted(screens: Sc
         await expect(dialog.locator(".field.invalid")).to_contain_text("Before")
         await dialog.get_by_label("From").fill("2019-12-31T12:00")
         await expect(dialog.get_by_role("status")).to_contain_text("12 of 12 instants")
-        await page.keyboard.press("Escape")
+        await dialog.get_by_role("button", name="Cancel").click()
         await dialog.get_by_role("button", name="Discard").click()
         await page.get_by_role("button", name="Backfill").click()
         await dialog.get_by_role("button", name="Start 24 jobs").click()

@@ -220,6 +220,8 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
             "concurrency": 50,
         }
         await api.call("PUT", "/api/constraints/tenants", document)
+        definition = {"job": {"name": "ui.echo"}, "schedule": {"daily_at": "02:30"}, "time_zone": "UTC"}
+        await api.call("PUT", "/api/definitions/nightly", definition)
         waiting = await api.enqueue("ui.echo", {"tenant": "42"}, **LATER)
         forms: set[frozenset[str]] = set()
         inputs: list[str] = []
@@ -240,7 +242,8 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
                 )
             addresses = [f"#/{name}" for name in pages if name != "job"]
             # The longest first.
-            addresses = ["#/constraints?name=tenants", f"#/job?id={waiting}", *addresses]
+            first = ["#/constraints?name=tenants", f"#/job?id={waiting}", "#/definitions?name=nightly"]
+            addresses = [*first, *addresses]
             async with asyncio.TaskGroup() as people:
                 for _ in range(AT_ONCE):
                     people.create_task(walk_next(addresses))

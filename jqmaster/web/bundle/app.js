@@ -7740,7 +7740,7 @@ var COLUMNS = [
   {
     key: "name",
     label: "job.name",
-    render: (one) => html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>${!one.enabled && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}`
+    render: (one) => html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`
   },
   {
     key: "schedule",
@@ -7754,13 +7754,13 @@ var COLUMNS = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 8.5,
-    render: (one) => one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : html`<${Num} value=${null} />`
+    width: 7.5,
+    render: (one) => !one.enabled ? html`<${Badge} kind="warn">${t("enqueue.paused")}<//>` : one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : html`<${Num} value=${null} />`
   },
   {
     key: "last",
     label: "definitions.last_run",
-    width: 8.5,
+    width: 7.5,
     priority: 2,
     render: (one) => html`<${Time} at=${one.last_run?.due_at} />`
   },
@@ -7768,14 +7768,14 @@ var COLUMNS = [
     key: "outcome",
     label: "definitions.outcome",
     width: 9.5,
-    priority: 3,
+    priority: 4,
     render: (one) => one.last_run ? html`<${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`
   },
   {
     key: "late",
     label: "definitions.lateness",
     align: "end",
-    width: 6,
+    width: 5.2,
     priority: 3,
     render: (one) => html`<${Lateness} run=${one.last_run} />`
   },

@@ -82,7 +82,7 @@ const COLUMNS = [
     key: "name",
     label: "job.name",
     render: (one) =>
-      html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>${!one.enabled && html` <${Badge} kind="warn">${t("enqueue.paused")}<//>`}`,
+      html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`,
   },
   {
     key: "schedule",
@@ -96,14 +96,18 @@ const COLUMNS = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 8.5,
+    width: 7.5,
     render: (one) =>
-      one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : html`<${Num} value=${null} />`,
+      !one.enabled
+        ? html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`
+        : one.next_due_at
+          ? html`<${Time} at=${one.next_due_at} />`
+          : html`<${Num} value=${null} />`,
   },
   {
     key: "last",
     label: "definitions.last_run",
-    width: 8.5,
+    width: 7.5,
     priority: 2,
     render: (one) => html`<${Time} at=${one.last_run?.due_at} />`,
   },
@@ -111,7 +115,7 @@ const COLUMNS = [
     key: "outcome",
     label: "definitions.outcome",
     width: 9.5,
-    priority: 3,
+    priority: 4,
     render: (one) =>
       one.last_run ? html`<${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`,
   },
@@ -119,7 +123,7 @@ const COLUMNS = [
     key: "late",
     label: "definitions.lateness",
     align: "end",
-    width: 6,
+    width: 5.2,
     priority: 3,
     render: (one) => html`<${Lateness} run=${one.last_run} />`,
   },
