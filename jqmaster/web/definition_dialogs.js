@@ -31,7 +31,7 @@ export async function runDefinition(name, onDone) {
   const isDone = await attempt(async () => ({ id } = await post(pathOf(name, "/run"))), "");
   if (!isDone) return;
   toast(t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }), "ok", () =>
-    attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("job.cancel.done")),
+    attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("definitions.run.undone")),
   );
   await onDone();
 }

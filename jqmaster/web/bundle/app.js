@@ -4579,9 +4579,14 @@ function Page({ query, session: session2 }) {
     leastMs: 2e3,
     pollMs: FULL_MS
   });
+  const [isSettled, setSettled] = E2(false);
+  W2(() => {
+    const timer2 = setTimeout(() => setSettled(true), FAULTS_MS);
+    return () => clearTimeout(timer2);
+  }, []);
   const definitions = useResource(
-    (signal) => get("api/definitions", { state: "troubled", limit: 20 }, signal),
-    [],
+    (signal) => isSettled ? get("api/definitions", { state: "troubled", limit: 20 }, signal) : Promise.resolve(null),
+    [isSettled],
     { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS }
   );
   const recent = useResource(
@@ -4589,7 +4594,7 @@ function Page({ query, session: session2 }) {
     [span === "1h"],
     { everyMs: 3e4, pollMs: 3e4 }
   );
-  const sources = [names, waiting, workers, constraints, definitions, masters, history2];
+  const sources = [names, waiting, workers, constraints, masters, history2];
   const wasAnswered = j(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = E2(false);
@@ -7067,7 +7072,7 @@ async function runDefinition(name, onDone) {
   toast(
     t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }),
     "ok",
-    () => attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("job.cancel.done"))
+    () => attempt(() => post(`api/jobs/${encodeURIComponent(id)}/cancel`), t("definitions.run.undone"))
   );
   await onDone();
 }

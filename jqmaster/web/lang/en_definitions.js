@@ -122,6 +122,7 @@ export default {
   "definitions.run": "Run now",
   "definitions.run.title": "Run now",
   "definitions.run.text": "The job starts once, besides the schedule.",
+  "definitions.run.undone": "Canceled the job.",
   "definitions.run.done": "Started {name}: job …{id}",
   "definitions.pause.title": "Pause a definition",
   "definitions.pause.text": "Its instants are recorded as skipped until someone resumes it.",

@@ -117,6 +117,7 @@ export default {
   "definitions.run": "今すぐ実行",
   "definitions.run.title": "今すぐ実行",
   "definitions.run.text": "スケジュールとは別に、ジョブを 1 回開始します。",
+  "definitions.run.undone": "ジョブを取り消しました。",
   "definitions.run.done": "{name} を開始しました(ジョブ …{id})",
   "definitions.pause.title": "定義を一時停止",
   "definitions.pause.text": "再開するまで、予定の回はスキップとして記録されます。",

@@ -165,9 +165,16 @@ export function Page({ query, session }) {
     leastMs: 2000,
     pollMs: FULL_MS,
   });
+  // The first page need not wait for them.
+  const [isSettled, setSettled] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(true), FAULTS_MS);
+    return () => clearTimeout(timer);
+  }, []);
   const definitions = useResource(
-    (signal) => get("api/definitions", { state: "troubled", limit: 20 }, signal),
-    [],
+    (signal) =>
+      isSettled ? get("api/definitions", { state: "troubled", limit: 20 }, signal) : Promise.resolve(null),
+    [isSettled],
     { events: ["definitions"], leastMs: FAULTS_MS, pollMs: 2 * FAULTS_MS },
   );
   // Whether the backlog grows is told of the last minutes, whatever span the charts have.
@@ -178,7 +185,7 @@ export function Page({ query, session }) {
   );
 
   // Drawn at once, lest each answer pushes down what stands there already; what is slow is not waited for.
-  const sources = [names, waiting, workers, constraints, definitions, masters, history];
+  const sources = [names, waiting, workers, constraints, masters, history];
   const wasAnswered = useRef(false);
   wasAnswered.current ||= sources.every((one) => one.data !== null || one.problem !== null);
   const [isLate, setLate] = useState(false);
