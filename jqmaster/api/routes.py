@@ -8,6 +8,7 @@ from jqmaster.api.events import routes as events
 from jqmaster.api.identity import routes as identity
 from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
+from jqmaster.api.operations import declaration_routes as declarations
 from jqmaster.api.operations import routes as operations
 from jqmaster.api.operations import settings_routes as settings
 from jqmaster.api.operations import stats_routes as stats
@@ -21,6 +22,7 @@ OPERATIONS: Final = [
     *constraints.OPERATIONS,
     *definitions.OPERATIONS,
     *events.OPERATIONS,
+    *declarations.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,
     *settings.OPERATIONS,

@@ -39,6 +39,7 @@ from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.worker_sets import WorkerSets
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.operations.declarations import DeclarationStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ class Services:
     definition_editor: DefinitionEditor
     event_intake: EventIntake
     events: EventReader
+    declarations: DeclarationStore
     audit: AuditStore
     audit_writer: AuditWriter
     masters: MasterService

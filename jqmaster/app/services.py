@@ -119,6 +119,7 @@ class RequestServices:
             ),
             event_intake=parts.events,
             events=EventReader(stores.events),
+            declarations=stores.declarations,
             audit=audit,
             audit_writer=AuditWriter(audit),
             identity=self._identity,

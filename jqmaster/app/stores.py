@@ -30,6 +30,7 @@ from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.operations.bulk_actions import ActionStore
+from jqmaster.store.operations.declarations import DeclarationStore
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.workers.contracts import ContractStore
 from jqmaster.store.workers.polls import PollStore
@@ -76,6 +77,7 @@ class Stores:
     definitions: DefinitionStore
     events: EventStore
     event_groups: EventGroupStore
+    declarations: DeclarationStore
     leadership: LeadershipStore
     masters: MasterStore
     actions: ActionStore
@@ -106,6 +108,7 @@ class Stores:
             definitions=DefinitionStore(shard, tally),
             events=EventStore(shard, tally),
             event_groups=EventGroupStore(shard, tally),
+            declarations=DeclarationStore(shard),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),
             actions=ActionStore(shard),

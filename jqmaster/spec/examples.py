@@ -119,6 +119,13 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
     "created_at": "2026-11-20T09:00:00.000Z",
     "changed_at": "2026-11-20T09:00:00.000Z",
 }
+_DECLARATION: Final[dict[str, Any]] = {
+    "source": "app.tasks:tasks",
+    "constraints": {},
+    "definitions": {"nightly-report": "5f0c2a9b71d3e846"},
+    "applied_at": "2026-11-20T09:00:00.000Z",
+    "applied_by": "deploy",
+}
 _FILTER: Final[dict[str, Any]] = {
     "state": "failed",
     "name": "mail.send",
@@ -605,6 +612,9 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "RunAnswer": {"id": JOB_ID},
     "PauseDefinitionRequest": {"reason": "The printer is away."},
+    "DeclarationRequest": {"constraints": {}, "definitions": {"nightly-report": "5f0c2a9b71d3e846"}},
+    "DeclarationView": _DECLARATION,
+    "DeclarationList": {"declarations": [_DECLARATION]},
     "BackfillRequest": {"from": "2026-11-01T00:00:00Z", "to": "2026-11-08T00:00:00Z", "dry_run": True},
     "BackfillAnswer": {"due": 7, "fired_before": 5, "started": None},
     "DefinitionRuns": {"runs": [_RUN], "next_cursor": None},

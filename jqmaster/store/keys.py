@@ -232,6 +232,11 @@ class Keys:
         "while not empty",
         "by incarnation of a definition, and key: the group that takes in further events",
     )
+    declarations = Key(
+        "hash",
+        "while not empty",
+        "by source: the constraints and definitions that it declared last, with their ETags",
+    )
     actions = Key("sorted set", "while not empty", "actions on many jobs that are known; score: begun, ms")
     running_actions = Key("set", "while not empty", "those of them that are under way")
     action = NamedKey(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from worker_sdk.tasks.task import Task
 from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
@@ -11,6 +11,7 @@ from worker_sdk.worker.registry import ATTRIBUTE, check_name
 if TYPE_CHECKING:
     from worker_sdk.pusher.by_process import LazyPushers
     from worker_sdk.pusher.unique import Debounce, Unique
+    from worker_sdk.tasks.scheduled import Declared, DefinitionOptions, Scheduled
     from worker_sdk.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask
     from worker_sdk.worker.context import Context
     from worker_sdk.worker.registry import Handler
@@ -35,6 +36,7 @@ class Tasks:
         self._tasks: dict[str, Task[..., Any]] = {}
         self._access = (master, token) if master is not None else None
         self._own_pushers: LazyPushers | None = None
+        self._definitions: dict[str, Declared] = {}
 
     def task(
         self,
@@ -110,6 +112,39 @@ class Tasks:
 
         return Decorator(add)
 
+    def every(
+        self, *, minutes: int = 0, hours: int = 0, offset: int = 0, **options: "Unpack[DefinitionOptions]"
+    ) -> "Scheduled":
+        """Declare a definition that starts a task every so many real minutes: `tasks.every(minutes=5)(task)`.
+
+        A worker does not need it: `jqmaster plan MODULE:tasks` shows what would change at the master, and `jqmaster
+        apply` changes it. It returns the task, so it may stand above `@tasks.task` as a decorator.
+
+        * `minutes`, `hours`: length of the period.
+        * `offset`: minutes by which all instants are later. They are counted from midnight UTC of 1 January 1970.
+        * `options`: see `DefinitionOptions`.
+        """
+        return self._schedule({"every_minutes": minutes + 60 * hours, "offset": offset}, options)
+
+    def cron(
+        self, expression: str, *, tz: str = "UTC", **options: "Unpack[DefinitionOptions]"
+    ) -> "Scheduled":
+        """Declare a definition that starts a task by cron, as in `tasks.cron("0 3 * * *", tz="Asia/Tokyo")(task)`. See
+        `every`.
+
+        * `expression`: five fields, with names, `L` and `#`, or `@daily` and the like.
+        * `tz`: IANA name of the time zone.
+        * `options`: see `DefinitionOptions`.
+        """
+        return self._schedule({"cron": expression}, {**options, "tz": tz})
+
+    def definitions(self) -> dict[str, dict[str, Any]]:
+        """Return the declared definitions by name, as `PUT /api/definitions/{name}` takes them.
+
+        Raise TypeError for arguments that do not fit their task, and for options that a definition cannot have.
+        """
+        return {name: declared.document() for name, declared in self._definitions.items()}
+
     @property
     def names(self) -> list[str]:
         """The names of the tasks."""
@@ -132,6 +167,19 @@ class Tasks:
         own, self._own_pushers = self._own_pushers, None
         if own is not None:
             await own.stop()
+
+    def _schedule(self, schedule: Mapping[str, Any], options: Mapping[str, Any]) -> "Scheduled":
+        from worker_sdk.tasks.scheduled import Declared, Scheduled
+
+        def declare(task: Task[..., Any]) -> None:
+            if not isinstance(task, Task) or task.tasks is not self:
+                raise TypeError("a definition starts a task of its own tasks")
+            declared = Declared(task, schedule, options)
+            if declared.name in self._definitions:
+                raise ValueError(f"there is a definition {declared.name} already; give another name")
+            self._definitions[declared.name] = declared
+
+        return Scheduled(declare)
 
     # --- for the rest of the package
 

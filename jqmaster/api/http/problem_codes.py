@@ -167,6 +167,8 @@ CODES: Final = (
                 "Send an ID and keep the data in your own store."),
     ProblemCode("too_many_matches", (409,), "More than 500 definitions match the event.",
                 "Give them narrower patterns of `event_type`."),
+    ProblemCode("too_many_sources", (409,), "As many sources of declarations are known as may be.",
+                "Give --source the name of one that is known."),
     ProblemCode("settings_changing", (409,), "Other callers keep changing the settings at the same time.",
                 "Try again."),
     ProblemCode("not_leader", (409,), "The master to demote does not lead.", _READ),

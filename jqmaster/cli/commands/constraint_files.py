@@ -3,7 +3,7 @@
 import json
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -28,6 +28,14 @@ _NEW: Final = {"reason": "", "expires_at": None}
 
 def constraints_in(file: str) -> dict[str, dict[str, Any]]:
     """Return each constraint of FILE as the master would show it. End the command with all faults of the file."""
+    wanted, faults = checked(_read(file))
+    if faults:
+        exits.fail(exits.REFUSED, "\n".join(f"{file}: {fault}" for fault in faults))
+    return wanted
+
+
+def checked(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return each of these constraints as the master would show it, by name, and the faults of the others."""
     from pydantic import ValidationError
 
     from jqmaster.api.constraints.schemas import ConstraintRequest
@@ -43,7 +51,7 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
     limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
     wanted: dict[str, dict[str, Any]] = {}
     faults: list[str] = []
-    for number, table in enumerate(_read(file), 1):
+    for number, table in enumerate(tables, 1):
         name = table.get("name")
         if not isinstance(name, str):
             faults.append(f"constraint {number} has no name")
@@ -66,21 +74,12 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
             faults.append("\n".join([f"constraint {name}: {error.detail}", *rules]))
             continue
         wanted[name] = json.loads(encode(document, Encoding.JSON))
-    if faults:
-        exits.fail(exits.REFUSED, "\n".join(f"{file}: {fault}" for fault in faults))
-    return wanted
+    return wanted, faults
 
 
 def _read(file: str) -> list[dict[str, Any]]:
     """Return the tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-        data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
-    tables = data
+    tables = data = parsed(file)
     if data == {}:
         # A file that was cut off must not free everything; `{"constraint": []}` says so on purpose.
         exits.fail(exits.REFUSED, f"{file} has no constraints")
@@ -94,6 +93,17 @@ def _read(file: str) -> list[dict[str, Any]]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         exits.fail(exits.REFUSED, f"{file} has no list of constraints")
     return tables
+
+
+def parsed(file: str) -> Any:
+    """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if there are none."""
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+        return tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
+    except OSError as error:
+        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
+    except (ValueError, RecursionError) as error:
+        exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
 
 
 def only_one(file: str) -> dict[str, Any]:

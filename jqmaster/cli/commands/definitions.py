@@ -16,11 +16,11 @@ from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, Master
 
 _PAGE = 500
 # The parts of a definition, and of its job, that people write.
-_FIELDS = (
+FIELDS = (
     "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
     "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
-_JOB_FIELDS = (
+JOB_FIELDS = (
     "name", "argument", "priority", "max_retry", "keep_result", "timeout", "retry", "rerun_lost", "tags", "headers",
 )  # fmt: skip
 
@@ -34,16 +34,8 @@ def list_definitions(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the definitions, when they are due next, and their last runs."""
-    found: list[dict[str, Any]] = []
-    cursor = None
     with Master(master, token) as http:
-        while True:
-            query = {"limit": str(_PAGE), "cursor": cursor}
-            _, page = http.call("GET", "/api/definitions", query=query)
-            found += page["definitions"]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
+        found = all_definitions(http)
     output.show_list(
         found,
         ("NAME", "STATE", "JOB", "STARTED BY", "ZONE", "NEXT", "LAST", "OUTCOME"),
@@ -208,7 +200,7 @@ def next_instants(
     """Show when a definition is due next, in its time zone."""
     is_file = what == "-" or what.endswith((".toml", ".json"))
     with Master(master, token) as http:
-        body = _read(what) if is_file else _document(http.call("GET", _path(what))[1])
+        body = _read(what) if is_file else document_of(http.call("GET", _path(what))[1])
         body = {key: value for key, value in body.items() if key != "job"} | {"count": count}
         if not is_file:
             body["name"] = what
@@ -224,16 +216,29 @@ def next_instants(
 # --- calls
 
 
+def all_definitions(http: Master) -> list[dict[str, Any]]:
+    """Return every definition."""
+    found: list[dict[str, Any]] = []
+    cursor = None
+    while True:
+        query = {"limit": str(_PAGE), "cursor": cursor}
+        _, page = http.call("GET", "/api/definitions", query=query)
+        found += page["definitions"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return found
+
+
 def _path(name: str, *rest: str) -> str:
     if "/" in name:
         exits.fail(exits.NOT_FOUND, f"no definition {name}: a name has A-Z a-z 0-9 _ . : -")
     return path_of("/api/definitions", name, *rest)
 
 
-def _document(view: Mapping[str, Any]) -> dict[str, Any]:
+def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a request holds of a definition as the master shows it."""
-    return {field: view[field] for field in _FIELDS} | {
-        "job": {field: view["job"][field] for field in _JOB_FIELDS}
+    return {field: view[field] for field in FIELDS} | {
+        "job": {field: view["job"][field] for field in JOB_FIELDS}
     }
 
 

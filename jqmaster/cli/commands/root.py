@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from jqmaster.cli.commands import (
+    apply,
     audit,
     bulk,
     conformance,
@@ -89,6 +90,8 @@ app.command()(pauses.resume)
 app.command("pauses")(pauses.list_pauses)
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(events.app, name="events")
+app.command()(apply.plan)
+app.command()(apply.apply)
 app.add_typer(live_settings.app, name="settings")
 app.command()(audit.audit)
 app.add_typer(tokens.app, name="tokens")

@@ -17,7 +17,7 @@ UNREACHABLE: Final = 5
 TABLE: Final = (
     (OK, "done"),
     (FAILED, "the job did not succeed (in time), or doctor, fsck or conformance found a fault"),
-    (USAGE, "the command line or the settings are not valid; for `constraints plan`: there are differences"),
+    (USAGE, "the command line or the settings are not valid; for `plan`: there are changes to make"),
     (
         NOT_FOUND,
         "the job, constraint or master does not exist, the result is not kept, or no job came in time",

@@ -1,0 +1,42 @@
+"""HTTP models of declarations."""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from jqmaster.api.schemas import Answer, Request, Timestamp
+
+SOURCE_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
+_MOST: Final = 10_000
+
+_Names = dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_length=100)]]
+
+
+class DeclarationRequest(Request):
+    """What a source declares now. Empty maps forget the source."""
+
+    constraints: _Names = Field(
+        default_factory=dict, max_length=_MOST, description="ETags of its constraints, by name."
+    )
+    definitions: _Names = Field(
+        default_factory=dict, max_length=_MOST, description="ETags of its definitions, by name."
+    )
+
+
+class DeclarationView(Answer):
+    """What a source declared last."""
+
+    source: str
+    constraints: dict[str, str] = Field(
+        description="By name: the ETag that each had right after it was applied. Another one now means that somebody "
+        "changed it since."
+    )
+    definitions: dict[str, str] = Field(description="The same for definitions.")
+    applied_at: Timestamp
+    applied_by: str
+
+
+class DeclarationList(Answer):
+    """All sources, sorted by name."""
+
+    declarations: list[DeclarationView]

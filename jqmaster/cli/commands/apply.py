@@ -1,0 +1,308 @@
+"""`jqmaster plan` and `jqmaster apply`: make constraints and definitions equal to what a file or a module declares."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+import typer
+
+from jqmaster.cli.commands import constraint_files, definitions
+from jqmaster.cli.commands.constraint_calls import all_constraints
+from jqmaster.cli.commands.constraint_files import spelled
+from jqmaster.cli.commands.declared import KINDS, LEFT_TO_OPERATORS, Declared, declared_by
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+
+_COLLECTIONS: Final[Mapping[str, str]] = {
+    "constraint": "/api/constraints",
+    "definition": "/api/definitions",
+}
+_SIGNS: Final[Mapping[str, str]] = {"create": "+", "change": "~", "delete": "-"}
+
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE|MODULE:TASKS",
+        help="TOML or JSON file with tables named constraint and definition (- reads JSON from standard input), or a "
+        "worker_sdk.Tasks, for example app.tasks:tasks.",
+    ),
+]
+PruneOption = Annotated[
+    bool, typer.Option("--prune", help="Delete what this source declared earlier and no longer declares.")
+]
+SourceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--source",
+        help="Name of the source, by which it is known again. Default: name of the file or module.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """What the master has of one name. `is_covered`: the argument of its job is not shown as it is."""
+
+    etag: str
+    document: dict[str, Any]
+    is_covered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of one thing. `after` None: it is deleted. `note` tells of changes that somebody else made."""
+
+    kind: str
+    name: str
+    present: Present | None
+    after: dict[str, Any] | None
+    note: str = ""
+
+    @property
+    def action(self) -> str:
+        if self.present is None:
+            return "create"
+        return "delete" if self.after is None else "change"
+
+    def differences(self) -> Iterator[str]:
+        """Yield one line for each part that changes."""
+        before = _flat(self.present.document) if self.present else {}
+        after = _flat(self.after or {})
+        for part in sorted(before.keys() | after.keys()):
+            if spelled(before.get(part)) != spelled(after.get(part)):
+                old = f"{spelled(before[part])} -> " if part in before else ""
+                yield f"{part}: {old}{spelled(after.get(part))}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`steps` that would be taken; `kept`: what is no longer declared and stays; `known`: ETags by kind and name as the
+    source declared them last."""
+
+    steps: list[Step]
+    kept: list[tuple[str, str]]
+    known: Mapping[str, Mapping[str, str]]
+    present: Mapping[str, Mapping[str, Present]]
+
+
+def plan(
+    target: TargetArgument,
+    *,
+    prune: PruneOption = False,
+    source: SourceOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the changes that `apply` would make to constraints and definitions. Exit code 2 if there are any."""
+    declared = declared_by(target, source)
+    with Master(master, token) as http:
+        found = _plan(http, declared, prune=prune)
+    _show(found, declared.source, as_json=as_json)
+    raise typer.Exit(exits.USAGE if any(_is_visible(step) for step in found.steps) else exits.OK)
+
+
+def apply(
+    target: TargetArgument,
+    *,
+    prune: PruneOption = False,
+    source: SourceOption = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the changes, then make constraints and definitions equal to what is declared.
+
+    Stops if somebody else makes another change meanwhile. What is declared already is not written again.
+    """
+    declared = declared_by(target, source)
+    with Master(master, token) as http:
+        found = _plan(http, declared, prune=prune)
+        _show(found, declared.source, as_json=as_json)
+        etags = _etags_before(found, declared)
+        for done, step in enumerate(found.steps):
+            try:
+                etag = _apply(http, step)
+            except typer.Exit:
+                typer.echo(
+                    f"  Stopped at {step.kind} {output.inert(step.name)}: {done} of {len(found.steps)} changes were "
+                    "made; run `plan`.",
+                    err=True,
+                )
+                # The reason for stopping is what counts.
+                with contextlib.suppress(typer.Exit):
+                    _remember(http, declared.source, found.known, etags)
+                raise
+            if etag is None:
+                etags[step.kind].pop(step.name, None)
+            else:
+                etags[step.kind][step.name] = etag
+        _remember(http, declared.source, found.known, etags)
+
+
+# --- the plan
+
+
+def _plan(http: Master, declared: Declared, *, prune: bool) -> Plan:
+    _, answer = http.call("GET", "/api/declarations")
+    known: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
+    for one in answer["declarations"]:
+        if one["source"] == declared.source:
+            known = {kind: one[f"{kind}s"] for kind in KINDS}
+    present = {
+        "constraint": {
+            one["name"]: Present(one["etag"], constraint_files.document_of(one))
+            for one in all_constraints(http)
+        },
+        "definition": {one["name"]: _definition(one) for one in definitions.all_definitions(http)},
+    }
+    steps: list[Step] = []
+    kept: list[tuple[str, str]] = []
+    for kind in KINDS:
+        for name, wanted in declared.documents[kind].items():
+            step = _step(kind, name, present[kind].get(name), wanted, known[kind].get(name))
+            if step is not None:
+                steps.append(step)
+        for name, etag in known[kind].items():
+            if name in declared.documents[kind] or name not in present[kind]:
+                continue
+            if not prune:
+                kept.append((kind, name))
+                continue
+            there = present[kind][name]
+            steps.append(Step(kind, name, there, None, _note(there, etag)))
+    return Plan(steps, kept, known, present)
+
+
+def _etags_before(found: Plan, declared: Declared) -> dict[str, dict[str, str]]:
+    """Return what the source is known to have declared, as far as it is there, with what it declares and is there as
+    it should be."""
+    changing = {(step.kind, step.name) for step in found.steps}
+    etags: dict[str, dict[str, str]] = {}
+    for kind in KINDS:
+        present = found.present[kind]
+        etags[kind] = {name: etag for name, etag in found.known[kind].items() if name in present}
+        for name in declared.documents[kind]:
+            if name in present and (kind, name) not in changing:
+                etags[kind][name] = present[name].etag
+    return etags
+
+
+def _step(
+    kind: str, name: str, present: Present | None, wanted: dict[str, Any], known_etag: str | None
+) -> Step | None:
+    """Return the change that makes it as it is wanted; None if it is so."""
+    if present is None:
+        return Step(kind, name, None, wanted)
+    after = wanted
+    if kind == "definition":
+        after = {str(field): present.document[field] for field in LEFT_TO_OPERATORS} | wanted
+    if not present.is_covered and spelled(present.document) == spelled(after):
+        return None
+    note = _note(present, known_etag) if known_etag else "exists, and was not declared by this source"
+    return Step(kind, name, present, after, note)
+
+
+def _note(present: Present, known_etag: str) -> str:
+    return "" if present.etag == known_etag else "somebody else changed it since this source was applied"
+
+
+def _definition(view: Mapping[str, Any]) -> Present:
+    job = view["job"]
+    is_covered = (
+        job["argument_hidden"]
+        or job["argument_redacted"]
+        or (job["argument"] is None and job["argument_bytes"] > 1)
+    )
+    return Present(view["etag"], definitions.document_of(view), is_covered)
+
+
+def _is_visible(step: Step) -> bool:
+    """Return False for a change that may be none: the argument of the job is not shown, so the master compares it."""
+    if step.present is None or step.after is None or not step.present.is_covered:
+        return True
+    return bool(list(_covered(step).differences()))
+
+
+def _covered(step: Step) -> Step:
+    """Return the step without the parts of the job that are not shown."""
+    if step.present is None or step.after is None or not step.present.is_covered:
+        return step
+    shown = {part: step.present.document["job"][part] for part in ("argument", "headers")}
+    after = {**step.after, "job": {**step.after["job"], **shown}}
+    return Step(step.kind, step.name, step.present, after, step.note)
+
+
+# --- what is done
+
+
+def _apply(http: Master, step: Step) -> str | None:
+    """Return the ETag that it has now; None if it is gone."""
+    path = path_of(_COLLECTIONS[step.kind], step.name)
+    headers = {"If-None-Match": "*"} if step.present is None else {"If-Match": f'"{step.present.etag}"'}
+    if step.after is None:
+        http.call("DELETE", path, headers=headers, admit=(404,))
+        return None
+    status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
+    if status == 412:
+        # Another deploy of the same source was quicker: that is no conflict where it wrote the same.
+        _, there = http.call("GET", path, admit=(404,))
+        if "etag" in there:
+            document = _document(step.kind, there)
+            if spelled({part: document.get(part) for part in step.after}) == spelled(step.after):
+                return str(there["etag"])
+        exits.fail(exits.REFUSED, f"{step.kind} {step.name}: {answer['detail']}")
+    return str(answer["etag"])
+
+
+def _document(kind: str, view: Mapping[str, Any]) -> dict[str, Any]:
+    if kind == "constraint":
+        return constraint_files.document_of(view)
+    return definitions.document_of(view)
+
+
+def _remember(
+    http: Master, source: str, known: Mapping[str, Mapping[str, str]], etags: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Write down what the source declared, unless that is known."""
+    if any(known.get(kind, {}) != etags[kind] for kind in KINDS):
+        body = {f"{kind}s": etags[kind] for kind in KINDS}
+        http.call("PUT", path_of("/api/declarations", source), body=body)
+
+
+# --- what is shown
+
+
+def _show(found: Plan, source: str, *, as_json: bool) -> None:
+    visible = [_covered(step) for step in found.steps if _is_visible(step)]
+    for step in visible:
+        if as_json:
+            before = step.present.document if step.present else None
+            output.say_json(
+                {"kind": step.kind, "action": step.action, "name": step.name, "before": before, "after": step.after,
+                 "note": step.note or None}
+            )  # fmt: skip
+            continue
+        output.say(f"{_SIGNS[step.action]} {step.kind} {step.name}")
+        if step.note:
+            output.say(f"    ! {step.note}")
+        if step.after is not None:
+            for line in step.differences():
+                output.say(f"    {line}")
+    if as_json:
+        for kind, name in found.kept:
+            output.say_json({"kind": kind, "action": "keep", "name": name, "before": None, "after": None,
+                             "note": "no longer declared"})  # fmt: skip
+        return
+    if found.kept:
+        names = ", ".join(f"{kind} {name}" for kind, name in found.kept)
+        output.say(f"{source} no longer declares, kept without --prune: {names}")
+    if not visible:
+        output.say("nothing to change")
+
+
+def _flat(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of a document, those of its job one by one."""
+    parts = {part: value for part, value in document.items() if part not in ("job", "name")}
+    return parts | {f"job.{part}": value for part, value in document.get("job", {}).items()}

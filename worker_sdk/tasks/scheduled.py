@@ -1,0 +1,104 @@
+"""Definitions that are declared beside tasks: which task starts when, and with which arguments."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal, TypedDict, TypeVar
+
+from worker_sdk.tasks.task import Task
+
+TaskT = TypeVar("TaskT", bound=Task[..., Any])
+
+# Options of a task that a definition hands on to each job.
+_JOB_OPTIONS: Final = (
+    "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers",
+)  # fmt: skip
+_UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
+
+
+class DefinitionOptions(TypedDict, total=False):
+    """Options of `Tasks.every` and `Tasks.cron`. What is left out is as the master has it by default.
+
+    * `name`: name of the definition. Default: that of the task, with `-` in place of `/`.
+    * `arguments`: arguments of the call, by the names of the parameters.
+    * `overlap`: what happens while the earlier job is not finished: `allow`, `forbid`, `replace` or `queue`.
+    * `catch_up`: which late instants fire: `skip`, `latest` or `all`; `max_catch_up`: at most how many.
+    * `skip_late_after`: lateness from which an instant follows `catch_up`.
+    * `jitter`: all instants are delayed by the same part of it.
+    * `starts_at`, `ends_at`: bounds of the instants, with a time zone.
+    * `description`: text for people.
+    * `enabled`: whether it starts jobs. Left out, a pause by operators outlives every deploy.
+    """
+
+    name: str
+    arguments: Mapping[str, Any]
+    overlap: Literal["allow", "forbid", "replace", "queue"]
+    catch_up: Literal["skip", "latest", "all"]
+    max_catch_up: int
+    skip_late_after: float | timedelta
+    jitter: float | timedelta
+    starts_at: datetime
+    ends_at: datetime
+    description: str
+    enabled: bool
+
+
+class Declared:
+    """One definition of a task."""
+
+    def __init__(self, task: Task[..., Any], schedule: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+        if unknown := options.keys() - DefinitionOptions.__annotations__.keys() - {"tz"}:
+            raise TypeError(f"not an option of a definition: {', '.join(sorted(unknown))}")
+        self._task = task
+        self._schedule = schedule
+        self._options = options
+        self.name: str = options.get("name") or _UNNAMEABLE.sub("-", task.name)[:100]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as the API takes it. Raise TypeError."""
+        given = dict(self._options)
+        given.pop("name", None)
+        document: dict[str, Any] = {
+            "name": self.name,
+            "job": self._job(given.pop("arguments", {})),
+            "schedule": dict(self._schedule),
+        }
+        if "tz" in given:
+            document["time_zone"] = given.pop("tz")
+        for option, field in (("jitter", "jitter_s"), ("skip_late_after", "skip_late_after_s")):
+            if option in given:
+                length = given.pop(option)
+                document[field] = length.total_seconds() if isinstance(length, timedelta) else length
+        for option in ("starts_at", "ends_at"):
+            if option in given:
+                document[option] = _instant(option, given.pop(option))
+        return document | given
+
+    def _job(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        refused = sorted(self._task.options.keys() - set(_JOB_OPTIONS))
+        if refused:
+            raise TypeError(
+                f"definition {self.name}: a definition cannot carry {', '.join(refused)} of {self._task.name}"
+            )
+        job = self._task.to_job(**arguments)
+        return {field: job[field] for field in ("name", "argument", *_JOB_OPTIONS) if field in job}
+
+
+class Scheduled:
+    """The result of `Tasks.every` and `Tasks.cron`: called with a task, it declares the definition."""
+
+    __slots__ = ("_declare",)
+
+    def __init__(self, declare: Callable[[Task[..., Any]], None]) -> None:
+        self._declare = declare
+
+    def __call__(self, task: TaskT, /) -> TaskT:
+        """Declare the definition, and return the task."""
+        self._declare(task)
+        return task
+
+
+def _instant(option: str, at: datetime) -> str:
+    if at.tzinfo is None:
+        raise ValueError(f"{option} needs a time zone")
+    return at.isoformat()
