@@ -112,7 +112,7 @@ async def test_what_is_no_longer_declared_is_shown_and_removed_only_with_prune(a
     done = await cli("apply", file, "--prune")
     assert (done.code, done.out) == (0, "- definition often\n")
     _, page = await api.call("GET", "/api/definitions")
-    # What another source declares, or somebody made by hand, is none of this source's business.
+    # The definitions of other sources, and those that somebody made by hand, stay.
     assert [one["name"] for one in page["definitions"]] == ["by-hand", "nightly", "others"]
     assert (await cli("plan", file, "--prune")).code == 0
 

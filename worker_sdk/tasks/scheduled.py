@@ -17,7 +17,7 @@ _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
 
 
 class DefinitionOptions(TypedDict, total=False):
-    """Options of `Tasks.every` and `Tasks.cron`. What is left out is as the master has it by default.
+    """Options of `Tasks.every` and `Tasks.cron`. The master has a default for each that is left out.
 
     * `name`: name of the definition. Default: that of the task, with `-` in place of `/`.
     * `arguments`: arguments of the call, by the names of the parameters.

@@ -13,7 +13,7 @@ _Names = dict[Annotated[str, Field(max_length=100)], Annotated[str, Field(max_le
 
 
 class DeclarationRequest(Request):
-    """What a source declares now. Empty maps forget the source."""
+    """The declarations of a source. Empty maps forget the source."""
 
     constraints: _Names = Field(
         default_factory=dict, max_length=_MOST, description="ETags of its constraints, by name."
@@ -24,7 +24,7 @@ class DeclarationRequest(Request):
 
 
 class DeclarationView(Answer):
-    """What a source declared last."""
+    """The last declarations of a source."""
 
     source: str
     constraints: dict[str, str] = Field(

@@ -1,4 +1,4 @@
-"""What each source declared last, over HTTP."""
+"""The last declarations of each source, over HTTP."""
 
 import re
 from typing import Any, Final

@@ -42,7 +42,7 @@ SourceOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What the master has of one name. `is_covered`: the argument of its job is not shown as it is."""
+    """A constraint or definition that the master has. `is_covered`: the argument of its job is not shown whole."""
 
     etag: str
     document: dict[str, Any]
@@ -114,7 +114,7 @@ def apply(
 ) -> None:
     """Show the changes, then make constraints and definitions equal to what is declared.
 
-    Stops if somebody else makes another change meanwhile. What is declared already is not written again.
+    Stops if somebody else makes another change meanwhile. A second run changes nothing.
     """
     declared = declared_by(target, source)
     with Master(master, token) as http:
@@ -246,7 +246,7 @@ def _apply(http: Master, step: Step) -> str | None:
         return None
     status, answer = http.call("PUT", path, body=step.after, headers=headers, admit=(412,))
     if status == 412:
-        # Another deploy of the same source was quicker: that is no conflict where it wrote the same.
+        # Two deploys of the same source do not conflict: the slower one finds what it wanted to write.
         _, there = http.call("GET", path, admit=(404,))
         if "etag" in there:
             document = _document(step.kind, there)

@@ -1,4 +1,4 @@
-"""What a file or a module declares: constraints and definitions, each as the master would show it."""
+"""The constraints and definitions that a file or a module declares, each as the master would show it."""
 
 import json
 import re
@@ -18,7 +18,7 @@ KINDS: Final = ("constraint", "definition")
 _PLANNED: Final = ("notice",)
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
-# What operators change while something is wrong: it stays unless the source says otherwise.
+# Operators change these fields while something is wrong. They stay unless the source sets them.
 LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
 

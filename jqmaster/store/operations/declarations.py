@@ -1,4 +1,4 @@
-"""What each source declared last: a file or a module whose constraints and definitions are applied as a whole."""
+"""The last declarations of each source: a file or a module whose constraints and definitions are applied together."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

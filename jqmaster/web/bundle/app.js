@@ -4142,8 +4142,6 @@ var LOOKS_TO_END = 2;
 var LONG_MS = 6e4;
 var held = /* @__PURE__ */ new Map();
 var counted = null;
-var lastingFaults = ({ workers, masters, constraints, points }) => [
-var heldSince = /* @__PURE__ */ new Map();
 var lastingFaults = ({ workers, masters, constraints, points, definitions = [] }) => [
   ...lateLeader(masters),
   ...deadOf(workers),
@@ -4615,8 +4613,7 @@ function Page({ query, session: session2 }) {
       workers: workers.data?.workers ?? [],
       masters: masters.data?.masters ?? [],
       constraints: constraints.data?.constraints ?? NONE,
-      constraints: constraints.data?.constraints ?? [],
-      definitions: definitions.data?.definitions ?? [],
+      definitions: definitions.data?.definitions ?? NONE,
       points: hour ? completePoints(hour) : []
     })
   ].sort((a2, b2) => Number(a2.kind === "warn") - Number(b2.kind === "warn"));
@@ -7150,7 +7147,7 @@ function Backfill({ name, onClose, onDone }) {
     to: instantIn(form.values["to"] ?? "")
   };
   const asked = JSON.stringify(range);
-  const [counted, setCounted] = E2(
+  const [counted2, setCounted] = E2(
     /** @type {{of: string, found: any, problem: Problem | null}} */
     { of: "", found: null, problem: null }
   );
@@ -7167,8 +7164,8 @@ function Backfill({ name, onClose, onDone }) {
       clearTimeout(timer2);
     };
   }, [asked]);
-  const isKnown = counted.of === asked;
-  const found = isKnown ? counted.found : null;
+  const isKnown = counted2.of === asked;
+  const found = isKnown ? counted2.found : null;
   const missing = found ? found.due - found.fired_before : 0;
   const save = async () => {
     if (!found || missing === 0)
@@ -7177,11 +7174,11 @@ function Backfill({ name, onClose, onDone }) {
     await onDone();
     return t("definitions.backfill.done", { count: done.started });
   };
-  const problem = form.problem ?? (isKnown ? counted.problem : null);
+  const problem = form.problem ?? (isKnown ? counted2.problem : null);
   return html`<${FormDialog} title=${t("definitions.backfill.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${missing > 0 ? t("definitions.backfill.start", { count: missing }) : t("definitions.backfill")}>
     <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("definitions.backfill.text")}</p>
     <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
-    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted.problem && isKnown ? "–" : t("action.counting")}</p><//>`;
+    <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted2.problem && isKnown ? "–" : t("action.counting")}</p><//>`;
 }
 
 // definition_schedules.js
@@ -7260,8 +7257,8 @@ var dayText = (day, weekday = "short") => new Intl.DateTimeFormat(language(), { 
 function scheduleText(schedule) {
   if ("every_minutes" in schedule) {
     const isHours = schedule.every_minutes % HOUR === 0;
-    const count = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
-    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count });
+    const count2 = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
+    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count: count2 });
     return schedule.offset ? t("definitions.with_offset", { text, minutes: number(schedule.offset) }) : text;
   }
   if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
@@ -7537,7 +7534,7 @@ function stripText(runs) {
   const counts = /* @__PURE__ */ new Map();
   for (const run of runs) counts.set(kindOf(run), (counts.get(kindOf(run)) ?? 0) + 1);
   const parts = [...counts].map(
-    ([kind, count]) => `${number(count)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
+    ([kind, count2]) => `${number(count2)} ${tOr(`definitions.kind.${kind}`, tOr(`state.${kind}`, kind))}`
   );
   return runs.length === 0 ? t("definitions.no_runs") : t("definitions.strip", { count: runs.length, parts: parts.join(", ") });
 }

@@ -1,4 +1,4 @@
-"""What sources declared, over HTTP."""
+"""The declarations of sources, over HTTP."""
 
 import pytest
 

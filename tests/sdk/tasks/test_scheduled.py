@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.req("D6"), pytest.mark.req("S7")]
 def test_a_task_has_as_many_definitions_as_one_declares() -> None:
     tasks = Tasks()
 
-    @tasks.every(minutes=5, offset=2)
+    @tasks.every(minutes=5, offset=2, arguments={"kind": "daily"})
     @tasks.task("report/build", timeout=timedelta(minutes=1), max_retry=3, tags=["night"])
     def report(kind: str = "daily") -> str:
         return kind

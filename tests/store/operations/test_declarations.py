@@ -1,4 +1,4 @@
-"""put_declaration.lua: what each source declared last."""
+"""put_declaration.lua: the last declarations of each source."""
 
 import pytest
 
