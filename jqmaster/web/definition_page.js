@@ -5,7 +5,7 @@ import { ComingTable, useComing } from "./definition_coming.js";
 import { askAbout, resumeDefinition } from "./definition_dialogs.js";
 import { DefinitionEditor } from "./definition_editor.js";
 import { Lateness, Outcome, RunJob, RunStrip, STRIP } from "./definition_runs.js";
-import { scheduleText } from "./definition_schedules.js";
+import { startText } from "./definition_schedules.js";
 import { curl } from "./curl.js";
 import { t } from "./i18n.js";
 import { useResource } from "./live.js";
@@ -50,6 +50,25 @@ const JOB_FIELDS = [
   "headers",
 ];
 
+/** What definitions of all kinds have, or those of kind time alone. */
+const COMMON = new Set([
+  ...FIELDS,
+  "name",
+  "kind",
+  "job",
+  "next_due_at",
+  "queued_at",
+  "last_run",
+  "runs",
+  "etag",
+  "created_by",
+  "created_at",
+  "changed_at",
+]);
+
+/** @param {any} one */
+const isTime = (one) => one.kind === "time";
+
 /** @param {any} one @param {string[]} fields @returns {any} */
 const only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
 
@@ -78,15 +97,15 @@ export function Definition({ name, query, go, session }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       mayOperate &&
-      html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+      html`<div class="row actions" role="group" aria-label=${t("job.actions")}>${isTime(one) && html`<${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>`}
       ${one.enabled ? html`<${Button} opensDialog onClick=${ask("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
       <${Button} opensDialog onClick=${ask("run")}>${t("definitions.run")}<//>
-      <${Button} opensDialog onClick=${ask("backfill")}>${t("definitions.backfill")}<//>
-      ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`}
+      ${isTime(one) && html`<${Button} opensDialog onClick=${ask("backfill")}>${t("definitions.backfill")}<//>`}
+      ${isTime(one) && !one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask("delete")}>${t("action.delete")}<//></div>`
     }
     <div class="job-grid"><div class="stack"><${Facts} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} /></div>
-      <${Coming} one=${one} /></div>
+      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${Others} one=${one} />`}</div>
     <${Runs} one=${one} query=${query} go=${go} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}`;
@@ -97,12 +116,12 @@ function Facts({ one, mayOperate }) {
   return html`<section class="card"><h2>${t("definitions.when")}</h2><dl class="facts">
     ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
     ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-    <dt>${t("definitions.schedule")}</dt><dd>${scheduleText(one.schedule)} <span class="muted">${visible(one.time_zone)}</span></dd>
-    <dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>
+    <dt>${t("definitions.schedule")}</dt><dd>${startText(one)}</dd>
+    ${isTime(one) && html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`}
     ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
     <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
     <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
-    <dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1000} /></span></dd>
+    ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1000} /></span></dd>`}
     ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1000} /></dd>`}
     ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
     ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
@@ -127,6 +146,12 @@ function Coming({ one }) {
   const label = t("definitions.next", { count: COMING });
   return html`<section class="card coming-card"><h2>${label}</h2>
     ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}<${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1000} label=${label} /></section>`;
+}
+
+/** @param {{one: any}} props A definition of another kind: what is of that kind alone, as the API has it. */
+function Others({ one }) {
+  const own = Object.keys(one).filter((field) => !COMMON.has(field) && one[field] !== null);
+  return html`<section class="card"><h2>${t("definitions.when")}</h2><${Value} value=${only(one, own)} label=${t("definitions.when")} /></section>`;
 }
 
 /** @param {any} run */

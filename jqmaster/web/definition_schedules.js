@@ -119,6 +119,12 @@ export function scheduleText(schedule) {
     : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
 }
 
+/** @param {any} one A definition of any kind. @returns {string} What starts its job. */
+export const startText = (one) =>
+  one.schedule
+    ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}`
+    : t("definitions.on_event", { type: visible(one.event_type ?? one.kind) });
+
 /** @returns {string} The reader's own time zone. */
 export const ownZone = () => {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;

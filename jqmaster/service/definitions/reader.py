@@ -31,7 +31,7 @@ class Condition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShownRun:
-    """A run record. `job_state` is None if it started no job or the job was removed."""
+    """A run record. `job_state` None: it started no job, or the job was removed."""
 
     run: Run
     job_state: JobState | None

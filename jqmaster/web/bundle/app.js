@@ -7271,6 +7271,7 @@ function scheduleText(schedule) {
   if (!monthly) return visible(schedule.cron);
   return monthly.day === "L" ? t("definitions.monthly_last_at", { at: monthly.at }) : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
 }
+var startText = (one) => one.schedule ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}` : t("definitions.on_event", { type: visible(one.event_type ?? one.kind) });
 var ownZone = () => {
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
   return zone && /^[A-Za-z]/.test(zone) && zone !== "Etc/Unknown" ? zone : "UTC";
@@ -7587,6 +7588,21 @@ var JOB_FIELDS = [
   "tags",
   "headers"
 ];
+var COMMON = /* @__PURE__ */ new Set([
+  ...FIELDS3,
+  "name",
+  "kind",
+  "job",
+  "next_due_at",
+  "queued_at",
+  "last_run",
+  "runs",
+  "etag",
+  "created_by",
+  "created_at",
+  "changed_at"
+]);
+var isTime = (one) => one.kind === "time";
 var only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
 function Definition({ name, query, go: go3, session: session2 }) {
   const path = `api/definitions/${encodeURIComponent(name)}`;
@@ -7609,14 +7625,14 @@ function Definition({ name, query, go: go3, session: session2 }) {
   return html`<p class="crumbs"><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
     <div class="page-head job-head"><h1>${visible(one.name)}</h1><span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>${isTime(one) && html`<${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>`}
       ${one.enabled ? html`<${Button} opensDialog onClick=${ask2("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
       <${Button} opensDialog onClick=${ask2("run")}>${t("definitions.run")}<//>
-      <${Button} opensDialog onClick=${ask2("backfill")}>${t("definitions.backfill")}<//>
-      ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
+      ${isTime(one) && html`<${Button} opensDialog onClick=${ask2("backfill")}>${t("definitions.backfill")}<//>`}
+      ${isTime(one) && !one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask2("delete")}>${t("action.delete")}<//></div>`}
     <div class="job-grid"><div class="stack"><${Facts2} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} /></div>
-      <${Coming} one=${one} /></div>
+      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${Others} one=${one} />`}</div>
     <${Runs} one=${one} query=${query} go=${go3} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}`;
@@ -7625,12 +7641,12 @@ function Facts2({ one, mayOperate }) {
   return html`<section class="card"><h2>${t("definitions.when")}</h2><dl class="facts">
     ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
     ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-    <dt>${t("definitions.schedule")}</dt><dd>${scheduleText(one.schedule)} <span class="muted">${visible(one.time_zone)}</span></dd>
-    <dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>
+    <dt>${t("definitions.schedule")}</dt><dd>${startText(one)}</dd>
+    ${isTime(one) && html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`}
     ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
     <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
     <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
-    <dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} /></span></dd>
+    ${isTime(one) && html`<dt>${t("definitions.form.catch_up")}</dt><dd>${t(`definitions.catch_up.${one.catch_up}`)} <span class="muted">${t("definitions.late_after")} <${Duration} ms=${one.skip_late_after_s * 1e3} /></span></dd>`}
     ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
     ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
     ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
@@ -7650,6 +7666,10 @@ function Coming({ one }) {
   const label = t("definitions.next", { count: COMING2 });
   return html`<section class="card coming-card"><h2>${label}</h2>
     ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}<${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1e3} label=${label} /></section>`;
+}
+function Others({ one }) {
+  const own = Object.keys(one).filter((field) => !COMMON.has(field) && one[field] !== null);
+  return html`<section class="card"><h2>${t("definitions.when")}</h2><${Value} value=${only(one, own)} label=${t("definitions.when")} /></section>`;
 }
 var dueOf = (run) => run.due_at;
 function Runs({ one, query, go: go3 }) {
@@ -7749,7 +7769,7 @@ var COLUMNS = [
     label: "definitions.schedule",
     priority: 2,
     render: (one) => {
-      const text = `${scheduleText(one.schedule)} · ${visible(one.time_zone)}`;
+      const text = startText(one);
       return html`<span title=${text}>${text}</span>`;
     }
   },

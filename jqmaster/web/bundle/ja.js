@@ -407,6 +407,7 @@ var ja_definitions_default = {
   "definitions.every_minutes": "毎分||{count} 分ごと",
   "definitions.every_hours": "毎時||{count} 時間ごと",
   "definitions.with_offset": "{text}({minutes} 分ずらす)",
+  "definitions.on_event": "種類 {type} のイベントで開始",
   "definitions.hourly_at": "毎時 {minute} 分",
   "definitions.daily_at": "毎日 {at}",
   "definitions.weekly_at": "毎週 {days} {at}",

@@ -56,6 +56,7 @@ export default {
   "definitions.every_minutes": "every minute||every {count} minutes",
   "definitions.every_hours": "every hour||every {count} hours",
   "definitions.with_offset": "{text}, shifted by {minutes} min",
+  "definitions.on_event": "on events of the type {type}",
   "definitions.hourly_at": "hourly at minute {minute}",
   "definitions.daily_at": "daily at {at}",
   "definitions.weekly_at": "{days} at {at}",

@@ -5,7 +5,7 @@ import { DefinitionDialogs, RowActions } from "../definition_dialogs.js";
 import { DefinitionEditor } from "../definition_editor.js";
 import { Definition } from "../definition_page.js";
 import { Lateness, Outcome, RunStrip, STRIP } from "../definition_runs.js";
-import { scheduleText } from "../definition_schedules.js";
+import { startText } from "../definition_schedules.js";
 import { curl } from "../curl.js";
 import { t } from "../i18n.js";
 import { useResource } from "../live.js";
@@ -89,7 +89,7 @@ const COLUMNS = [
     label: "definitions.schedule",
     priority: 2,
     render: (one) => {
-      const text = `${scheduleText(one.schedule)} · ${visible(one.time_zone)}`;
+      const text = startText(one);
       return html`<span title=${text}>${text}</span>`;
     },
   },
