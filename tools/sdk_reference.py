@@ -60,6 +60,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("tasks.task.Task", is_constructed=False),
         Entry("tasks.task.Calls", is_exported=False, is_constructed=False),
         Entry("tasks.options.TaskOptions", is_exported=False),
+        Entry("tasks.scheduled.DefinitionOptions", is_exported=False),
         Entry("tasks.signature.INJECTED", is_constructed=False),
         Entry("tasks.task.TaskJob", is_constructed=False),
         Entry("environment.configure"),
