@@ -155,7 +155,7 @@ function Others({ one }) {
 }
 
 /** @param {any} run */
-const dueOf = (run) => run.due_at;
+const dueOf = (run) => `${run.due_at} ${run.event_id ?? ""}`;
 
 /** @param {{one: any, query: Record<string, string>, go: typeof import("./router.js").go}} props */
 function Runs({ one, query, go }) {

@@ -7542,7 +7542,7 @@ function stripText(runs) {
 function RunStrip({ runs }) {
   const label = stripText(runs);
   const shown = runs.slice(0, STRIP).reverse();
-  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${run.due_at} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
+  return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
 }
 function Outcome({ run }) {
   const kind = run.outcome === "fired" ? "ok" : run.outcome === "missed" ? "bad" : "off";
@@ -7671,7 +7671,7 @@ function Others({ one }) {
   const own = Object.keys(one).filter((field) => !COMMON.has(field) && one[field] !== null);
   return html`<section class="card"><h2>${t("definitions.when")}</h2><${Value} value=${only(one, own)} label=${t("definitions.when")} /></section>`;
 }
-var dueOf = (run) => run.due_at;
+var dueOf = (run) => `${run.due_at} ${run.event_id ?? ""}`;
 function Runs({ one, query, go: go3 }) {
   const hold = useHold();
   const outcome = OUTCOMES2.includes(query["outcome"] ?? "") ? query["outcome"] : "";
