@@ -6277,6 +6277,100 @@ function partsOf(groups, split) {
   return [...parts.values()].sort((a2, b2) => b2.count - a2.count || a2.key.localeCompare(b2.key));
 }
 
+// pages/audit.js
+var PAGE5 = 50;
+var FILTERS2 = ["target", "who", "since", "until"];
+function Page6({ query, go: go3, session: session2 }) {
+  if (!may(session2, "operate"))
+    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
+  return html`<${Entries} query=${query} go=${go3} />`;
+}
+function Entries({ query, go: go3 }) {
+  const target = query["target"] ?? "";
+  const cursor = query["cursor"] ?? "";
+  const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
+  const isFiltered = Object.keys(wanted).length > 0;
+  const { data, problem, reload } = useResource(
+    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE5 }, signal),
+    [JSON.stringify(wanted), cursor],
+    { everyMs: 6e4 }
+  );
+  const change2 = (key) => (text) => go3("audit", { ...wanted, [key]: text }, { replace: true });
+  const entries = (
+    /** @type {any[]} */
+    data?.entries ?? []
+  );
+  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
+    <form class="filters is-open" role="search" onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
+      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
+      <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />
+      <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change2("until")} />
+      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
+    <${ErrorBox} problem=${problem} onRetry=${reload} />
+    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
+    (entry) => html`<li key=${entry.id} class="card entry">
+        <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
+        <p class="row"><a href=${href("audit", { ...wanted, target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${t("audit.only_who")}><${Text} value=${entry.who} max=${80} /></a></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
+        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
+  )}</ol>`}
+    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
+}
+var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+function differences(before, after) {
+  if (!isMap(before) && !isMap(after))
+    return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
+  const was = isMap(before) ? before : {};
+  const is2 = isMap(after) ? after : {};
+  return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
+}
+var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
+function ChangedValue({ entry }) {
+  const document2 = entry.after ?? entry.before;
+  const what = document2 && changedText(entry.action, document2);
+  return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
+}
+function changedText(action, document2) {
+  if (action === "constraint.value" && "value" in document2) {
+    const value = typeof document2.value === "string" ? JSON.stringify(document2.value) : toJson(document2.value);
+    return `${document2.key ?? t("audit.value")} = ${value}`;
+  }
+  if (action.startsWith("worker.") && document2.node_id)
+    return [document2.node_id, document2.pid && t("master.pid", { pid: document2.pid }), document2.url].filter(Boolean).join(" · ");
+  return "";
+}
+var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
+var withInstants = (value) => isMap(value) ? Object.fromEntries(
+  Object.entries(value).map(
+    ([key, part]) => /_(after|before)_ms$/.test(key) ? [key.slice(0, -3), new Date(Number(part)).toISOString()] : [key, part]
+  )
+) : value;
+function Difference({ before, after }) {
+  const isMade = before === null || before === void 0;
+  const rows = differences(before, after).filter(
+    (row) => !isMade || row.key === "enabled" || !isDefault(row.after)
+  );
+  if (rows.length === 0) return null;
+  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(withInstants(value))} max=${400} /></span>`;
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
+}
+
+// changes.js
+var CHANGES_SHOWN = 5;
+function Changes({ name, etag }) {
+  const { data, problem } = useResource(
+    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
+    [name, etag]
+  );
+  const entries = (
+    /** @type {any[]} */
+    data?.entries ?? []
+  );
+  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
+}
+
 // constraint_replay.js
 var MOST_KEYS = 8;
 function LastHour({ document: document2 }) {
@@ -6321,81 +6415,6 @@ function Told({ told }) {
       <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`}
     ${told.held > 0 && told.keys && html`<p>${told.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
     <p class="muted small"><${Time} at=${told.from} /> – <${Time} at=${told.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
-// pages/audit.js
-var PAGE5 = 50;
-function Page6({ query, go: go3, session: session2 }) {
-  if (!may(session2, "operate"))
-    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
-  return html`<${Entries} query=${query} go=${go3} />`;
-}
-function Entries({ query, go: go3 }) {
-  const target = query["target"] ?? "";
-  const cursor = query["cursor"] ?? "";
-  const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { target, cursor, limit: PAGE5 }, signal),
-    [target, cursor],
-    { everyMs: 6e4 }
-  );
-  const entries = (
-    /** @type {any[]} */
-    data?.entries ?? []
-  );
-  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
-    <form class="filters" role="search" onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} hint=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${(text) => go3("audit", { target: text }, { replace: true })} /></form>
-    <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : target ? t("audit.none_such") : t("audit.none")}>${target && html`<a href=${href("audit")}>${t("filter.clear")}</a>`}<//>` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
-    (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
-        <p class="row"><a href=${href("audit", { target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
-        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
-  )}</ol>`}
-    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { target, cursor: data?.next_cursor })} onFirst=${() => go3("audit", { target })} />`;
-}
-var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-function differences(before, after) {
-  if (!isMap(before) && !isMap(after))
-    return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
-  const was = isMap(before) ? before : {};
-  const is2 = isMap(after) ? after : {};
-  return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
-}
-var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
-function ChangedValue({ entry }) {
-  const document2 = entry.after ?? entry.before;
-  const what = document2 && changedText(entry.action, document2);
-  return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
-}
-function changedText(action, document2) {
-  if (action === "constraint.value" && "value" in document2) {
-    const value = typeof document2.value === "string" ? JSON.stringify(document2.value) : toJson(document2.value);
-    return `${document2.key ?? t("audit.value")} = ${value}`;
-  }
-  if (action.startsWith("worker.") && document2.node_id)
-    return [document2.node_id, document2.pid && t("master.pid", { pid: document2.pid }), document2.url].filter(Boolean).join(" · ");
-  return "";
-}
-function Difference({ before, after }) {
-  const rows = differences(before, after);
-  if (rows.length === 0) return null;
-  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(value)} max=${400} /></span>`;
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
-}
-
-// changes.js
-var CHANGES_SHOWN = 5;
-function Changes({ name, etag }) {
-  const { data, problem } = useResource(
-    (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
-    [name, etag]
-  );
-  const entries = (
-    /** @type {any[]} */
-    data?.entries ?? []
-  );
-  return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
-    <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
 // limit_kinds.js
@@ -6795,84 +6814,6 @@ async function askFor(path, text, signal) {
   const different = values2.filter((value, at2) => values2.findIndex((one) => one.id === value.id) === at2);
   const known = different.filter((value) => value.waiting || value.running || value.own_limits);
   return known.length > 0 ? known : different;
-}
-
-// pages/audit.js
-var PAGE5 = 50;
-var FILTERS2 = ["target", "who", "since", "until"];
-function Page6({ query, go: go3, session: session2 }) {
-  if (!may(session2, "operate"))
-    return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
-  return html`<${Entries} query=${query} go=${go3} />`;
-}
-function Entries({ query, go: go3 }) {
-  const target = query["target"] ?? "";
-  const cursor = query["cursor"] ?? "";
-  const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
-  const isFiltered = Object.keys(wanted).length > 0;
-  const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE5 }, signal),
-    [JSON.stringify(wanted), cursor],
-    { everyMs: 6e4 }
-  );
-  const change2 = (key) => (text) => go3("audit", { ...wanted, [key]: text }, { replace: true });
-  const entries = (
-    /** @type {any[]} */
-    data?.entries ?? []
-  );
-  return html`<div class="page-head"><h1>${t("nav.audit")}</h1><${Button} onClick=${reload}>${t("audit.reload")}<//></div>
-    <form class="filters is-open" role="search" onSubmit=${(e2) => e2.preventDefault()}>
-      <${FilterInput} label=${t("audit.target")} placeholder=${t("audit.target.hint")} maxlength="300" value=${target} onChange=${change2("target")} />
-      <${FilterInput} label=${t("audit.who")} placeholder=${t("audit.who.hint")} maxlength="200" value=${query["who"] ?? ""} onChange=${change2("who")} />
-      <${FilterInstant} label=${t("audit.since")} value=${query["since"] ?? ""} onChange=${change2("since")} />
-      <${FilterInstant} label=${t("audit.until")} value=${query["until"] ?? ""} onChange=${change2("until")} />
-      ${isFiltered && html`<div class="chips"><a href=${href("audit")}>${t("filter.clear")}</a></div>`}</form>
-    <${ErrorBox} problem=${problem} onRetry=${reload} />
-    ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
-    (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
-        <p class="row"><a href=${href("audit", { ...wanted, target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${t("audit.only_who")}><${Text} value=${entry.who} max=${80} /></a></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
-        <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
-  )}</ol>`}
-    <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
-}
-var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-function differences(before, after) {
-  if (!isMap(before) && !isMap(after))
-    return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
-  const was = isMap(before) ? before : {};
-  const is2 = isMap(after) ? after : {};
-  return [.../* @__PURE__ */ new Set([...Object.keys(was), ...Object.keys(is2)])].filter((key) => toJson(was[key] ?? null) !== toJson(is2[key] ?? null)).map((key) => ({ key, before: was[key], after: is2[key] }));
-}
-var changeOf = ({ action, before, after }) => action.endsWith(".ended") && isMap(before) && isMap(after) ? { before: null, after: { ...before, ...after } } : { before, after };
-function ChangedValue({ entry }) {
-  const document2 = entry.after ?? entry.before;
-  const what = document2 && changedText(entry.action, document2);
-  return what ? html`<p><code><${Text} value=${what} max=${200} /></code></p>` : null;
-}
-function changedText(action, document2) {
-  if (action === "constraint.value" && "value" in document2) {
-    const value = typeof document2.value === "string" ? JSON.stringify(document2.value) : toJson(document2.value);
-    return `${document2.key ?? t("audit.value")} = ${value}`;
-  }
-  if (action.startsWith("worker.") && document2.node_id)
-    return [document2.node_id, document2.pid && t("master.pid", { pid: document2.pid }), document2.url].filter(Boolean).join(" · ");
-  return "";
-}
-var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
-var withInstants = (value) => isMap(value) ? Object.fromEntries(
-  Object.entries(value).map(
-    ([key, part]) => /_(after|before)_ms$/.test(key) ? [key.slice(0, -3), new Date(Number(part)).toISOString()] : [key, part]
-  )
-) : value;
-function Difference({ before, after }) {
-  const isMade = before === null || before === void 0;
-  const rows = differences(before, after).filter(
-    (row) => !isMade || row.key === "enabled" || !isDefault(row.after)
-  );
-  if (rows.length === 0) return null;
-  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(withInstants(value))} max=${400} /></span>`;
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
 }
 
 // pages/constraints.js
@@ -7982,10 +7923,8 @@ function Page9({ query, go: go3, session: session2 }) {
   const id = query["id"];
   return id ? html`<${One3} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
 }
-var nameOf3 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
-var FILTERS3 = {
 var nameOf4 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
-var FILTERS2 = {
+var FILTERS3 = {
   name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
   node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
   version: { label: "workers.version", of: (worker, value) => worker.version === value },
@@ -8115,8 +8054,7 @@ function List4({ list: { data, problem, reload }, query, go: go3, onDrain }) {
     {
       key: "host",
       label: t("workers.host"),
-      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf3(worker)} max=${40} /></a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
-      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf4(worker)} max=${40} /></a>`
+      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf4(worker)} max=${40} /></a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
     },
     {
       key: "slots",
@@ -8169,8 +8107,7 @@ var live = (workers) => workers.filter((worker) => worker.state === "fresh" || w
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
-  const what = chosen.length > 0 ? workers.map(nameOf3).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
-  const what = chosen.length > 0 ? workers.map(nameOf4).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS2[key]?.label ?? key)}: ${value}`).join(", ");
+  const what = chosen.length > 0 ? workers.map(nameOf4).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
 function One3({ id, session: session2 }) {
