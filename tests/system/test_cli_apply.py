@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support import real_time
+from tests.support.cli import Cli
 from tests.support.master import Api
-from tests.system.test_cli_constraints import Cli
 
 pytestmark = [pytest.mark.system, pytest.mark.req("D6"), real_time.PROCESSES]
 
