@@ -117,6 +117,7 @@ def _checked_definitions(
             rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
             faults.append("\n".join([f"definition {name}: {error.detail}", *rules]))
             continue
+        document["argument"] = request.argument
         document["job"] |= {"argument": request.job.argument, "headers": dict(job.headers)}
         shown = json.loads(encode(document, Encoding.JSON))
         left_out = [field for field in LEFT_TO_OPERATORS if field not in table]
