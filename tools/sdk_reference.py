@@ -50,6 +50,7 @@ class Entry:
         # The package of these modules exports their names.
         module = re.sub(r"^(pusher|testing)\.(jobs|harness|kit|records)$", r"\1", self.module)
         module = re.sub(r"^middleware\..*", "middleware", module)
+        module = re.sub(r"^django\.(backend|options|outbox)$", "django", module)
         module = re.sub(r"^outbox\.(?!sqlalchemy).*", "outbox", module)
         return f"`worker_sdk.{module}.{self.name}`"
 
@@ -132,6 +133,12 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("outbox.steps.Done", is_exported=False, is_constructed=False),
         Entry("outbox.in_worker.OutboxRelay", is_exported=False),
     ],
+    "Django": [
+        Entry("django.backend.JqmasterBackend", is_exported=False, is_constructed=False),
+        Entry("django.options.JqmasterTask", is_exported=False, is_constructed=False),
+        Entry("django.outbox.DjangoOutbox", is_exported=False),
+        Entry("django.worker.django_worker", is_exported=False),
+    ],
     "Errors of pushers": [
         Entry("errors.WorkerSdkError"),
         Entry("errors.RefusedError", is_constructed=False),
@@ -165,6 +172,7 @@ INTERNAL = frozenset(
         "apush_own",
         "born_lease_ms",
         "in_transaction",
+        "insert",
         "note",
         "note_error",
         "own_steps",

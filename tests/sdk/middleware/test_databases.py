@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import django
 import pytest
 from asgiref.sync import sync_to_async
-from django.conf import settings
 from django.db import connection
 from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import async_scoped_session, async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
-from tests.support import real_time
+from tests.support import django_site, real_time
 from worker_sdk import Context, Depends, Worker
 from worker_sdk.middleware import DjangoConnections, SqlAlchemyConnections
 from worker_sdk.testing import WorkerHarness
@@ -24,15 +22,9 @@ pytestmark = [real_time.WORKER, pytest.mark.req("S7")]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _django(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _django() -> None:
     """A Django with a file as its database, which `DEBUG` makes collect its queries."""
-    path = tmp_path_factory.mktemp("django") / "db.sqlite3"
-    if settings.configured:
-        return
-    settings.configure(
-        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(path)}}, DEBUG=True
-    )
-    django.setup()
+    django_site.set_up()
 
 
 def state(_: Any = None) -> list[Any]:

@@ -1,0 +1,1 @@
+"""A small application of Django: posts, and tasks that work on them."""

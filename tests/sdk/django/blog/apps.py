@@ -1,0 +1,6 @@
+from django.apps import AppConfig
+
+
+class BlogConfig(AppConfig):
+    name = "tests.sdk.django.blog"
+    label = "blog"

@@ -1,0 +1,45 @@
+from typing import Any
+
+from worker_sdk.django.tasks_api import api
+
+
+@api.task
+def add(a: int, b: int = 1) -> int:
+    return a + b
+
+
+@api.task(priority=10, queue_name="mail", timeout=60, tags=["from-task"])
+def send(to: str) -> str:
+    return f"sent to {to}"
+
+
+@api.task
+async def double(number: int) -> int:
+    return 2 * number
+
+
+@api.task(takes_context=True)
+def who(context: Any, *names: str) -> list[Any]:
+    return [context.task_result.id, context.attempt, list(names)]
+
+
+@api.task(max_retry=0)
+def fail(text: str) -> None:
+    raise ValueError(text)
+
+
+@api.task(max_retry=3, retry={"base_s": 0.01})
+def flaky() -> None:
+    raise KeyError("again")
+
+
+@api.task
+def odd_value() -> object:
+    return {1, 2}
+
+
+@api.task(backend="other")
+def elsewhere() -> None: ...
+
+
+not_a_task = 1

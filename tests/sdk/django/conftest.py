@@ -1,0 +1,58 @@
+"""A Django site in this process, with an outbox on SQLite and on PostgreSQL, and a master that notes what it gets."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.core.management import call_command
+from django.db import connections
+
+from tests.sdk.fake_master import FakeMaster
+from tests.support import django_site
+from tests.support.postgres import PostgresServer, postgres_or_skip
+from worker_sdk import configure
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    server = postgres_or_skip()
+    yield server
+    server.stop()
+
+
+# Before the modules of tests import models and tasks.
+django_site.set_up()
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    from tests.sdk.django.blog.models import Post
+    from worker_sdk.django.models import OutboxRow
+
+    django_site.migrate("default")
+    yield
+    OutboxRow.objects.all().delete()
+    Post.objects.all().delete()
+    connections.close_all()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def using(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The alias of a database with the tables of the site."""
+    if request.param == "sqlite":
+        yield "default"
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    alias = "pg"
+    django_site.add_postgres(alias, server.new_database())
+    call_command("migrate", database=alias, run_syncdb=True, verbosity=0)
+    yield alias
+    connections[alias].close()
+    django_site.remove(alias)
+
+
+@pytest.fixture
+def told(master: FakeMaster) -> Iterator[FakeMaster]:
+    """The master that the site pushes to."""
+    configure(url=master.url, token=master.token)
+    yield master
+    configure()

@@ -1,0 +1,53 @@
+"""System checks name what is wrong with the settings, and the remedy."""
+
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.test import override_settings
+
+from tests.support.django_site import BACKEND, tasks
+from worker_sdk.django.tasks_api import task_backends
+
+pytestmark = pytest.mark.req("D22")
+
+
+def found(setting: Any, **settings: Any) -> dict[str, Any]:
+    with override_settings(TASKS=setting, **settings):
+        return {one.id: one for one in task_backends["default"].check()}
+
+
+def test_good_settings_have_no_problem() -> None:
+    assert found(tasks()) == {}
+    assert [one for one in checks.run_checks() if str(one.id).startswith("jqmaster")] == []
+
+
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        ("E001", {"tiemout": 1}),
+        ("E002", {"enqueue": "sometimes"}),
+        ("E004", {"database": "nowhere"}),
+        ("E005", {"timeout": 1, "expires": "soon"}),
+        ("E006", {"commands": ["no_such_command"]}),
+    ],
+)
+def test_each_problem_of_the_options_has_a_remedy(number: str, options: dict[str, Any]) -> None:
+    problems = found(tasks(**options))
+    assert list(problems) == [f"jqmaster.{number}"]
+    assert problems[f"jqmaster.{number}"].hint
+
+
+def test_an_outbox_without_its_application_is_an_error() -> None:
+    apps = ["tests.sdk.django.blog"]
+    problems = found(tasks(), INSTALLED_APPS=apps)
+    assert "INSTALLED_APPS" in problems["jqmaster.E003"].hint
+    assert found(tasks(enqueue="on_commit"), INSTALLED_APPS=apps) == {}
+
+
+def test_queues_that_nobody_can_know_and_a_missing_master_are_warnings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("JQMASTER_URL", raising=False)
+    setting = {"default": {"BACKEND": BACKEND, "QUEUES": []}}
+    assert list(found(setting, DEBUG=False)) == ["jqmaster.W001", "jqmaster.W002"]

@@ -1,0 +1,261 @@
+"""The documented API of Django's tasks, on Django 6 and on the backport, against a real master and a real worker."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+from django.db import connections
+
+from tests.sdk.django.blog import tasks
+from tests.support import real_time
+from tests.support.master import Api, master_on
+from tests.support.server import StoreServer
+from worker_sdk import configure
+from worker_sdk.django.tasks_api import (
+    InvalidTask,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    api,
+    exceptions,
+    task_backends,
+    task_enqueued,
+    task_finished,
+    task_started,
+)
+from worker_sdk.django.worker import django_worker
+
+pytestmark = [pytest.mark.req("D22"), real_time.MASTER]
+
+
+@pytest.fixture
+async def real(store_server: StoreServer) -> AsyncIterator[Api]:
+    """A real master that the site pushes to."""
+    async with master_on(store_server.url) as (master, client):
+        configure(url=master.server.url)
+        yield client
+        configure()
+
+
+@asynccontextmanager
+async def working(**options: Any) -> AsyncIterator[Any]:
+    """A worker of the site."""
+    worker = await asyncio.to_thread(django_worker, relays=False, **options)
+    async with worker.running():
+        yield worker
+
+
+async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function in a thread, as a view is."""
+
+    def run() -> Any:
+        try:
+            return function(*args, **kwargs)
+        finally:
+            connections.close_all()
+
+    return await asyncio.to_thread(run)
+
+
+async def finished(result: Any) -> Any:
+    """Refresh a result until it is finished."""
+    for _ in range(300):
+        await call(result.refresh)
+        if result.is_finished:
+            return result
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{result.id} is {result.status}")
+
+
+async def test_an_enqueued_task_is_ready_and_has_what_was_given(real: Api) -> None:
+    result = await call(tasks.add.enqueue, 1, b=2)
+    assert (result.status, result.args, result.kwargs) == (TaskResultStatus.READY, [1], {"b": 2})
+    assert (result.backend, result.errors, result.worker_ids, result.attempts) == ("default", [], [], 0)
+    assert result.enqueued_at <= datetime.now(UTC)
+    assert (result.started_at, result.finished_at, result.last_attempted_at) == (None, None, None)
+    assert not result.is_finished
+    with pytest.raises(ValueError, match="not finished"):
+        _ = result.return_value
+    job = await real.job(result.id)
+    assert job["name"] == "tests.sdk.django.blog.tasks.add"
+    assert job["argument"] == {"args": [1], "kwargs": {"b": 2}}
+
+
+async def test_a_task_runs_and_its_result_can_be_read_again_and_again(real: Api) -> None:
+    async with working():
+        result = await finished(await call(tasks.add.enqueue, 20, 22))
+    assert (result.status, result.return_value, result.attempts) == (TaskResultStatus.SUCCESSFUL, 42, 1)
+    assert result.enqueued_at <= result.started_at <= result.finished_at
+    assert result.last_attempted_at == result.started_at
+    again = await call(tasks.add.get_result, result.id)
+    assert again == result
+    assert (await tasks.add.aget_result(result.id)).return_value == 42
+    assert (await call(api.default_task_backend.get_result, result.id)).task.func is tasks.add.func
+    await result.arefresh()
+    assert result.return_value == 42
+
+
+async def test_async_tasks_and_the_context(real: Api) -> None:
+    async with working():
+        doubled = await tasks.double.aenqueue(21)
+        told = await call(tasks.who.enqueue, "a", "b")
+        assert (await finished(doubled)).return_value == 42
+        assert (await finished(told)).return_value == [told.id, 1, ["a", "b"]]
+
+
+async def test_a_failure_has_its_exception_and_traceback(real: Api) -> None:
+    async with working():
+        result = await finished(await call(tasks.fail.enqueue, "broken"))
+    assert result.status == TaskResultStatus.FAILED
+    (error,) = result.errors
+    assert error.exception_class is ValueError
+    assert "raise ValueError(text)" in error.traceback
+    assert error.traceback.rstrip().endswith("ValueError: broken")
+    with pytest.raises(ValueError, match="failed"):
+        _ = result.return_value
+
+
+async def test_retries_leave_an_error_each(real: Api) -> None:
+    async with working():
+        result = await finished(await call(tasks.flaky.enqueue))
+    assert (result.status, result.attempts) == (TaskResultStatus.FAILED, 4)
+    assert [error.exception_class for error in result.errors] == [KeyError] * 4
+
+
+async def test_a_return_value_that_json_cannot_carry_fails(real: Api) -> None:
+    async with working():
+        result = await finished(await call(tasks.odd_value.using(max_retry=0).enqueue))
+    assert result.errors[0].exception_class is TypeError
+
+
+async def test_using_changes_priority_queue_time_and_options(real: Api) -> None:
+    later = datetime.now(UTC) + timedelta(hours=1)
+    task = tasks.send.using(priority=-100, queue_name="default", run_after=later, max_retry=7)
+    assert (task.priority, task.queue_name, task.run_after, task.timeout) == (-100, "default", later, 60)
+    assert (tasks.send.priority, tasks.send.run_after) == (10, None)
+    job = await real.job((await call(task.enqueue, "ada")).id)
+    assert (job["priority"], job["state"], job["max_retry"], job["timeout"]) == (100, "scheduled", 7, 60)
+    plain = await call(tasks.send.enqueue, "ada")
+    job = await real.job(plain.id)
+    assert (job["name"], job["priority"]) == ("mail/tests.sdk.django.blog.tasks.send", -10)
+    assert job["tags"] == ["from-task"]
+    found = (await call(tasks.send.get_result, plain.id)).task
+    assert (found.queue_name, found.priority) == ("mail", 10)
+
+
+async def test_the_larger_priority_runs_first(real: Api) -> None:
+    ran: list[Any] = []
+
+    def note(sender: Any, task_result: Any, **_: Any) -> None:
+        ran.append(task_result.args[0])
+
+    for priority in (0, 100, -100, 50):
+        await call(tasks.add.using(priority=priority).enqueue, priority)
+    task_started.connect(note)
+    try:
+        async with working(max_jobs=1):
+            last = await call(tasks.add.using(priority=-100).enqueue, 0)
+            await finished(last)
+    finally:
+        task_started.disconnect(note)
+    assert ran == [100, 50, 0, -100, 0]
+
+
+async def test_a_worker_of_one_queue_leaves_the_others_alone(real: Api) -> None:
+    mail = await call(tasks.send.enqueue, "ada")
+    other = await call(tasks.add.enqueue, 1)
+    async with working(queues=["mail"]) as worker:
+        assert all(name.startswith("mail/") for name in worker.names)
+        assert (await finished(mail)).return_value == "sent to ada"
+    await call(other.refresh)
+    assert other.status == TaskResultStatus.READY
+
+
+async def test_signals_tell_of_each_step(real: Api) -> None:
+    told: list[Any] = []
+
+    def note(name: str) -> Any:
+        def receive(sender: Any, task_result: Any, **_: Any) -> None:
+            told.append((name, sender.__name__, task_result.id, str(task_result.status)))
+
+        return receive
+
+    receivers = {signal: note(name) for name, signal in
+                 (("enqueued", task_enqueued), ("started", task_started), ("finished", task_finished))}  # fmt: skip
+    for signal, receiver in receivers.items():
+        signal.connect(receiver)
+    try:
+        async with working():
+            good, bad = await call(tasks.add.enqueue, 1), await call(tasks.fail.enqueue, "x")
+            await finished(good)
+            await finished(bad)
+    finally:
+        for signal, receiver in receivers.items():
+            signal.disconnect(receiver)
+    steps = [("enqueued", "READY"), ("started", "RUNNING"), ("finished", "SUCCESSFUL")]
+    assert [(name, status) for name, _, job_id, status in told if job_id == good.id] == steps
+    assert told[-1][0] == "finished"
+    assert {("finished", "JqmasterBackend", bad.id, "FAILED")} <= set(told)
+
+
+async def test_results_of_other_tasks_and_unknown_ones_are_errors(real: Api) -> None:
+    result = await call(tasks.add.enqueue, 1)
+    with pytest.raises(exceptions.TaskResultMismatch):
+        await call(tasks.send.get_result, result.id)
+    for unknown in ("01980000-0000-7000-8000-000000000000", "not-an-id"):
+        with pytest.raises(TaskResultDoesNotExist):
+            await call(tasks.add.get_result, unknown)
+    raw = await real.enqueue("no.task.of.django")
+    with pytest.raises(TaskResultDoesNotExist):
+        await call(tasks.add.get_result, raw)
+
+
+async def test_a_canceled_job_has_failed(real: Api) -> None:
+    result = await call(tasks.add.enqueue, 1)
+    await real.call("POST", f"/api/jobs/{result.id}/cancel")
+    await call(result.refresh)
+    assert result.status == TaskResultStatus.FAILED
+    assert result.errors[0].exception_class.__name__ == "JobCanceled"
+
+
+@pytest.mark.parametrize("priority", [-101, 101, 1.5])
+def test_a_priority_that_django_does_not_allow_is_refused(priority: float) -> None:
+    with pytest.raises(InvalidTask):
+        tasks.add.using(priority=priority)
+
+
+def test_a_task_that_cannot_run_is_refused_when_it_is_declared() -> None:
+    def inner() -> None: ...
+
+    with pytest.raises(InvalidTask):
+        api.task(inner)
+    with pytest.raises(InvalidTask):
+        tasks.add.using(queue_name="unknown")
+    with pytest.raises(InvalidTask):
+        tasks.add.using(run_after=datetime.now())
+    with pytest.raises(TypeError):
+        api.task(unknown_option=1)(tasks.add.func)
+
+
+@pytest.mark.parametrize("argument", [{1, 2}, object(), datetime.now(UTC)])
+def test_arguments_that_json_cannot_carry_are_refused(argument: Any) -> None:
+    with pytest.raises(TypeError):
+        tasks.add.enqueue(argument)
+
+
+def test_the_backend_says_what_it_can() -> None:
+    backend = task_backends["default"]
+    assert backend.supports_defer
+    assert backend.supports_async_task
+    assert backend.supports_get_result
+    assert backend.supports_priority
+    assert tasks.add.get_backend() is backend
+    assert tasks.add.call(1, 2) == 3
+
+
+async def test_a_task_is_called_as_its_function() -> None:
+    assert await tasks.double.acall(2) == 4
+    assert await sync_to_async(tasks.double.call)(2) == 4

@@ -1,0 +1,76 @@
+"""The settings of Django in the processes of tests: Django takes them once."""
+
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+BACKEND: Final = "worker_sdk.django.JqmasterBackend"
+
+
+def tasks(**options: Any) -> dict[str, Any]:
+    """The setting `TASKS`, with options of the default backend."""
+    commands = {"commands": ["greet"]}
+    return {
+        "default": {"BACKEND": BACKEND, "QUEUES": ["default", "mail"], "OPTIONS": {**commands, **options}},
+        "other": {"BACKEND": BACKEND, "OPTIONS": {"enqueue": "immediately"}},
+    }
+
+
+def set_up() -> None:
+    """Set Django up, unless it is."""
+    import django
+    from django.conf import settings
+
+    if settings.configured:
+        return
+    directory = Path(tempfile.mkdtemp(prefix="jqdj"))
+    backport = ["django_tasks"] if django.VERSION < (6, 0) else []
+    settings.configure(
+        DATABASES={
+            "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(directory / "db.sqlite3")},
+            "second": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(directory / "second.sqlite3")},
+        },
+        DEBUG=True,
+        SECRET_KEY="of tests alone",
+        USE_TZ=True,
+        ROOT_URLCONF="tests.sdk.django.urls",
+        ALLOWED_HOSTS=["*"],
+        INSTALLED_APPS=[*backport, "worker_sdk.django", "tests.sdk.django.blog"],
+        TASKS=tasks(),
+    )
+    django.setup()
+
+
+def migrate(alias: str) -> None:
+    """Create the tables that are missing."""
+    from django.core.management import call_command
+    from django.db import connections
+
+    if "jqmaster_outbox" not in connections[alias].introspection.table_names():
+        call_command("migrate", database=alias, run_syncdb=True, verbosity=0)
+
+
+def add_postgres(alias: str, address: str) -> None:
+    """Add a database `user@host:port/name` under an alias."""
+    from django.db import connections
+
+    user, _, rest = address.partition("@")
+    host_and_port, _, name = rest.partition("/")
+    host, _, port = host_and_port.partition(":")
+    connections.settings[alias] = connections.configure_settings(
+        {
+            "default": {},
+            alias: {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": name, "USER": user, "HOST": host, "PORT": port,
+            },
+        }
+    )[alias]  # fmt: skip
+
+
+def remove(alias: str) -> None:
+    """Remove a database again."""
+    from django.db import connections
+
+    del connections[alias]
+    del connections.settings[alias]

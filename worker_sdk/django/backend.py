@@ -1,0 +1,199 @@
+"""The backend of Django's tasks that enqueues jobs of jqmaster."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from asgiref.sync import sync_to_async
+from django.db import connections, transaction
+from django.utils import timezone
+
+from worker_sdk.django.names import job_name
+from worker_sdk.django.options import JqmasterTask, is_installed, options_of
+from worker_sdk.django.outbox import DjangoOutbox
+from worker_sdk.django.tasks_api import (
+    BaseTaskBackend,
+    TaskResult,
+    TaskResultDoesNotExist,
+    TaskResultStatus,
+    task_enqueued,
+)
+from worker_sdk.errors import RefusedError
+from worker_sdk.pusher.by_process import LazyPushers
+from worker_sdk.pusher.jobs import make_job
+from worker_sdk.tasks.client import pushers_for
+
+
+@dataclass(slots=True)
+class _Shared:
+    """The common part of the backends of one alias: Django makes a backend for each thread."""
+
+    params: Mapping[str, Any]
+    outbox: DjangoOutbox
+    pushers: LazyPushers | None
+    # By the path of its function: each task of this backend.
+    tasks: dict[str, Any] = field(default_factory=dict)
+
+
+_shared: Final[dict[str, _Shared]] = {}
+
+
+class JqmasterBackend(BaseTaskBackend):
+    """Run Django's tasks as jobs of jqmaster. `TASKS` in the settings names it, with these `OPTIONS`:
+
+    * `master`, `token`: as for `Tasks`. Default: `JQMASTER_URL` and `JQMASTER_TOKEN`.
+    * `enqueue`: what happens inside a transaction. `outbox` (default): the job is pushed exactly if the transaction
+      commits. `on_commit`: pushed after the commit, and lost if the process dies before. `immediately`: pushed at once.
+    * `database`: alias of the database whose transaction counts. Default: `default`.
+    * `commands`: names of the management commands that workers run as jobs.
+    * the options of jobs: `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`,
+      `rerun_lost`, `keep_result` (default: True) and `key`. Those of a task take precedence.
+    """
+
+    task_class = JqmasterTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: Mapping[str, Any]) -> None:
+        super().__init__(alias, params)
+        self.defaults = {"keep_result": True, **self.options}
+        shared = _shared.get(alias)
+        if shared is None or shared.params != params:
+            shared = _shared[alias] = self._new_shared(params)
+        self._shared = shared
+
+    def _new_shared(self, params: Mapping[str, Any]) -> _Shared:
+        master, token = self.options.get("master"), self.options.get("token")
+        pushers = None if master is None else LazyPushers(master, token)
+        outbox = DjangoOutbox(self.options.get("database", "default"), master=master, token=token)
+        return _Shared(params, outbox, pushers)
+
+    @property
+    def outbox(self) -> DjangoOutbox:
+        """The outbox of this backend."""
+        return self._shared.outbox
+
+    @property
+    def tasks(self) -> Mapping[str, Any]:
+        """The tasks of this backend that were declared so far, by the path of their function."""
+        return self._shared.tasks
+
+    def validate_task(self, task: Any) -> None:
+        """Raise InvalidTask if this backend cannot run a task.
+
+        * `task`: the task.
+        """
+        super().validate_task(task)
+        # Each task comes by here when it is declared.
+        self._shared.tasks.setdefault(task.module_path, task)
+
+    def job_of(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the job of a call, as `make_job` does."""
+        run_at = task.run_after
+        if run_at is not None and timezone.is_naive(run_at):
+            run_at = timezone.make_aware(run_at)
+        return make_job(
+            job_name(task.module_path, task.queue_name),
+            {"args": list(args), "kwargs": dict(kwargs)},
+            priority=-task.priority,
+            run_at=run_at,
+            **options_of(task, self.defaults),
+        )
+
+    def enqueue(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Enqueue a call of a task, and return its result object.
+
+        * `task`, `args`, `kwargs`: the call.
+        """
+        self.validate_task(task)
+        result = TaskResult(
+            task=task,
+            id="",
+            status=TaskResultStatus.READY,
+            enqueued_at=timezone.now(),
+            started_at=None,
+            last_attempted_at=None,
+            finished_at=None,
+            args=args,
+            kwargs=kwargs,
+            backend=self.alias,
+            errors=[],
+            worker_ids=[],
+        )
+        job = self.job_of(task, result.args, result.kwargs)
+        object.__setattr__(result, "id", job["id"])
+
+        def told() -> None:
+            task_enqueued.send(type(self), task_result=result)
+
+        mode = self.options.get("enqueue", "outbox")
+        if mode == "immediately" or not connections[self.outbox.using].in_atomic_block:
+            object.__setattr__(result, "id", str(self._push(job)))
+            told()
+        elif mode == "on_commit":
+
+            def push() -> None:
+                self._push(job)
+                told()
+
+            transaction.on_commit(push, using=self.outbox.using)
+        else:
+            self.outbox.add(job)
+            transaction.on_commit(told, using=self.outbox.using)
+        return result
+
+    def _push(self, job: dict[str, Any]) -> str:
+        job_id: str = self.client().enqueue_job(job)
+        return job_id
+
+    def get_result(self, result_id: str) -> Any:
+        """Return the result object of a job. Raise TaskResultDoesNotExist if no job of a task has this ID.
+
+        * `result_id`: ID of the job.
+        """
+        from worker_sdk.django.results import result_of
+
+        try:
+            view = self.client().status(result_id)
+        except RefusedError as exc:
+            if exc.status not in (400, 404, 422):
+                raise
+            view = self._waiting(result_id)
+        if view is None or (found := result_of(view, self)) is None:
+            raise TaskResultDoesNotExist(result_id)
+        return found
+
+    async def aget_result(self, result_id: str) -> Any:
+        """Do as `get_result`, without blocking the event loop.
+
+        * `result_id`: as for `get_result`.
+        """
+        return await sync_to_async(self.get_result)(result_id)
+
+    def check(self, **kwargs: Any) -> Iterable[Any]:
+        """Return what is wrong with the settings."""
+        from worker_sdk.django.checks import problems_of
+
+        return problems_of(self)
+
+    def client(self) -> Any:
+        """Return the `SyncPusher` of this backend."""
+        return pushers_for(self._shared.pushers, is_outbox_left_out=True).sync_pusher()
+
+    def _waiting(self, job_id: str) -> Mapping[str, Any] | None:
+        """Return the view of a job that still waits in the outbox."""
+        if not is_installed() or self.options.get("enqueue", "outbox") != "outbox":
+            return None
+        from worker_sdk.django.models import OutboxRow
+        from worker_sdk.wire import decode
+
+        row = OutboxRow.objects.using(self.outbox.using).filter(job_id=job_id).first()
+        if row is None:
+            return None
+        created_at = datetime.fromtimestamp(row.created_ms / 1000, UTC)
+        job = decode(bytes(row.body))
+        state = "scheduled" if "run_at" in job else "ready"
+        return {**job, "state": state, "created_at": created_at, "attempts": []}

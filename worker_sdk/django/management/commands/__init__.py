@@ -1,0 +1,1 @@
+"""`manage.py jq_worker`, `jq_run` and `jq_outbox`."""

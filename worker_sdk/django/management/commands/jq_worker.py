@@ -1,0 +1,108 @@
+"""`manage.py jq_worker`: run the tasks of this site."""
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+from typing import Any, Final
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils import autoreload
+from django.utils.module_loading import autodiscover_modules
+
+# Set in the process that works, below the one that watches the files.
+_CHILD: Final = "JQMASTER_RELOADED"
+
+
+class Command(BaseCommand):
+    """Run the jobs of Django's tasks, and of the management commands that the settings list."""
+
+    help = "Run the jobs of this site's tasks and of the management commands that TASKS lists."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--backend", action="append", help="Alias in TASKS. Can be repeated. Default: all."
+        )
+        parser.add_argument("--queue", action="append", help="Queue. Can be repeated. Default: all.")
+        parser.add_argument("--master", action="append", help="Address of the master. Can be repeated.")
+        parser.add_argument("--host", default=None, help="Address to listen on.")
+        parser.add_argument("--port", type=int, default=None, help="Port to listen on.")
+        parser.add_argument("--url", default=None, help="URL at which the master reaches this worker.")
+        parser.add_argument("--pull", action="store_true", help="Poll the master instead of listening.")
+        parser.add_argument("--max-jobs", type=int, default=None, help="Maximum number of jobs at a time.")
+        parser.add_argument(
+            "--burst",
+            action="store_true",
+            help="Run until nothing is left to do, and exit; 1 if a job failed.",
+        )
+        parser.add_argument("--no-outbox", action="store_true", help="Do not relay the outbox.")
+        parser.add_argument(
+            "--reload",
+            action=argparse_boolean(),
+            default=None,
+            help="Start again when a file changes. Default: if DEBUG is set.",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the worker until it is told to end."""
+        wants_reload = settings.DEBUG if options["reload"] is None else options["reload"]
+        if wants_reload and not options["burst"] and _CHILD not in os.environ:
+            autoreload.run_with_reloader(_supervise)
+            return
+        from worker_sdk.django.worker import django_worker
+
+        names = ("host", "port", "url", "max_jobs")
+        given = {name: options[name] for name in names if options[name] is not None}
+        if options["master"]:
+            given["master"] = options["master"]
+        if options["pull"]:
+            given["pull"] = True
+        try:
+            worker = django_worker(
+                options["backend"], options["queue"], relays=not options["no_outbox"], **given
+            )
+            names_of_jobs = worker.names
+        except (ValueError, TypeError) as exc:
+            raise CommandError(str(exc)) from exc
+        if not names_of_jobs:
+            raise CommandError("no tasks found: declare them in modules named tasks")
+        self.stdout.write(f"runs {len(names_of_jobs)} names: {', '.join(sorted(names_of_jobs)[:10])}")
+        self.stdout.flush()
+        if options["burst"]:
+            if failed := worker.run_burst():
+                raise CommandError(f"{len(failed)} jobs failed here last: {', '.join(failed[:3])}")
+        else:
+            worker.run()
+
+
+def argparse_boolean() -> Any:
+    """Return the action of argparse for a pair of options, `--x` and `--no-x`."""
+    import argparse
+
+    return argparse.BooleanOptionalAction
+
+
+def _supervise() -> None:
+    """Run the worker as a process below this one, which watches the files. Django ends this one when a file changes,
+    and starts it again."""
+    try:
+        # The files of imported modules are watched, and this process runs no tasks.
+        autoreload.check_errors(autodiscover_modules)("tasks")
+    except Exception:  # the modules are somebody else's: the child shows whatever they raise
+        sys.stderr.write("a module of tasks cannot be imported\n")
+    child = subprocess.Popen(  # noqa: S603 - this command again
+        [sys.executable, *autoreload.get_child_arguments()[1:]], env={**os.environ, _CHILD: "1"}
+    )
+
+    def end() -> None:
+        # In good order: running jobs get their time.
+        if child.poll() is None:
+            child.send_signal(signal.SIGTERM)
+            child.wait()
+
+    atexit.register(end)
+    if (code := child.wait()) > 0:
+        # An error at the start, such as a module that cannot be imported: the next change may mend it.
+        sys.stderr.write(f"the worker ended with exit code {code}; waiting for a change\n")

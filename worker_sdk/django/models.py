@@ -1,0 +1,26 @@
+"""The table of the outbox."""
+
+from django.db import models
+
+
+class OutboxRow(models.Model):
+    """A job that waits for its push. Its columns are those of `worker_sdk.outbox.sqlalchemy.outbox_table`."""
+
+    seq = models.BigAutoField(primary_key=True)
+    txn = models.CharField(max_length=32)
+    job_id = models.CharField(max_length=64)
+    format = models.SmallIntegerField()
+    body = models.BinaryField()
+    created_ms = models.BigIntegerField()
+    token = models.CharField(max_length=32)
+    lease_until_ms = models.BigIntegerField()
+    error = models.TextField(null=True)
+
+    class Meta:
+        db_table = "jqmaster_outbox"
+        indexes = (models.Index(fields=["txn", "seq"], name="jqmaster_outbox_txn_seq"),)
+        verbose_name = "job in the outbox"
+        verbose_name_plural = "jobs in the outbox"
+
+    def __str__(self) -> str:
+        return str(self.job_id)

@@ -1,0 +1,75 @@
+"""Options of jobs for Django's tasks, besides those that Django knows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from worker_sdk.django.tasks_api import Task
+
+# By name: the options that `@task`, `using` and the settings take.
+JOB_OPTIONS: Final = (
+    "timeout",
+    "max_retry",
+    "retry",
+    "tags",
+    "headers",
+    "unique",
+    "debounce",
+    "expires",
+    "rerun_lost",
+    "keep_result",
+    "key",
+)
+# The values of `enqueue` in the settings, and the names of all options there.
+ENQUEUE: Final = ("outbox", "on_commit", "immediately")
+OPTIONS: Final = frozenset({"master", "token", "enqueue", "database", "commands", *JOB_OPTIONS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JqmasterTask(Task):
+    """A task of Django with options of jqmaster. `@task(timeout=600)` sets them, and `using` changes them.
+
+    * `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`, `rerun_lost`, `keep_result`,
+      `key`: as in `TaskOptions`. None leaves the choice to the settings of the backend, and then to the master.
+    """
+
+    timeout: float | timedelta | None = None
+    max_retry: int | None = None
+    retry: Mapping[str, Any] | None = None
+    tags: Sequence[str] | None = None
+    headers: Mapping[str, str] | None = None
+    unique: Any = None
+    debounce: Any = None
+    expires: float | timedelta | None = None
+    rerun_lost: bool | None = None
+    keep_result: bool | None = None
+    key: str | None = None
+
+    def using(self, **changes: Any) -> "JqmasterTask":
+        """Return the task with other options.
+
+        * `changes`: `priority`, `queue_name`, `run_after` and `backend`, and the options of jqmaster.
+        """
+        return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+
+def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of the jobs of a task. `defaults`: those of the settings."""
+    found = {}
+    for name in JOB_OPTIONS:
+        value = getattr(task, name, None)
+        value = defaults.get(name) if value is None else value
+        if value is not None:
+            found[name] = value
+    if (expires := found.pop("expires", None)) is not None:
+        after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
+        found["expires_at"] = datetime.now(UTC) + after
+    return found
+
+
+def is_installed() -> bool:
+    """Return whether the settings name the application `worker_sdk.django`."""
+    from django.apps import apps
+
+    return bool(apps.is_installed("worker_sdk.django"))

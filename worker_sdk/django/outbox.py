@@ -1,0 +1,136 @@
+"""The outbox in transactions of Django."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from asgiref.sync import sync_to_async
+from django.db import DEFAULT_DB_ALIAS, connections, transaction
+
+from worker_sdk.outbox.base import Outbox, written_by
+from worker_sdk.outbox.relay import SyncOf
+from worker_sdk.outbox.rows import Rows
+from worker_sdk.outbox.steps import drive
+from worker_sdk.outbox.writer import Writer
+from worker_sdk.pusher.jobs import JobLike
+
+
+class DjangoOutbox(Outbox):
+    """An outbox in a database of Django.
+
+    * `using`: alias of the database. Give each database that you write to an outbox of its own.
+
+    The other arguments are those of `Outbox`. The table comes with the migrations of `worker_sdk.django`.
+    """
+
+    def __init__(
+        self,
+        using: str = DEFAULT_DB_ALIAS,
+        *,
+        master: str | Sequence[str] | None = None,
+        token: str | None = None,
+        lease_s: float = 60.0,
+        key_ttl: timedelta | None = timedelta(days=1),
+        is_direct: bool = True,
+    ) -> None:
+        super().__init__(master=master, token=token, lease_s=lease_s, key_ttl=key_ttl, is_direct=is_direct)
+        self.using = using
+
+    @contextmanager
+    def transaction(self, **options: Any) -> Iterator[None]:
+        """Run the block in `transaction.atomic`. Tasks of `worker_sdk.Tasks` that it enqueues are jobs if the outermost
+        transaction commits.
+
+        * `options`: those of `transaction.atomic`, such as `durable`.
+        """
+        with transaction.atomic(self.using, **options), self.writing():
+            yield
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Let tasks that the block enqueues take part in the transaction that is open, such as that of
+        `ATOMIC_REQUESTS`. Without one, their rows are pushed at once."""
+        ainsert = sync_to_async(self.insert)
+        with written_by(Writer(self.key_ttl_s, insert=self.insert, ainsert=ainsert)):
+            yield
+
+    def add(self, *jobs: JobLike) -> list[str]:
+        """Add jobs to the open transaction, and return their IDs.
+
+        * `jobs`: what `make_job` or `Task.to_job` returned, or pairs `(name, argument)`.
+        """
+        return self.add_many(jobs)
+
+    def add_many(self, jobs: Iterable[JobLike]) -> list[str]:
+        """Do as `add`, with an iterable of jobs, which is read as it is written.
+
+        * `jobs`: as for `add`.
+        """
+        return Writer(self.key_ttl_s, insert=self.insert).write(jobs)
+
+    async def aadd(self, *jobs: JobLike) -> list[str]:
+        """Do as `add`, in the thread of Django's asynchronous code.
+
+        * `jobs`: as for `add`.
+        """
+        ids: list[str] = await sync_to_async(self.add)(*jobs)
+        return ids
+
+    # --- for the rest of the package
+
+    def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        from worker_sdk.django.rows import DjangoRows
+
+        with transaction.atomic(self.using):
+            return work(DjangoRows(self.using))
+
+    async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
+        return await sync_to_async(self.in_transaction)(work)
+
+    def insert(self, rows: Sequence[tuple[str, bytes]]) -> None:
+        """Add rows of pairs (job ID, body) to the open transaction."""
+        from worker_sdk.django.rows import DjangoRows
+
+        connection: Any = connections[self.using]
+        with transaction.atomic(self.using, savepoint=False):
+            one = self._open(connection)
+            DjangoRows(self.using).insert(one.name, rows, one.lease_ms)
+
+    def _open(self, connection: Any) -> "_Open":
+        """Return the note on the transaction of a connection, which pushes after the commit."""
+        opened: dict[Any, _Open] = connection.__dict__.setdefault("_jqmaster_outbox", {})
+        one = opened.get(self)
+        # Without any callback it is another transaction, or all before this row was rolled back.
+        if one is None or one.is_over or not connection.run_on_commit:
+            one = opened[self] = _Open(self, uuid.uuid4().hex, time.monotonic(), self.born_lease_ms())
+        # Each time: a savepoint that is rolled back, or a test that captures callbacks, takes some of them away.
+        transaction.on_commit(one.push, using=self.using)
+        return one
+
+
+@dataclass(eq=False)
+class _Open:
+    """A transaction with rows. `lease_ms`: time for which relays leave them to this process; 0: it does not push."""
+
+    outbox: DjangoOutbox
+    name: str
+    began_s: float
+    lease_ms: int
+    # In a TestCase the transaction goes on after its callbacks were run.
+    is_over: bool = False
+
+    def push(self) -> None:
+        """Push it right after its commit. A failure leaves it to the relay."""
+        if self.is_over:
+            return
+        self.is_over = True
+        if not self.lease_ms:
+            return
+        try:
+            self.outbox.note(drive(self.outbox.own_steps(self.name, self.began_s), SyncOf(self.outbox)))
+        except Exception:
+            self.outbox.note_error(self.name)

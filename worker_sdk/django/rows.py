@@ -1,0 +1,128 @@
+"""The table of the outbox in an open transaction of Django."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from django.db import connections
+from django.db.models import BigIntegerField, Count, Exists, ExpressionWrapper, Min, OuterRef, Q, Value
+from django.db.models.expressions import Expression, RawSQL
+
+from worker_sdk.django.models import OutboxRow
+from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row
+
+# The database's clock at the statement, and not at the begin of the transaction.
+_CLOCKS: Final = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
+    "mysql": "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+}
+
+
+class DjangoRows:
+    """The rows that `using`, the alias of a database, holds."""
+
+    def __init__(self, using: str) -> None:
+        vendor = connections[using].vendor
+        if vendor not in _CLOCKS:
+            raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, and not {vendor}")
+        self._using = using
+        self._sql = _CLOCKS[vendor]
+        self._skips_locked = connections[using].features.has_select_for_update_skip_locked
+
+    @property
+    def _all(self) -> Any:
+        return OutboxRow.objects.using(self._using)
+
+    def _now_ms(self, more_ms: int = 0) -> Expression:
+        now = RawSQL(self._sql, (), output_field=BigIntegerField())  # noqa: S611 - one of the texts above
+        return ExpressionWrapper(now + Value(more_ms), output_field=BigIntegerField())
+
+    def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
+        self._all.bulk_create(
+            OutboxRow(
+                txn=transaction,
+                token=transaction,
+                format=FORMAT,
+                created_ms=self._now_ms(),
+                lease_until_ms=self._now_ms(lease_ms),
+                job_id=job_id,
+                body=body,
+            )
+            for job_id, body in jobs
+        )
+
+    def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
+        earlier = self._all.filter(txn=OuterRef("txn"), seq__lt=OuterRef("seq"), error=None)
+        found = (
+            self._all.filter(
+                ~Exists(earlier), lease_until_ms__lte=self._now_ms(), error=None, format__lte=FORMAT
+            )
+            .order_by("seq")
+            .values_list("seq", "txn")
+        )
+        if self._skips_locked:
+            # Others that look at the same moment pass over the rows that this one locks.
+            found = found.select_for_update(skip_locked=True)
+        rows = list(found[:limit])
+        if not rows:
+            return []
+        seqs = [seq for seq, _ in rows]
+        self._all.filter(seq__in=seqs, lease_until_ms__lte=self._now_ms()).update(
+            token=token, lease_until_ms=self._now_ms(lease_ms)
+        )
+        mine = set(self._all.filter(seq__in=seqs, token=token).values_list("seq", flat=True))
+        return [txn for seq, txn in rows if seq in mine]
+
+    def claim_one(self, transaction: str, token: str, lease_ms: int) -> bool:
+        first = (
+            self._all.filter(txn=transaction, error=None).order_by("seq").values_list("seq", "token").first()
+        )
+        if first is None or first[1] != transaction:
+            return False
+        found = self._all.filter(seq=first[0], token=transaction)
+        return bool(found.update(token=token, lease_until_ms=self._now_ms(lease_ms)))
+
+    def page(self, transactions: Sequence[str], limit: int) -> list[Row]:
+        found = self._all.filter(txn__in=transactions, error=None, format__lte=FORMAT).order_by("seq")
+        return [
+            Row(seq, txn, job_id, bytes(body))
+            for seq, txn, job_id, body in found.values_list("seq", "txn", "job_id", "body")[:limit]
+        ]
+
+    def remove(self, seqs: Sequence[int]) -> None:
+        self._all.filter(seq__in=seqs).delete()
+
+    def set_aside(self, errors: Mapping[int, str]) -> None:
+        for seq, error in errors.items():
+            self._all.filter(seq=seq).update(error=error)
+
+    def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
+        found = self._all.filter(txn__in=transactions, error=None).order_by().values("txn")
+        firsts = [one["first"] for one in found.annotate(first=Min("seq"))]
+        self._all.filter(seq__in=firsts).update(token=token, lease_until_ms=self._now_ms(lease_ms))
+
+    def stats(self) -> OutboxStats:
+        is_waiting = Q(error=None, format__lte=FORMAT)
+        found = self._all.aggregate(
+            waiting=Count("seq", filter=is_waiting),
+            oldest_ms=Min("created_ms", filter=is_waiting),
+            stuck=Count("error"),
+            newer=Count("seq", filter=Q(format__gt=FORMAT)),
+        )
+        lag_s = 0.0
+        if found["oldest_ms"] is not None:
+            with connections[self._using].cursor() as cursor:
+                cursor.execute(f"SELECT {self._sql}")
+                lag_s = max(0, cursor.fetchone()[0] - found["oldest_ms"]) / 1000
+        return OutboxStats(found["waiting"], lag_s, found["stuck"], found["newer"])
+
+    def retry_stuck(self) -> int:
+        found = self._all.exclude(error=None)
+        return int(found.update(error=None, lease_until_ms=self._now_ms()))
+
+    def stuck(self, limit: int) -> list[tuple[str, str]]:
+        return list(self._all.exclude(error=None).order_by("seq").values_list("job_id", "error")[:limit])
+
+    def has(self, job_id: str) -> bool:
+        """Return whether the row of a job is there."""
+        return bool(self._all.filter(job_id=job_id).exists())

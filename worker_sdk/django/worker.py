@@ -1,0 +1,171 @@
+"""A worker that runs the tasks and the management commands of a Django site."""
+
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from asgiref.sync import iscoroutinefunction
+from django.utils import timezone
+from django.utils.module_loading import autodiscover_modules
+
+from worker_sdk import Context, Worker
+from worker_sdk.django.backend import JqmasterBackend
+from worker_sdk.django.commands import COMMAND_PREFIX, run_command
+from worker_sdk.django.names import job_name, task_and_queue
+from worker_sdk.django.options import is_installed
+from worker_sdk.django.tasks_api import (
+    TaskContext,
+    TaskError,
+    TaskResult,
+    TaskResultStatus,
+    normalize_json,
+    task_backends,
+    task_finished,
+    task_started,
+)
+from worker_sdk.middleware import DjangoConnections
+from worker_sdk.outbox.in_worker import OutboxRelay
+
+_FIRST_ATTEMPT: Final = 1
+
+
+def django_worker(
+    aliases: Iterable[str] | None = None,
+    queues: Iterable[str] | None = None,
+    *,
+    relays: bool = True,
+    middleware: Iterable[Any] = (),
+    **options: Any,
+) -> Worker:
+    """Return a worker for the tasks in the modules `tasks` of all applications, and for the management commands that
+    the settings list.
+
+    * `aliases`: backends of `TASKS` whose jobs it runs. Default: all of jqmaster.
+    * `queues`: queues whose jobs it runs. Default: all.
+    * `relays`: relay the outbox, too.
+    * `middleware`: middleware inside of `DjangoConnections`.
+    * `options`: those of `Worker`.
+    """
+    autodiscover_modules("tasks")
+    found = backends(aliases)
+    if not found:
+        raise ValueError("no backend in TASKS is worker_sdk.django.JqmasterBackend")
+    relaying = [OutboxRelay(one) for one in _outboxes(found)] if relays and is_installed() else []
+    first = found[0].options
+    if options.get("master") is None and first.get("master") is not None:
+        options.update(master=first["master"], token=options.get("token") or first.get("token"))
+    worker = Worker(middleware=[DjangoConnections(), *relaying, *middleware], **options)
+    wanted = None if queues is None else set(queues)
+    names: set[str] = set()
+    for backend in found:
+        for task in backend.tasks.values():
+            for queue in {task.queue_name, *backend.queues}:
+                name = job_name(task.module_path, queue)
+                if name not in names and (wanted is None or queue in wanted):
+                    names.add(name)
+                    worker.handler(name)(handler_of(task, backend))
+        for command in backend.options.get("commands", ()):
+            name = COMMAND_PREFIX + command
+            if name not in names and (wanted is None or COMMAND_PREFIX.rstrip("/") in wanted):
+                names.add(name)
+                worker.handler(name)(run_command)
+    return worker
+
+
+def backends(aliases: Iterable[str] | None) -> list[JqmasterBackend]:
+    """Return the backends of these aliases, or all of jqmaster. Raise ValueError for one of another kind."""
+    found = [task_backends[alias] for alias in (task_backends if aliases is None else aliases)]
+    others = [one.alias for one in found if not isinstance(one, JqmasterBackend)]
+    if others and aliases is not None:
+        raise ValueError(f"TASKS[{others[0]!r}] is not worker_sdk.django.JqmasterBackend")
+    return [one for one in found if isinstance(one, JqmasterBackend)]
+
+
+def handler_of(task: Any, backend: JqmasterBackend) -> Callable[..., Any]:
+    """Return the handler that runs the jobs of a task."""
+    if iscoroutinefunction(task.func):
+
+        async def run_async(argument: Mapping[str, Any], ctx: Context) -> Any:
+            result, arguments = _begin(task, backend, argument, ctx)
+            await task_started.asend(type(backend), task_result=result)
+            try:
+                value = normalize_json(await task.func(*arguments, **result.kwargs))
+            except BaseException as exc:
+                _note_error(result, exc)
+                await task_finished.asend(type(backend), task_result=result)
+                raise
+            _note_success(result, value)
+            await task_finished.asend(type(backend), task_result=result)
+            return value
+
+        return run_async
+
+    def run(argument: Mapping[str, Any], ctx: Context) -> Any:
+        result, arguments = _begin(task, backend, argument, ctx)
+        task_started.send(type(backend), task_result=result)
+        try:
+            value = normalize_json(task.func(*arguments, **result.kwargs))
+        except BaseException as exc:
+            _note_error(result, exc)
+            task_finished.send(type(backend), task_result=result)
+            raise
+        _note_success(result, value)
+        task_finished.send(type(backend), task_result=result)
+        return value
+
+    return run
+
+
+def _begin(
+    task: Any, backend: JqmasterBackend, argument: Mapping[str, Any], ctx: Context
+) -> tuple[Any, list[Any]]:
+    """Return the result object of an attempt that begins, and the arguments of the function."""
+    _, queue = task_and_queue(ctx.name)
+    now = timezone.now()
+    result = TaskResult(
+        task=task.using(queue_name=queue),
+        id=ctx.job_id,
+        status=TaskResultStatus.RUNNING,
+        enqueued_at=None,
+        started_at=now if ctx.attempt == _FIRST_ATTEMPT else None,
+        last_attempted_at=now,
+        finished_at=None,
+        args=list(argument.get("args", ())),
+        kwargs=dict(argument.get("kwargs", {})),
+        backend=backend.alias,
+        errors=[],
+        # The worker does not know who ran the attempts before.
+        worker_ids=[""] * (ctx.attempt - 1) + [_node_name()],
+    )
+    arguments = [TaskContext(task_result=result), *result.args] if task.takes_context else list(result.args)
+    return result, arguments
+
+
+def _node_name() -> str:
+    import os
+    import socket
+
+    return f"{socket.gethostname()}:{os.getpid()}"[:64]
+
+
+def _note_success(result: Any, value: Any) -> None:
+    object.__setattr__(result, "_return_value", value)
+    object.__setattr__(result, "status", TaskResultStatus.SUCCESSFUL)
+    object.__setattr__(result, "finished_at", timezone.now())
+
+
+def _note_error(result: Any, exc: BaseException) -> None:
+    kind = type(exc)
+    result.errors.append(
+        TaskError(
+            exception_class_path=f"{kind.__module__}.{kind.__qualname__}",
+            traceback="".join(traceback.format_exception(exc)),
+        )
+    )
+    object.__setattr__(result, "status", TaskResultStatus.FAILED)
+    object.__setattr__(result, "finished_at", timezone.now())
+
+
+def _outboxes(found: Iterable[JqmasterBackend]) -> list[Any]:
+    """Return one outbox for each database."""
+    return list({one.outbox.using: one.outbox for one in found}.values())
