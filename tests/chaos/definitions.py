@@ -41,10 +41,9 @@ OVERLAPS: Final = ("allow", "forbid", "replace", "queue")
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 MINUTE: Final = timedelta(minutes=1)
 JITTER_S: Final = 40
-# Seconds by which the clock is set; beyond `skip_late_after_s` now and then. After a step back the lock of a killed
-# leader lives longer by as much, so steps back are short.
-STEPS_S: Final = (0.0, 0.0, 15.0, 45.0, 90.0, 400.0, -10.0, -25.0)
-LEADS_WITHIN_S: Final = 180.0
+# Seconds by which the clock is set; beyond `skip_late_after_s` now and then.
+STEPS_S: Final = (0.0, 0.0, 15.0, 45.0, 90.0, 400.0, -10.0, -25.0, -120.0)
+LEADS_WITHIN_S: Final = 60.0
 # An instant so close to the end may have no record yet.
 SETTLED_S: Final = 8.0
 

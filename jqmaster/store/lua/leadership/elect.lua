@@ -8,8 +8,16 @@
 -- include lib/leadership.lua
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+-- A holder's setting may be longer than the caller's.
+local MOST_LIVES = 4
 
 local holder = redis.call('GET', leader_key)
-if holder then return {'held', holder} end
+if holder then
+  -- The clock was set back: the lock would outlive its holder by as much.
+  if redis.call('PTTL', leader_key) > MOST_LIVES * ttl_ms then
+    redis.call('PEXPIRE', leader_key, MOST_LIVES * ttl_ms)
+  end
+  return {'held', holder}
+end
 if redis.call('GET', demoted_key) == master_id then return {'demoted'} end
 return {'ok', leadership.begin(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)}
