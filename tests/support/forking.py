@@ -6,6 +6,8 @@ import os
 import pickle
 import select
 import signal
+import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,7 +19,16 @@ def with_hooks() -> int:
 
 def without_hooks() -> int:
     """Fork as a server that is written in C may: none of the functions run that Python modules have registered."""
-    return int(ctypes.PyDLL(None).fork())
+    # Such a server forks before it has threads. Here another thread may ask for the interpreter's lock meanwhile, and
+    # the child would wait for ever for that thread, which it has not got, to take it.
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(5.0)
+    try:
+        # Those that wait already give up after the former interval.
+        time.sleep(2 * interval_s)
+        return int(ctypes.PyDLL(None).fork())
+    finally:
+        sys.setswitchinterval(interval_s)
 
 
 FORKS: Final[dict[str, Callable[[], int]]] = {"os.fork": with_hooks, "fork(2)": without_hooks}

@@ -16,7 +16,9 @@ async def test_nobody_is_elected_while_another_leads(world: StoreWorld) -> None:
 
 
 @pytest.mark.req("D2")
-async def test_the_lock_of_a_dead_leader_does_not_outlive_a_clock_that_was_set_back(world: StoreWorld) -> None:
+async def test_the_lock_of_a_dead_leader_does_not_outlive_a_clock_that_was_set_back(
+    world: StoreWorld,
+) -> None:
     """Its life is an instant of the store's clock: set back by an hour, the lock would live an hour longer."""
     redis, k = world.redis, world.shard.keys
     await redis.pexpire(k.leader, 3_600_000)
