@@ -62,9 +62,11 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/constraints/{name}/values"): [{}],
     ("POST", "/api/definitions/preview"): [{"schedule": {"daily_at": "02:30"}}],
     ("PUT", "/api/definitions/{name}"): [{}],
+    ("POST", "/api/definitions/{name}/pause"): [{"reason": "for a while"}],
     ("POST", "/api/definitions/{name}/backfill"): [
         {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "dry_run": True}
     ],
+    ("PUT", "/api/declarations/{source}"): [{}],
     ("POST", "/api/events"): [{"event_type": "other"}],
     ("POST", "/api/jobs/actions"): [
         {"action": "retry", "filter": {"name": NAME}, "dry_run": True},
@@ -96,7 +98,7 @@ PLAIN: Final = {
 }  # fmt: skip
 UNTOUCHED: Final = {
     ("DELETE", "/api/jobs/{job_id}"), ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
-    ("DELETE", "/api/definitions/{name}"),
+    ("DELETE", "/api/definitions/{name}"), ("POST", "/api/definitions/{name}/resume"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),
     ("DELETE", "/api/workers/{worker_id}"),
     ("DELETE", "/api/session"), ("DELETE", "/api/sessions"), ("DELETE", "/api/sessions/{session_id}"),
@@ -108,7 +110,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
     """The route with everything in place of its parameters that was planted."""
     values: dict[str, tuple[str, ...]] = {
         "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
-        "job_name": (NAME,), "group_id": (ids.group,), "event_id": (ids.event,),
+        "job_name": (NAME,), "source": ("other",), "group_id": (ids.group,), "event_id": (ids.event,),
         "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)

@@ -12,6 +12,7 @@ from tests.support.waiting import wait_until
 # Letters alone: groups of failures leave out what varies.
 OPEN: Final = (
     "MARKargument", "MARKheader", "MARKresult", "MARKerror", "MARKmessage", "MARKoverride", "MARKmatcher", "MARKfilter",
+    "MARKprogress",
 )  # fmt: skip
 # Return the text below `REDACT_PATHS`.
 SECRET: Final = ("GONEargument", "GONEheader", "GONEresult", "GONEerror", "GONEoverride", "GONEmatcher")
@@ -97,7 +98,11 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
         status, event = await admin.call("POST", "/api/events", sent)
         assert status == 202, event
         running = await admin.enqueue(NAME, **job)
-        await worker.next_job()
+        claim = await worker.next_job()
+        told = {"fraction": 0.5, "message": "MARKprogress with GONEargument"}
+        held = [{"job_id": claim["job_id"], "token": claim["token"], "progress": told}]
+        status, problem = await worker.beat(running=held)
+        assert status == 200, problem
         waiting = await admin.enqueue(NAME, **job)
         action = {"action": "retry", "filter": {"text": "MARKfilter", "name": "none"}}
         status, begun = await admin.call("POST", "/api/jobs/actions", action)
