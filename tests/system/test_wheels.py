@@ -120,11 +120,12 @@ def test_the_sdk_brings_no_server_and_no_store(with_sdk: Path, tmp_path: Path) -
 
 
 def test_each_module_of_the_sdk_imports_with_its_requirements_alone(with_sdk: Path, tmp_path: Path) -> None:
-    # The fixtures are for those who have pytest.
+    # The fixtures are for those who have pytest, the others for those who have Django and SQLAlchemy.
     program = """
 import importlib, pkgutil, worker_sdk
+EXTRA = ("worker_sdk.testing.pytest_plugin", "worker_sdk.django.", "worker_sdk.outbox.sqlalchemy")
 for module in pkgutil.walk_packages(worker_sdk.__path__, "worker_sdk."):
-    if module.name != "worker_sdk.testing.pytest_plugin":
+    if not module.name.startswith(EXTRA):
         importlib.import_module(module.name)
 print(worker_sdk.__file__)
 """
