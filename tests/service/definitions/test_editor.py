@@ -16,6 +16,7 @@ FIELDS = {
     "kind": "time", "enabled": True, "description": "", "overlap": "allow", "schedule": {"every_minutes": 1},
     "time_zone": "UTC", "starts_at": None, "ends_at": None, "jitter_s": 0.0, "skip_late_after_s": 300.0,
     "catch_up": "latest", "max_catch_up": 100, "reason": "",
+    "event_type": None, "matcher": None, "argument": None, "debounce": None, "collect": None,
 }  # fmt: skip
 
 
