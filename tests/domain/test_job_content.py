@@ -10,6 +10,7 @@ from jqmaster.domain.content import HIDDEN, ContentAccess
 from jqmaster.domain.job import Attempt, Job
 from jqmaster.domain.job_content import JobContent, shown_error_type
 from jqmaster.domain.redact import REDACTED, Redactor
+from jqmaster.domain.unique import Unique
 from tests.domain.test_verdict import JOB
 
 pytestmark = pytest.mark.rule("E6.1")
@@ -44,6 +45,19 @@ def test_a_caller_without_the_right_sees_nothing() -> None:
     assert shown.error(failed) is None
     assert shown.message(failed) is None
     assert shown.group_text("pin refused", failed) == HIDDEN
+    assert shown.text("row 5") is None
+
+
+@pytest.mark.req("D21", "S7")
+def test_texts_and_keys_are_content_without_what_is_redacted() -> None:
+    unique = Unique("0" * 32, f"card:{PIN}")
+    assert content().text(f"row of {PIN}") == f"row of {PIN}"
+    assert content("argument.card.pin").text(f"row of {PIN}") == f"row of {REDACTED}"
+    assert content(unique=unique).unique_key() == f"card:{PIN}"
+    assert content("argument.card.pin", unique=unique).unique_key() == f"card:{REDACTED}"
+    assert content(is_granted=False, unique=unique).unique_key() == HIDDEN
+    assert content(unique=Unique("0" * 32)).unique_key() is None
+    assert content().unique_key() is None
 
 
 def test_texts_of_the_master_are_shown_to_every_reader() -> None:

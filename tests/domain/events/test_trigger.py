@@ -180,3 +180,16 @@ def test_queue_is_for_instants() -> None:
     with pytest.raises(DefinitionError) as refused:
         Definition("a", "0" * 16, JobSpec("", "work", b"\xc0"), EventTrigger("a"), overlap=Overlap.QUEUE)
     assert refused.value.loc == ("overlap",)
+
+
+def test_the_rules_of_gathering_are_read_and_refused_with_their_place() -> None:
+    assert parse_debounce(None) is None
+    assert parse_collect(None) is None
+    debounce = parse_debounce({"wait_s": 0.5, "max_s": None, "key": "payload.order.id"})
+    assert debounce == Debounce(500, None, parse_path("payload.order.id", (), EVENT_FIELDS))
+    assert parse_debounce({"wait_s": 0.5, "max_s": 2, "key": None}) == Debounce(500, 2_000, None)
+    with pytest.raises(DefinitionError) as refused:
+        parse_collect({"max": 5, "within_s": 1, "key": "nonsense["})
+    assert refused.value.loc[:2] == ("collect", "key")
+    assert EventTrigger("order.*").is_pattern
+    assert not EventTrigger("order.paid").is_pattern
