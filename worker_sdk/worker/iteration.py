@@ -62,6 +62,9 @@ class Iteration(Generic[T]):
                     self._ctx.save_and_wait(done)
                 due_s = now_s() + self._every_s
         self._tell(done)
+        if self._saves:
+            # Also so that people see the end of it: a job that is over tells nothing more.
+            self._ctx.save_and_wait(done)
 
     async def __aiter__(self) -> AsyncIterator[T]:
         done = self._start()
@@ -76,6 +79,8 @@ class Iteration(Generic[T]):
                     await self._ctx.save(done)
                 due_s = now_s() + self._every_s
         self._tell(done)
+        if self._saves:
+            await self._ctx.save(done)
 
     def _start(self) -> int:
         if not self._saves:

@@ -318,7 +318,7 @@ function Facts({ job, mayOperate }) {
     <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
     <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
-    ${job.progress && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /></dd>`}
+    ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /></dd>`}
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
     <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
     <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
