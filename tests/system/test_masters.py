@@ -52,7 +52,12 @@ class Masters:
         except httpx.TransportError:
             return {}
         names = {process.url: name for name, process in self.processes.items()}
-        return {names[one["url"]]: one["role"] for one in answer["masters"]} if status == 200 else {}
+        roles: dict[str, str] = {}
+        for one in answer["masters"] if status == 200 else ():
+            # Its predecessors at the same address may be listed still: a clock that was set back keeps them fresh.
+            if roles.get(names[one["url"]]) != "leader":
+                roles[names[one["url"]]] = one["role"]
+        return roles
 
     async def id_of(self, name: str) -> str:
         _, answer = await self.apis[name].call("GET", "/healthz")
