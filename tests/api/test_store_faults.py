@@ -187,6 +187,14 @@ async def test_a_full_store_refuses_jobs_and_lets_those_that_it_has_end(store: S
             assert await refused(api, "POST", "/api/jobs/bulk", bulk) == "store_unavailable"
             assert await api.counts() == counts
             assert (await worker.beat())[0] == 200
+            # Without them the heartbeat would fail, and with it the leases of all jobs of the worker.
+            claim = {
+                "job_id": job_id,
+                "token": job["token"],
+                "progress": {"fraction": 0.5, "message": "half"},
+            }
+            assert (await worker.beat(running=[{**claim, "checkpoint": b"here"}]))[0] == 200
+            assert (await api.job(job_id))["progress"]["fraction"] == 0.5
             await worker.end(job, result=1)
             assert (await api.call("GET", f"/api/jobs/{job_id}/result"))[1]["result"] == 1
             assert (await api.call("DELETE", f"/api/jobs/{job_id}"))[0] == 204

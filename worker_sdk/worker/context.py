@@ -192,7 +192,9 @@ class Context:
         from worker_sdk.worker.progress import MAX_MESSAGE_CHARS
 
         told = None if fraction is None else float(fraction)
-        self._reports.tell(self._token, told, str(message)[:MAX_MESSAGE_CHARS])
+        # Characters that cannot be sent must not keep the heartbeats of the worker from being sent.
+        text = str(message)[:MAX_MESSAGE_CHARS].encode(errors="replace").decode()
+        self._reports.tell(self._token, told, text)
 
     @property
     def checkpoint(self) -> Any:

@@ -52,6 +52,22 @@ async def test_the_last_progress_goes_to_the_masters(
     may_end.set()
 
 
+async def test_a_message_that_cannot_be_sent_holds_up_no_heartbeat(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    may_end = asyncio.Event()
+
+    @worker.handler("slow")
+    async def slow(argument: Any, ctx: Context) -> None:
+        ctx.progress(0.5, "half \ud800")
+        await may_end.wait()
+
+    await up()
+    await master.run("slow")
+    await wait_until(lambda: {"fraction": 0.5, "message": "half ?"} in told(master, "progress"))
+    may_end.set()
+
+
 async def test_progress_out_of_range_is_refused(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:

@@ -127,5 +127,8 @@ async def test_a_damaged_progress_hurts_nothing(world: StoreWorld) -> None:
     await world.redis.set(key, "no hash")
     assert await _told(world, job.job_id) is None
     await world.fail(worker, job, HANDED_BACK)
-    assert (await _claimed(world, worker)).checkpoint is None
-    await world.redis.delete(key)
+    again = await _claimed(world, worker)
+    assert again.checkpoint is None
+    # What is told next takes its place.
+    await world.progress.save(worker, [ProgressReport(again.job_id, again.token, (0.7, "anew"), b"\x02")])
+    assert await _told(world, job.job_id) == Progress(0.7, "anew", world.now_ms)

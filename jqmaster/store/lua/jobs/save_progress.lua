@@ -1,4 +1,4 @@
-#!lua
+#!lua flags=allow-oom
 -- Saves what a worker tells of jobs that it runs: progress, and a checkpoint for the next attempt. With a checkpoint,
 -- earlier losses of the job do not count any more.
 -- KEYS
@@ -28,7 +28,11 @@ for i = FIRST, #ARGV, WIDTH do
       local _, _, losses = record.attempts_of(head)
       if losses > 0 then redis.call('SETRANGE', job_key, layout.losses.offset, '\0\0') end
     end
-    if #fields > 0 then redis.call('HSET', progress_key, unpack(fields)) end
+    -- A key of another type is damaged; an error in the middle of a batch would leave the others undone.
+    if #fields > 0 and type(redis.pcall('HSET', progress_key, unpack(fields))) == 'table' then
+      redis.call('UNLINK', progress_key)
+      redis.call('HSET', progress_key, unpack(fields))
+    end
     local flags = record.flags_of(head)
     if not record.has_flag(flags, layout.FLAG.has_progress) then
       record.set_flags(job_key, flags + layout.FLAG.has_progress)
