@@ -13,9 +13,11 @@ from worker_sdk import Pusher
 pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 # By hand: JQMASTER_ITERATION_ROWS=1000000 JQMASTER_ITERATION_KILLS=20
-ROWS = int(os.environ.get("JQMASTER_ITERATION_ROWS", "60000"))
+ROWS = int(os.environ.get("JQMASTER_ITERATION_ROWS", "12000"))
 KILLS = int(os.environ.get("JQMASTER_ITERATION_KILLS", "3"))
-EVERY_S = 0.2
+# So slow that each attempt saves several checkpoints before it is killed.
+PAUSE_S = 0.0003 if ROWS < 100_000 else 0.0
+EVERY_S = 0.1
 
 PROGRAM = f"""
 import os, time
@@ -27,6 +29,7 @@ rows = open(os.environ["ROWS"], "ab", buffering=0)
 @worker.handler("import")
 def rows_of(argument, ctx: Context):
     for row in ctx.iterate(lambda done: range(done, {ROWS}), every_s={EVERY_S}, total={ROWS}):
+        time.sleep({PAUSE_S})
         # One write each: a kill leaves no half of a line.
         os.write(rows.fileno(), b"%d %f\\n" % (row, time.monotonic()))
 

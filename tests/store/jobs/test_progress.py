@@ -129,6 +129,6 @@ async def test_a_damaged_progress_hurts_nothing(world: StoreWorld) -> None:
     await world.fail(worker, job, HANDED_BACK)
     again = await _claimed(world, worker)
     assert again.checkpoint is None
-    # What is told next takes its place.
+    # The next report takes its place.
     await world.progress.save(worker, [ProgressReport(again.job_id, again.token, (0.7, "anew"), b"\x02")])
     assert await _told(world, job.job_id) == Progress(0.7, "anew", world.now_ms)
