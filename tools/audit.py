@@ -6,6 +6,7 @@ Exit codes: 0, every package was looked up and nothing is known; 1, something is
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -17,8 +18,7 @@ NOT_AUDITED: Final = 3
 TIMEOUT_S: Final = 300
 
 AUDIT: Final = (
-    sys.executable, "-m", "pip_audit", "--requirement", str(LOCK), "--require-hashes", "--disable-pip",
-    "--no-deps", "--format", "json",
+    sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format", "json",
     "--progress-spinner", "off",
 )  # fmt: skip
 
@@ -27,7 +27,17 @@ def audit(command: Sequence[str] = AUDIT) -> int:
     """Run the audit, say what it found, and return the exit code."""
     wanted = pinned(LOCK)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)  # noqa: S603
+        with tempfile.NamedTemporaryFile("w", prefix="audit-", suffix=".txt") as versions:
+            # The lock's markers would leave out the packages that other Pythons and other systems need.
+            versions.writelines(f"{name}=={version}\n" for name, version in wanted.items())
+            versions.flush()
+            done = subprocess.run(  # noqa: S603
+                (*command, "--requirement", versions.name),
+                capture_output=True,
+                text=True,
+                timeout=TIMEOUT_S,
+                check=False,
+            )
         found: list[dict[str, Any]] = json.loads(done.stdout)["dependencies"]
         looked_up = {one["name"]: one["vulns"] for one in found if "vulns" in one}
         skipped = next((one["skip_reason"] for one in found if "skip_reason" in one), "")

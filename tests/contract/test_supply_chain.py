@@ -98,3 +98,14 @@ def test_an_audit_that_could_not_look_says_so(command: list[str], capsys: pytest
     seen = capsys.readouterr()
     assert seen.err.startswith("NOT AUDITED: ")
     assert "no vulnerability" not in seen.out
+
+
+def test_an_audit_asks_for_every_package_whatever_this_python_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    program = (
+        "import json, sys; lines = open(sys.argv[-1]).read().split();"
+        "print(json.dumps({'dependencies': [{'name': l.split('==')[0], 'vulns': []} for l in lines if ';' not in l]}))"
+    )
+    assert audit.audit([sys.executable, "-c", program]) == audit.CLEAN
+    assert f"{len(sbom.pinned(sbom.LOCK))} packages were looked up" in capsys.readouterr().out
