@@ -101,6 +101,26 @@ async def narrow(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
     return await work(argument, ctx)
 
 
+@worker.handler("due")
+async def due(argument: str, ctx: Context) -> dict[str, Any]:
+    """`argument`: the definition whose instant it is."""
+    return await work({"n": 0, "nap_s": 0.3}, ctx)
+
+
+@worker.handler("event-each")
+@worker.handler("event-even")
+@worker.handler("event-last")
+async def event(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """One event."""
+    return await work(argument, ctx)
+
+
+@worker.handler("event-collected")
+async def collected(argument: list[dict[str, Any]], ctx: Context) -> dict[str, Any]:
+    """The events that were gathered."""
+    return await work(argument[0], ctx)
+
+
 @worker.handler("poison")
 async def poison(argument: dict[str, Any], ctx: Context) -> None:
     note("start", **_claim(ctx))

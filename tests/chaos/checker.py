@@ -5,14 +5,17 @@ Each kind of violation has a name; docs/reliability.md says which promise it bre
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Final
 
+from tests.chaos.event_check import check_definitions, check_events, replaceable_jobs, started_jobs
+from tests.chaos.evidence import FINISHED, READING_S, Run, Violation, clock_was_stepped, may_be_doubled
 from tests.chaos.history import Call, EndState, Fault, History, Line
 from tests.chaos.odd_values import is_decodable
+from tests.chaos.unique_check import check_unique
+from tests.chaos.unique_load import rule_of
 
-FINISHED: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "skipped"})
 # Endings of attempts that a handler (or its timeout) brought about: none of them without a start.
 BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back", "discarded"})
 # So long after a fault of the leader a gap counts as its consequence.
@@ -25,36 +28,6 @@ MILD: Final = frozenset({"demote", "drain", "detach", "memory full", "clock step
 COUNTED: Final = frozenset({"failure", "timeout"})
 # The fields of a push that no later step may change, with the value that a missing one has.
 FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
-# Clocks of one machine, read by different processes around the same event.
-READING_S: Final = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """`name` is one of those in docs/reliability.md; `subject` a job, worker, epoch, …"""
-
-    name: str
-    subject: str
-    detail: str
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.subject}: {self.detail}"
-
-
-@dataclass(slots=True)
-class Run:
-    """One start of a handler. `end_s`: its own end, or the death of its process; `ending` "" for the latter."""
-
-    job_id: str
-    attempt: int
-    token: str
-    fence: int
-    epoch: int
-    worker: str
-    life: int
-    start_s: float
-    end_s: float
-    ending: str = ""
 
 
 @dataclass(slots=True)
@@ -80,7 +53,13 @@ class _Checker:
         self._pushes: dict[str, list[Call]] = defaultdict(list)
         self._others: dict[str, list[Call]] = defaultdict(list)
         for call in history.calls:
-            (self._pushes if call.kind == "push" else self._others)[call.job_id].append(call)
+            if call.kind == "push":
+                # One that met the holder of its uniqueness key made no job.
+                self._pushes[call.job_id].append(replace(call, outcome="refused") if call.verdict else call)
+            elif call.kind != "event":
+                self._others[call.job_id].append(call)
+        self._started = started_jobs(history)
+        self._replaceable = replaceable_jobs(history)
         self._end_s = max(
             [line.at_s for line in history.lines]
             + [call.returned_s for call in history.calls]
@@ -117,6 +96,9 @@ class _Checker:
         yield self._limits()
         yield self._epochs()
         yield self._stalls()
+        yield check_unique(self._h, self._runs_of)
+        yield check_events(self._h)
+        yield check_definitions(self._h)
 
     # --- reading
 
@@ -211,7 +193,7 @@ class _Checker:
         )
 
     def _clock_was_stepped(self, from_s: float, to_s: float) -> bool:
-        return any(f.kind == "clock step" and f.from_s <= to_s and f.to_s >= from_s for f in self._h.faults)
+        return clock_was_stepped(self._h, from_s, to_s)
 
     def _calls(self, job_id: str, kind: str, *outcomes: str) -> list[Call]:
         return [c for c in self._others[job_id] if c.kind == kind and (not outcomes or c.outcome in outcomes)]
@@ -224,14 +206,7 @@ class _Checker:
         ]
 
     def _may_be_doubled(self, call: Call) -> bool:
-        """A fault was delivering requests of clients twice, or once more later, while this one was under way."""
-        return any(
-            f.kind in ("double", "copy later")
-            and f.target.startswith("pushers>")
-            and f.from_s <= call.returned_s
-            and f.to_s >= call.invoked_s
-            for f in self._h.faults
-        )
+        return may_be_doubled(self._h, call)
 
     def _is_one_job(self, job_id: str) -> bool:
         """Once a job may have been deleted, its ID may have been pushed again, and bear another job."""
@@ -263,7 +238,7 @@ class _Checker:
             if job and self._calls(job_id, "delete", "done") and not self._may_be_pushed_again(job_id):
                 yield Violation("deleted but stored", job_id, job.state)
         for job_id, job in self._h.jobs.items():
-            if job_id not in self._pushes:
+            if job_id not in self._pushes and job_id not in self._started:
                 yield Violation("unexpected", job_id, f"nobody pushed it; it is {job.state}")
             if job.state not in FINISHED:
                 yield Violation("not over", job_id, f"{job.state} when all should be over")
@@ -288,6 +263,8 @@ class _Checker:
                 "name": job.name, "argument": job.argument, "priority": job.priority, "max_retry": job.max_retry,
             }  # fmt: skip
             for name, default in FIXED.items():
+                if name == "argument" and rule_of(push.job):
+                    continue  # another push may have replaced it: see unique_check
                 if stored[name] != (sent := push.job.get(name, default)):
                     yield Violation("changed", job_id, f"{name}: {sent!r} became {stored[name]!r}")
 
@@ -315,11 +292,11 @@ class _Checker:
                     "token started twice", run.job_id, f"{run.token} on {first.worker} and {run.worker}"
                 )
             tokens.setdefault(run.token, run)
-            pushes = self._pushes.get(run.job_id)
-            if not pushes:
+            pushes = self._pushes.get(run.job_id, [])
+            if not pushes and run.job_id not in self._started:
                 yield Violation("start of an unknown job", run.job_id, f"on {run.worker}")
                 continue
-            invoked_s = min(call.invoked_s for call in pushes)
+            invoked_s = min((call.invoked_s for call in pushes), default=0.0)
             delay_s = max((float((call.job or {}).get("delay", 0)) for call in pushes), default=0.0)
             is_early = run.start_s < invoked_s + delay_s - READING_S
             # Its time comes by the store's clock, wherever that is set.
@@ -540,7 +517,9 @@ class _Checker:
                 (c.job or {}).get("expires_at") for c in self._pushes[job_id]
             ):
                 yield Violation("skipped without a reason", job_id, "it had no expires_at")
-            elif job.state == "canceled" and not self._may_have(job_id, "cancel"):
+            elif job.state == "canceled" and not (
+                self._may_have(job_id, "cancel") or job_id in self._replaceable
+            ):
                 yield Violation("canceled by nobody", job_id, "no call asked for it")
 
     def _answers(self) -> Iterator[Violation]:
@@ -699,6 +678,9 @@ class _Checker:
             "load_s": round(self._h.load_ended_s - self._h.began_s, 1),
             "pushes": dict(outcomes),
             "calls": len(self._h.calls),
+            "unique": dict(Counter(c.verdict or c.outcome for c in self._h.calls if _has_rule(c))),
+            "events": dict(Counter(c.verdict or c.outcome for c in self._h.calls if c.kind == "event")),
+            "instants": sum(len(one.runs) for one in self._h.definitions),
             "odd_values": dict(Counter(call.outcome for call in self._h.calls if _odd(call))),
             "jobs_accepted": len(accepted),
             "jobs_stored": len(self._h.jobs),
@@ -763,7 +745,7 @@ class _Checker:
         waits = []
         for job_id, runs in self._runs_of.items():
             push = self._accepted(job_id)
-            if push and runs and not (push.job or {}).get("delay"):
+            if push and push.job and runs and not (push.job.get("delay") or push.job.get("debounce")):
                 waits.append(runs[0].start_s - push.invoked_s)
         return _spread(waits)
 
@@ -772,6 +754,10 @@ def _odd(call: Call) -> str:
     """The odd value of a push, in hexadecimal digits."""
     job = call.job if call.kind == "push" and call.job else {}
     return str(job.get("argument", {}).get("odd", ""))
+
+
+def _has_rule(call: Call) -> bool:
+    return call.kind == "push" and call.job is not None and rule_of(call.job) is not None
 
 
 def _content(call: Call) -> str:

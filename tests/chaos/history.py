@@ -5,10 +5,13 @@ All instants are seconds of CLOCK_MONOTONIC, which the processes of one machine 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Self
+
+from tests.chaos.instants import Definition
 
 # done: the answer said yes. refused: a no after which nothing can have happened. unknown: it may have happened.
 Outcome = Literal["done", "refused", "unknown"]
@@ -16,9 +19,12 @@ Outcome = Literal["done", "refused", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a client, all its repeats on the wire by itself. `kind`: push, view, result, cancel, retry, delete.
+    """One call of a client, all its repeats on the wire by itself. `kind`: push, event, view, result, cancel, retry,
+    delete.
 
     push: `job` is the map that was sent, `status` 201 or 200 where it was done, `answered_id` the ID in the answer.
+    `verdict` where another job held the uniqueness key, which `answered_id` names: refused, duplicate or replaced.
+    event: `job` is the event, `job_id` its key, `answered_id` its ID, and `verdict` "duplicate" for a repeat.
     view, cancel: `state` as answered. result: `value` as answered, `state` where it was not there yet.
     cancel: `was_running` if the answer shows an attempt that the cancel ended.
     """
@@ -34,6 +40,45 @@ class Call:
     state: str = ""
     value: Any = None
     was_running: bool = False
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionRuns:
+    """The run records of a definition by the clock. All times are those of the store, in ISO 8601: it was made between
+    `before` and `after`, all was read at `until_text`, and `latest_text` is the latest time that the clock showed."""
+
+    name: str
+    overlap: str
+    schedule: Mapping[str, Any]
+    zone: str
+    jitter_s: int
+    before: str
+    after: str
+    until_text: str
+    latest_text: str
+    runs: Sequence[Mapping[str, Any]] = ()
+
+    @classmethod
+    def of(
+        cls, one: Definition, until: datetime, latest: datetime, runs: Sequence[Mapping[str, Any]]
+    ) -> "DefinitionRuns":
+        return cls(
+            one.name, one.overlap, one.schedule, one.zone, one.jitter_s, one.before.isoformat(),
+            one.after.isoformat(), until.isoformat(), latest.isoformat(), runs,
+        )  # fmt: skip
+
+    def definition(self) -> Definition:
+        before, after = datetime.fromisoformat(self.before), datetime.fromisoformat(self.after)
+        return Definition(
+            self.name, self.overlap, dict(self.schedule), self.zone, self.jitter_s, before, after
+        )
+
+    def until(self) -> datetime:
+        return datetime.fromisoformat(self.until_text)
+
+    def latest(self) -> datetime:
+        return datetime.fromisoformat(self.latest_text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +178,8 @@ class Terms:
 
 @dataclass(slots=True)
 class History:
-    """`began_s` and `load_ended_s` bound the time in which pushers pushed."""
+    """`began_s` and `load_ended_s` bound the time in which pushers pushed. `drained_s`: no job was unfinished by then;
+    0 if that was not seen."""
 
     terms: Terms = field(default_factory=Terms)
     calls: list[Call] = field(default_factory=list)
@@ -141,6 +187,7 @@ class History:
     faults: list[Fault] = field(default_factory=list)
     jobs: dict[str, EndState] = field(default_factory=dict)
     epochs: list[Epoch] = field(default_factory=list)
+    definitions: list[DefinitionRuns] = field(default_factory=list)
     fsck: list[str] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
@@ -148,12 +195,14 @@ class History:
     stuck: list[str] = field(default_factory=list)
     began_s: float = 0.0
     load_ended_s: float = 0.0
+    drained_s: float = 0.0
     seed: int = 0
 
     def save(self, path: Path) -> None:
         """One JSON object a line, its kind first: greppable, and `load` reads it back."""
         with path.open("w") as file:
-            head = {"terms": asdict(self.terms), "began_s": self.began_s, "load_ended_s": self.load_ended_s}
+            names = ("began_s", "load_ended_s", "drained_s")
+            head = {"terms": asdict(self.terms)} | {name: getattr(self, name) for name in names}
             parts: list[tuple[str, Iterable[Any]]] = [
                 ("head", [head | {"seed": self.seed}]),
                 *((name, map(asdict, getattr(self, name))) for name in _RECORDS),
@@ -183,7 +232,8 @@ class History:
         return history
 
 
-_RECORDS: dict[str, Any] = {"calls": Call, "lines": Line, "faults": Fault, "epochs": Epoch}
+_RECORDS: dict[str, Any] = {"calls": Call, "lines": Line, "faults": Fault, "epochs": Epoch,
+    "definitions": DefinitionRuns}  # fmt: skip
 _TEXTS = ("fsck", "slots", "damage", "stuck")
 
 

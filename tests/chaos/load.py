@@ -4,13 +4,13 @@ import asyncio
 import random
 import time
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
 import msgpack
 
-from tests.chaos import odd_values
+from tests.chaos import event_load, odd_values, unique_load
 from tests.chaos.history import Call, Outcome
 from worker_sdk.pusher.jobs import new_job_id
 
@@ -44,6 +44,11 @@ class Mix:
     deleted: float = 0.01
     # With a value that some decoder may refuse.
     hostile: float = 0.03
+    unique: float = 0.2
+    # Shares of the unique pushes: with another one of the key at the same moment.
+    rivals: float = 0.5
+    # Events, beside the pushes.
+    events: float = 0.1
 
 
 class Pushers:
@@ -53,6 +58,7 @@ class Pushers:
     def __init__(self, urls: list[str], mix: Mix, seed: int, *, store_id: str = "") -> None:
         self.calls: list[Call] = []
         self.unsettled: dict[str, dict[str, Any]] = {}
+        self._unsettled_events: dict[str, dict[str, Any]] = {}
         self._urls = urls
         self._mix = mix
         self._seed = seed
@@ -88,6 +94,18 @@ class Pushers:
             rng = random.Random(f"{self._seed}:settle")
             for job in list(self.unsettled.values()):
                 await self._push(rng, job, end_s)
+            for event in list(self._unsettled_events.values()):
+                await self._send(rng, event, end_s)
+            self._session = None
+
+    async def probe_keys(self, timeout_s: float) -> None:
+        """Push one job of each uniqueness key, which is refused unless the key is free."""
+        async with _session() as session:
+            self._session = session
+            end_s = time.monotonic() + timeout_s
+            rng = random.Random(f"{self._seed}:probe")
+            for job in unique_load.probes(self._count + 1):
+                await self._push(rng, job, end_s)
             self._session = None
 
     async def _client(self, rng: random.Random, end_s: float) -> None:
@@ -103,10 +121,24 @@ class Pushers:
                 self._follow_up(rng, job, end_s)
             if rng.random() < self._mix.viewed and self._recent:
                 await self._ask(rng, "view", rng.choice(self._recent)["id"])
+            if rng.random() < self._mix.events:
+                await self._send_new(rng, min(end_s, time.monotonic() + 10.0))
+
+    async def _send_new(self, rng: random.Random, end_s: float) -> None:
+        """Send an event, now and then several times at once or again later."""
+        self._count += 1
+        event = event_load.draw_event(rng, self._count)
+        if rng.random() < 2 * self._mix.repeated:
+            self._aside(self._send(rng, event, end_s), 0.0)
+        if rng.random() < 2 * self._mix.repeated:
+            self._aside(self._send(rng, event, end_s), rng.uniform(0.0, 2.0))
+        await self._send(rng, event, end_s)
 
     def _draw(self, rng: random.Random) -> dict[str, Any]:
         mix = self._mix
         self._count += 1
+        if rng.random() < mix.unique:
+            return unique_load.draw(rng, self._count)
         argument: dict[str, Any] = {"n": self._count, "nap_s": round(rng.choice((0, 0, 0.01, 0.1, 0.4)), 3)}
         job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument}
         if rng.random() < mix.hostile:
@@ -135,6 +167,12 @@ class Pushers:
 
     def _follow_up(self, rng: random.Random, job: dict[str, Any], end_s: float) -> None:
         mix, after_s = self._mix, rng.uniform(0.05, 2.0)
+        if unique_load.rule_of(job):
+            # What becomes of their keys is known only where nobody deletes them or runs them again.
+            mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)
+            if rng.random() < mix.rivals:
+                self._count += 1
+                self._aside(self._push(rng, unique_load.rival(rng, job, self._count), end_s), 0.0)
         if rng.random() < mix.repeated:
             self._aside(self._push(rng, job, end_s), after_s)
         if rng.random() < mix.contradicted:
@@ -166,15 +204,28 @@ class Pushers:
         """
         while True:
             call = await self._call(rng, "push", job["id"], "POST", "/api/jobs", job)
-            if call.outcome == "done":
+            if call.outcome == "done" or call.verdict:
                 self.unsettled.pop(job["id"], None)
-                return True
+                return call.outcome == "done"
             if call.outcome == "unknown":
                 self.unsettled.setdefault(job["id"], job)
             elif call.status not in (429, 503):
                 return False
             if time.monotonic() > end_s:
                 return False
+            await asyncio.sleep(rng.uniform(*REPEAT_S))
+
+    async def _send(self, rng: random.Random, event: dict[str, Any], end_s: float) -> None:
+        """Send an event until its outcome is known."""
+        key = event["dedupe_key"]
+        while True:
+            call = await self._call(rng, "event", key, "POST", "/api/events", event)
+            if call.outcome == "done":
+                self._unsettled_events.pop(key, None)
+                return
+            self._unsettled_events.setdefault(key, event)
+            if time.monotonic() > end_s:
+                return
             await asyncio.sleep(rng.uniform(*REPEAT_S))
 
     async def _ask(self, rng: random.Random, kind: str, job_id: str) -> Call:
@@ -227,10 +278,11 @@ class Pushers:
             _outcome(status, said),
             status,
             job,
-            said.get("id", "") if kind == "push" else "",
+            _answered(kind, said),
             said.get("state", ""),
             said if kind == "result" and status == 200 else None,
             was_running=kind == "cancel" and any(a.get("outcome") == "canceled" for a in attempts),
+            verdict=_verdict(said) if kind in ("push", "event") else "",
         )
         self.calls.append(call)
         return call
@@ -246,6 +298,18 @@ def _session() -> aiohttp.ClientSession:
     # been done would pass for refused. Every repeat here is to be in the history.
     session._retry_connection = False
     return session
+
+
+def _answered(kind: str, answer: dict[str, Any]) -> str:
+    if kind == "event":
+        return str(answer.get("event_id", ""))
+    return str(answer.get("id") or answer.get("job_id") or "") if kind == "push" else ""
+
+
+def _verdict(answer: dict[str, Any]) -> str:
+    if answer.get("code") == "not_unique":
+        return "refused"
+    return "duplicate" if answer.get("duplicate") else "replaced" if answer.get("replaced") else ""
 
 
 def _outcome(status: int, answer: dict[str, Any]) -> Outcome:

@@ -26,12 +26,14 @@ VALUES = [
 def packed(job: dict[str, Any]) -> bytes:
     """The push as it goes out: the value itself stands where its digits are."""
     body: bytes = msgpack.packb(job)
-    digits = job["argument"].get("odd")
+    digits = job.get("argument", {}).get("odd")
     return body if digits is None else body.replace(msgpack.packb(digits), bytes.fromhex(digits))
 
 
-def unpacked(argument: bytes) -> dict[str, Any]:
+def unpacked(argument: bytes) -> Any:
     """A stored argument as it was drawn."""
+    if not (argument[0] >> 4 == 0x8 or argument[0] in (0xDE, 0xDF)):
+        return msgpack.unpackb(argument)
     unpacker = msgpack.Unpacker()
     unpacker.feed(argument)
     found: dict[str, Any] = {}

@@ -178,6 +178,7 @@ class Rig:
             result_grace_s=100 * 86_400,
             retention_succeeded_max=10_000_000,
             retention_failed_max=10_000_000,
+            definition_runs_max=10_000,
             log_level="info",
         )
         await self._open(HttpLink(f"pushers>{name}", ("127.0.0.1", self.masters[name].port), seed=self._seed))

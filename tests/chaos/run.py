@@ -5,9 +5,13 @@ import asyncio
 import contextlib
 import json
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import aiohttp
 
 from jqmaster.errors import JqmasterError
 from jqmaster.store import codec
@@ -16,13 +20,18 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from tests.chaos import odd_values
 from tests.chaos.checker import Report, check
+from tests.chaos.event_load import event_documents, time_definitions
 from tests.chaos.forked_pusher import read_calls
-from tests.chaos.history import EndedAttempt, EndState, History, Terms, read_lines
+from tests.chaos.history import DefinitionRuns, EndedAttempt, EndState, History, Terms, read_lines
+from tests.chaos.instants import Definition
 from tests.chaos.load import Mix, Pushers
 from tests.chaos.plan import Planned, Scale
 from tests.chaos.rig import Rig
 
 NARROW = 3
+# Jobs named `narrow` run so many at a time.
+NARROW_RULE = {"matcher": {"field": "name", "op": "eq", "value": "narrow"}, "concurrency": NARROW}
+CALL_WITHIN_S = 30.0
 PAGE = 500
 
 
@@ -56,7 +65,10 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
     async with Rig.running(
         directory, scale, order.plan, seed=order.seed, max_losses=order.max_losses, without=order.without
     ) as rig:
-        await _limit(rig)
+        await _put(rig, "constraints/narrow", NARROW_RULE)
+        for name, document in event_documents().items():
+            await _put(rig, f"definitions/{name}", document)
+        made = await _define(rig, order.seed)
         pushers = Pushers(rig.master_urls, order.mix, order.seed, store_id=await rig.store_id())
         history.began_s = time.monotonic()
         async with rig.forked_pusher(order.duration_s) as forked_calls, asyncio.TaskGroup() as group:
@@ -66,6 +78,13 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         pushers.take_over(read_calls(forked_calls))
         await pushers.settle(30.0)
         await _until_over(rig.client, order.drain_s)
+        for one in made:
+            await _call(rig, "POST", f"definitions/{one.name}/pause", {})
+        if await _until_over(rig.client, order.drain_s):
+            history.drained_s = time.monotonic()
+        await pushers.probe_keys(30.0)
+        await _until_over(rig.client, order.drain_s)
+        history.definitions = await _runs(rig, made)
         history.jobs = await end_state(rig.client)
         history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(rig.client, Keys("jq"))]
         history.slots = await _slots(rig.client)
@@ -84,32 +103,76 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
     return history, report
 
 
-async def _limit(rig: Rig) -> None:
-    """Jobs named `narrow` run NARROW at a time."""
-    import aiohttp
-
-    rule = {"matcher": {"field": "name", "op": "eq", "value": "narrow"}, "concurrency": NARROW}
-    url = next(iter(rig.masters.values())).url
-    async with (
-        aiohttp.ClientSession(trust_env=False) as session,
-        session.put(f"{url}/api/constraints/narrow", json=rule) as response,
-    ):
-        assert response.status == 201, await response.text()
+async def _put(rig: Rig, path: str, document: Mapping[str, Any]) -> None:
+    await _call(rig, "PUT", path, document)
 
 
-async def _until_over(client: StoreClient, within_s: float) -> None:
-    """Until no job waits or runs any more, or the time is over: then the checker tells of those."""
+async def _call(rig: Rig, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    """Ask one master after the other, past all links, until one does it."""
+    end_s = time.monotonic() + CALL_WITHIN_S
+    said = ""
+    async with aiohttp.ClientSession(trust_env=False) as session:
+        while time.monotonic() < end_s:
+            for master in rig.masters.values():
+                with contextlib.suppress(aiohttp.ClientError, OSError, TimeoutError):
+                    async with session.request(method, f"{master.url}/api/{path}", json=body) as response:
+                        if response.status < 300:
+                            return await response.json()
+                        said = await response.text()
+            await asyncio.sleep(0.2)
+    raise AssertionError(f"{method} {path}: {said}")
+
+
+async def _define(rig: Rig, seed: int) -> list[Definition]:
+    """Make the definitions by the clock."""
+    made = time_definitions(await _now(rig), seed)
+    for one in made:
+        one.before = await _now(rig)
+        await _put(rig, f"definitions/{one.name}", one.document())
+        one.after = await _now(rig)
+    return made
+
+
+async def _now(rig: Rig) -> datetime:
+    """Return the time of the store."""
+    now_s, micros = await rig.client.command("TIME")
+    return datetime.fromtimestamp(int(now_s) + int(micros) / 1e6, UTC)
+
+
+async def _runs(rig: Rig, made: Sequence[Definition]) -> list[DefinitionRuns]:
+    """Return the run records of the definitions by the clock."""
+    found, until = [], await _now(rig)
+    latest = until + timedelta(seconds=rig.store.ahead_s)
+    for one in made:
+        runs: list[Any] = []
+        cursor: str | None = ""
+        while cursor is not None:
+            page = await _call(
+                rig, "GET", f"definitions/{one.name}/runs?limit=200" + (f"&cursor={cursor}" if cursor else "")
+            )
+            runs += page["runs"]
+            cursor = page["next_cursor"]
+        found.append(DefinitionRuns.of(one, until, latest, runs))
+    return found
+
+
+async def _until_over(client: StoreClient, within_s: float) -> bool:
+    """Until no job waits or runs any more, no event is gathered, and no instant is due. Return False when the time is
+    over before: then the checker tells of what is left."""
     keys = Keys("jq")
     end_s = time.monotonic() + within_s
     while time.monotonic() < end_s:
         with contextlib.suppress(JqmasterError):
-            *sets, ready = await client.pipeline(
+            *sets, ready, due, now = await client.pipeline(
                 [("ZCARD", keys.scheduled), ("ZCARD", keys.retrying), ("ZCARD", keys.running),
-                    ("HVALS", keys.ready_counts)]
+                    ("ZCARD", keys.event_groups), ("HVALS", keys.ready_counts),
+                    ("ZRANGE", keys.definitions_due, 0, 0, "WITHSCORES"), ("TIME",)]
             )  # fmt: skip
-            if not any(sets) and not any(int(count) for count in ready):
-                return
+            is_due = bool(due) and float(due[1]) < int(now[0]) * 1000.0
+            if not any(sets) and not is_due and not any(int(count) for count in ready):
+                return True
         await asyncio.sleep(0.1)
+    return False
 
 
 async def end_state(client: StoreClient) -> dict[str, EndState]:

@@ -36,6 +36,7 @@ class ChaosStore(StoreServer):
         self._has_own_clock = "clock step" in kinds
         self._is_on_tmpfs = "disk full" in kinds
         self._offset_s = 0.0
+        self._most_s = 0.0
         super().__init__()
         if self._is_on_tmpfs:
             _mount("-t", "tmpfs", "-o", f"size={ROOMY}", "tmpfs", str(self.directory))
@@ -59,9 +60,15 @@ class ChaosStore(StoreServer):
     def offset_s(self) -> float:
         return self._offset_s
 
+    @property
+    def ahead_s(self) -> float:
+        """Return how much later the clock showed at most, compared with now."""
+        return self._most_s - self._offset_s
+
     def step_clock(self, by_s: float) -> None:
         """Move the clock; it is in force when TIME says so."""
         self._offset_s += by_s
+        self._most_s = max(self._most_s, self._offset_s)
         new = self._clock_file.with_suffix(".new")
         new.write_text(f"{self._offset_s:+.3f}\n")
         new.replace(self._clock_file)

@@ -17,7 +17,7 @@ SCALE = Scale(masters=2, workers=3, lease_s=2.0, leader_ttl_s=1.5, heartbeat_s=0
 MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0, hostile=0.1)
 
 
-@pytest.mark.req("M1", "M3", "M6", "D1", "D2", "D5")
+@pytest.mark.req("M1", "M3", "M6", "D1", "D2", "D5", "D7", "D9", "S7")
 async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_off(tmp_path: Path) -> None:
     order = Order(seed=1, duration_s=LOAD_S, plan=opening(SCALE, LOAD_S), scale=SCALE, mix=MIX, drain_s=60.0)
     _, report = await run(order, tmp_path)
@@ -30,5 +30,8 @@ async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_
     assert figures["epochs"] >= 2
     forked = read_calls(tmp_path / "calls-forked")
     assert sum(call.outcome == "done" for call in forked) > 50, table(figures)
+    assert figures["unique"]["done"] > 20
+    assert figures["unique"].keys() & {"duplicate", "refused", "replaced"}
+    assert figures["events"]["done"] > 10
     assert figures["odd_values"]["done"] > 0
     assert figures["odd_values"]["refused"] > 0

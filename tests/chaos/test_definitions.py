@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from jqmaster.domain.definitions.schedule import parse_schedule
-from tests.chaos.definitions import ZONES, Definition, Verdict, definitions, instants, judge, prove
+from tests.chaos.definitions import prove
+from tests.chaos.instants import ZONES, Definition, Verdict, definitions, instants, judge
 from tests.support import real_time
 
 # Clock changes: of Berlin and St. John's in spring and in autumn, of Lord Howe by half an hour.
@@ -50,7 +51,7 @@ def broken(runs: list[dict[str, Any]], *, overlap: str = "allow", jitter_s: int 
     definition = Definition("d", overlap, {"every_minutes": 1}, "UTC", jitter_s, BEGIN, BEGIN)
     verdict = Verdict()
     judge(definition, runs, BEGIN + timedelta(minutes=3), verdict)
-    return [text.partition("}: ")[2] or text for text in verdict.broken]
+    return [text.partition("}: ")[2] or text for text in verdict.breaches]
 
 
 def test_each_instant_with_one_record_holds() -> None:

@@ -1,0 +1,57 @@
+"""What every check reads of a history: violations, runs of handlers, and the faults that explain something."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.chaos.history import Call, History
+
+FINISHED: Final = frozenset({"succeeded", "discarded", "failed", "canceled", "skipped"})
+# Clocks of one machine, read by different processes around the same event.
+READING_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """`name` is one of those in docs/reliability.md; `subject` a job, worker, epoch, …"""
+
+    name: str
+    subject: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.subject}: {self.detail}"
+
+
+@dataclass(slots=True)
+class Run:
+    """One start of a handler. `end_s`: its own end, or the death of its process; `ending` "" for the latter."""
+
+    job_id: str
+    attempt: int
+    token: str
+    fence: int
+    epoch: int
+    worker: str
+    life: int
+    start_s: float
+    end_s: float
+    ending: str = ""
+
+
+RunsOf = Mapping[str, Sequence[Run]]
+
+
+def may_be_doubled(history: History, call: Call) -> bool:
+    """Return whether a fault was delivering requests of clients twice, or once more later, during this one."""
+    return any(
+        f.kind in ("double", "copy later")
+        and f.target.startswith("pushers>")
+        and f.from_s <= call.returned_s
+        and f.to_s >= call.invoked_s
+        for f in history.faults
+    )
+
+
+def clock_was_stepped(history: History, from_s: float, to_s: float) -> bool:
+    return any(f.kind == "clock step" and f.from_s <= to_s and f.to_s >= from_s for f in history.faults)
