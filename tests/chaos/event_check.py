@@ -1,4 +1,4 @@
-"""What is promised of definitions: each accepted event acts once, and each due instant has one record."""
+"""Checks the promises of definitions: each accepted event acts once, and each due instant has one record."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -104,7 +104,7 @@ class _Events:
             yield Violation("event taken twice", str(n), f"{sorted({c.answered_id for c in done})}")
 
     def _last_ones(self) -> Iterator[Violation]:
-        """Of each group, the last event is the argument of a job, where it is known which one was last."""
+        """The last event of each group is the argument of a job, where it is known which one was last."""
         groups: dict[int, list[int]] = defaultdict(list)
         for n in self._calls.keys() - self._is_refused:
             groups[self._event(n)["payload"]["group"]].append(n)

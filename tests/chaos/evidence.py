@@ -1,4 +1,4 @@
-"""What every check reads of a history: violations, runs of handlers, and the faults that explain something."""
+"""Holds the parts that all checks of a history share: violations, runs of handlers, and tests of its faults."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

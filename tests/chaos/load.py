@@ -168,7 +168,7 @@ class Pushers:
     def _follow_up(self, rng: random.Random, job: dict[str, Any], end_s: float) -> None:
         mix, after_s = self._mix, rng.uniform(0.05, 2.0)
         if unique_load.rule_of(job):
-            # What becomes of their keys is known only where nobody deletes them or runs them again.
+            # Nobody deletes them or runs them again: else it is not known who holds their keys.
             mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)
             if rng.random() < mix.rivals:
                 self._count += 1

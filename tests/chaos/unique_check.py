@@ -1,4 +1,4 @@
-"""What is promised of unique pushes: one job holds a key at a time, and a key is free when its job lets go of it."""
+"""Checks the promises of unique pushes: one job holds a key at a time, and it is free when that job lets go of it."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
