@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 from pydantic_settings import (
@@ -114,6 +115,64 @@ class Settings(BaseSettings):
     )
     session_idle_s: float = Field(
         3600, ge=30, le=30 * DAY_S, description="A login session ends after this long without use."
+    )
+    # --- logins by another system
+    oidc_issuer: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$",
+        description="Issuer URL of the OpenID Connect provider by which people log in to the web UI, exactly as the "
+        "provider names itself. Needs `oidc_client_id` and `public_url`. The provider must allow the redirect URI "
+        "`PUBLIC_URL/api/login/oidc/callback`. Default: no login by a provider.",
+    )
+    oidc_client_id: str | None = Field(
+        None, min_length=1, max_length=500, description="Client ID of this service at the provider."
+    )
+    oidc_client_secret: SecretStr | None = Field(
+        None,
+        description="Secret of the client at the provider. Without it and `oidc_client_secret_file`, the client is "
+        "public and proves itself by PKCE alone.",
+    )
+    oidc_client_secret_file: Path | None = Field(
+        None, description="File that holds the secret of the client at the provider."
+    )
+    oidc_cafile: Path | None = Field(
+        None,
+        description="CA certificates (PEM) that sign the provider's certificate. Default: the system's CA "
+        "certificates.",
+    )
+    oidc_scopes: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=lambda: ["openid", "profile", "email"],
+        max_length=50,
+        description="Scopes that the login asks the provider for. `openid` must be among them.",
+    )
+    oidc_user_claim: str = Field(
+        "preferred_username",
+        min_length=1,
+        max_length=200,
+        description="Claim that names the person in the audit log and in the web UI. Choose one that is unique and "
+        "that people cannot change themselves, or `sub`.",
+    )
+    oidc_groups_claim: str = Field(
+        "groups",
+        min_length=1,
+        max_length=200,
+        description="Claim that lists the person's groups. Dots lead through nested claims: `realm_access.roles`.",
+    )
+    oidc_label: str = Field(
+        "single sign-on",
+        min_length=1,
+        max_length=50,
+        description="Name of the provider on the login page: `Log in with …`.",
+    )
+    group_roles: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="Roles of the groups that the provider names, as `GROUP=ROLE`. The roles are viewer, operator "
+        "and admin; the highest one of a person counts.",
+    )
+    default_role: Literal["viewer", "operator", "admin"] | None = Field(
+        None,
+        description="Role of people who are in none of the groups of `group_roles`. Default: they are not let in.",
     )
     login_attempts_per_minute: int = Field(
         10,
@@ -458,6 +517,15 @@ class Settings(BaseSettings):
                 )
         return paths
 
+    @field_validator("group_roles")
+    @classmethod
+    def _are_group_roles(cls, entries: list[str]) -> list[str]:
+        for entry in entries:
+            group, sign, role = entry.rpartition("=")
+            if not group or not sign or role not in ("viewer", "operator", "admin"):
+                raise ValueError(f"{entry[:100]}: expected GROUP=ROLE, with viewer, operator or admin")
+        return entries
+
     @field_validator("trusted_proxies")
     @classmethod
     def _are_networks(cls, networks: list[str]) -> list[str]:
@@ -485,6 +553,8 @@ class Settings(BaseSettings):
             raise ValueError("set both calls_certfile and calls_keyfile, or neither")
         if (self.redis_certfile is None) != (self.redis_keyfile is None):
             raise ValueError("set both redis_certfile and redis_keyfile, or neither")
+        if fault := self._oidc_fault():
+            raise ValueError(fault)
         store = StoreUrl.parse(self.redis_url.get_secret_value()) if self.redis_url else None
         if (self.redis_cafile or self.redis_certfile) and not (store and store.is_tls):
             raise ValueError("redis_cafile and redis_certfile require a redis_url that begins with rediss")
@@ -493,6 +563,29 @@ class Settings(BaseSettings):
         ):
             raise ValueError("sentinel_username and sentinel_password require a redis+sentinel redis_url")
         return self
+
+    def _oidc_fault(self) -> str | None:
+        if self.oidc_issuer is None:
+            needless = [
+                name
+                for name in ("oidc_client_id", "oidc_client_secret", "oidc_client_secret_file", "oidc_cafile")
+                if getattr(self, name) is not None
+            ]
+            return f"{needless[0]} requires oidc_issuer" if needless else None
+        if self.oidc_client_id is None:
+            return "oidc_issuer requires oidc_client_id"
+        if self.public_url is None:
+            return "oidc_issuer requires public_url, to which the provider sends people back"
+        if self.oidc_client_secret and self.oidc_client_secret_file:
+            return "set oidc_client_secret or oidc_client_secret_file, not both"
+        if "openid" not in self.oidc_scopes:
+            return "oidc_scopes must include openid"
+        if not self.group_roles and self.default_role is None:
+            return "oidc_issuer requires group_roles or default_role: otherwise nobody may log in by it"
+        host = urlsplit(self.oidc_issuer).hostname or ""
+        if not self.oidc_issuer.startswith("https://") and host not in ("localhost", "127.0.0.1", "::1"):
+            return "oidc_issuer must begin with https://, except on this machine"
+        return None
 
     @classmethod
     def settings_customise_sources(

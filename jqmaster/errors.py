@@ -147,6 +147,12 @@ class StoreUnavailableError(JqmasterError):
     code = "store_unavailable"
 
 
+class ProviderUnavailableError(JqmasterError):
+    """The login provider does not answer, or says something that cannot be used."""
+
+    code = "provider_unavailable"
+
+
 class OutcomeUnknownError(JqmasterError):
     """The request may have taken effect. It is safe to repeat it with the same ID."""
 

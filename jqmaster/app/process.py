@@ -11,6 +11,7 @@ from jqmaster import __version__
 from jqmaster.api.app import build_app
 from jqmaster.api.http.auth import AccessPolicy, configured_tokens
 from jqmaster.api.http.server import MasterServer
+from jqmaster.app.login_provider import oidc_provider, provider_policy
 from jqmaster.app.policies import Policies
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
@@ -78,6 +79,8 @@ class Master:
             configured,
             policies.logins,
             is_exposed=settings.public_url is not None,
+            provider=oidc_provider(settings, clock),
+            provider_policy=provider_policy(settings),
         )
         self.shard = ServedShard(
             self.shared, link, local_leader, store, identity=self.identity.directory, describe=self._describe

@@ -407,12 +407,10 @@ def _master_operation(op: Operation) -> dict[str, Any]:
             )
         if status == HTTPStatus.SERVICE_UNAVAILABLE:
             response["headers"] = _RETRY_AFTER
-        if op.is_stream:
-            response["content"] = {EVENT_STREAM: {"schema": {"type": "string"}}}
-        elif op.is_text:
-            response["content"] = {TEXT: {"schema": {"type": "string"}}}
+        if status == HTTPStatus.FOUND:
+            response["headers"] = {"Location": {"schema": {"type": "string"}}}
         elif status != HTTPStatus.NO_CONTENT:
-            response["content"] = _content(schema, MEDIA_TYPES, model)
+            response["content"] = _answer_content(op, schema, model)
         responses[str(status)] = response
     for status in _problems_of(op):
         responses[str(status)] = {"$ref": f"#/components/responses/Problem{status}"}
@@ -433,6 +431,14 @@ def _master_operation(op: Operation) -> dict[str, Any]:
         "responses": responses,
         "security": [{"bearer": [op.access.value]}, {}] if op.access else [{}],
     }
+
+
+def _answer_content(op: Operation, schema: dict[str, Any], model: type[BaseModel] | None) -> dict[str, Any]:
+    if op.is_stream:
+        return {EVENT_STREAM: {"schema": {"type": "string"}}}
+    if op.is_text:
+        return {TEXT: {"schema": {"type": "string"}}}
+    return _content(schema, MEDIA_TYPES, model)
 
 
 def _header_parameters(op: Operation) -> list[dict[str, Any]]:

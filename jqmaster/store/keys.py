@@ -343,11 +343,18 @@ class Keys:
     session = NamedKey(
         "hash",
         "expires",
-        "a login, by the SHA-256 of the secret in the browser's cookie: its user or token, its end, its last use",
+        "a login, by the SHA-256 of the secret in the browser's cookie: its user or token, or what a login provider "
+        "said; its end, its last use",
         of=("digest",),
     )
     sessions = NamedKey(
         "sorted set", "expires", "sessions of one user or token; score: their end, ms", of=("subject",)
+    )
+    login_used = NamedKey(
+        "string",
+        "expires",
+        "there for a quarter of an hour after a login by a provider, by the digest of its state: it works once",
+        of=("digest",),
     )
     minute = NumberedKey(
         "hash",

@@ -152,9 +152,11 @@ export async function logIn(credentials) {
   return /** @type {Session} */ (session);
 }
 
+/** @returns {Promise<string | null>} Where the login provider ends its own session, if it has one. */
 export async function logOut() {
-  await call("DELETE", "api/session");
+  const answer = await call("DELETE", "api/session");
   session = null;
+  return answer?.logout_url ?? null;
 }
 
 /**

@@ -158,7 +158,12 @@ function App() {
     // Calls that are on their way are refused now, which is nothing to ask about.
     isAsking.current = true;
     try {
-      await logOut();
+      const elsewhere = await logOut();
+      if (elsewhere) {
+        stop();
+        location.assign(elsewhere);
+        return;
+      }
     } catch {
       /* The session is over for this page anyway. */
     }
@@ -284,7 +289,7 @@ function Preferences({ session, onLeave, onHelp }) {
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
     <${Language} class=${session ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
-    ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session.who ?? "").replace(/^user:/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
+    ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session.who ?? "").replace(/^(user|oidc):/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
 }
 

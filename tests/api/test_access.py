@@ -96,10 +96,11 @@ async def test_every_role_against_every_operation(operation: Operation) -> None:
             assert (status, problem["code"]) == (401, "unauthorized")
 
 
-# All that anybody may ask: what says that it lives, what it is, and who the caller is. Each has a reason.
+# All that anybody may ask: what says that it lives, what it is, and who the caller is, and where a login begins.
 OPEN: set[tuple[str, str]] = {
     ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"),
     ("GET", "/api/session"), ("POST", "/api/session"), ("DELETE", "/api/session"),
+    ("GET", "/api/login/oidc"), ("GET", "/api/login/oidc/callback"),
 }  # fmt: skip
 
 

@@ -20,7 +20,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-MAX_TARGET_BYTES: Final = 2048
+# Login providers send their codes, of some thousand bytes, in the address.
+MAX_TARGET_BYTES: Final = 8192
 # Time for the client to read a refusal. Closing at once with unread input makes the kernel send a reset, which takes
 # the answer away.
 LINGER_S: Final = 1.0

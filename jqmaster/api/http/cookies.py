@@ -9,6 +9,7 @@ from jqmaster.api.encoding.negotiation import Fields
 # Each that is not a session's costs a round trip to the store. How long the field may be, `max_header_bytes` tells.
 MAX_CANDIDATES: Final = 4
 DEVICE_LIFE_S: Final = 90 * 86_400
+LOGIN_LIFE_S: Final = 600
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
@@ -23,7 +24,10 @@ class SessionCookie:
         prefix = "" if not is_secure else "__Host-" if path == "/" else "__Secure-"
         self.name: Final = f"{prefix}jqmaster_session"
         self.device_name: Final = f"{prefix}jqmaster_device"
+        self.login_name: Final = f"{prefix}jqmaster_login"
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
+        # The page of a login provider sends the browser back: a strict cookie would not come along.
+        self._lax_attributes = self._attributes.replace("Strict", "Lax")
 
     def candidates(self, fields: Fields) -> list[str]:
         """Return the values of cookies of its name that could be a secret. There are several if a neighbour on the same
@@ -38,6 +42,22 @@ class SessionCookie:
     def set_device(self, proof: str) -> tuple[bytes, bytes]:
         """The header that has a browser keep it."""
         return self._field(f"{self.device_name}={proof}; Max-Age={DEVICE_LIFE_S}")
+
+    def login(self, fields: Fields) -> str | None:
+        """Return what the browser keeps of a login that a provider has in hand; None also where there are several."""
+        values = [value for value in _values(fields, self.login_name) if value]
+        return values[0] if len(values) == 1 else None
+
+    def set_login(self, value: str) -> tuple[bytes, bytes]:
+        """The header that has a browser keep it until the provider sends the browser back."""
+        return (
+            b"set-cookie",
+            f"{self.login_name}={value}; Max-Age={LOGIN_LIFE_S}; {self._lax_attributes}".encode(),
+        )
+
+    def clear_login(self) -> tuple[bytes, bytes]:
+        """The header that has a browser drop it."""
+        return b"set-cookie", f"{self.login_name}=; Max-Age=0; {self._lax_attributes}".encode()
 
     def set(self, secret: str, *, max_age_s: int) -> tuple[bytes, bytes]:
         """The header that has a browser keep it."""

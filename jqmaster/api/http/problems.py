@@ -29,6 +29,7 @@ from jqmaster.errors import (
     OutcomeUnknownError,
     OverloadedError,
     PreconditionFailedError,
+    ProviderUnavailableError,
     RateLimitedError,
     StoreUnavailableError,
     StoreUnfitError,
@@ -60,6 +61,7 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
     OverloadedError: (503, "Overloaded"),
     StoreUnavailableError: (503, "The store is not available"),
     StoreUnfitError: (503, "The store is not fit"),
+    ProviderUnavailableError: (503, "The login provider is not available"),
     OutcomeUnknownError: (503, "The outcome is unknown"),
 }
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.identity import schemas, sessions, tokens, users
+from jqmaster.api.identity import provider, schemas, sessions, tokens, users
 from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
@@ -20,6 +20,15 @@ _CHANGE_TEXT: Final = (
     "For users in a session. Ends the user's other logins. A wrong old password gets 403 `wrong_password` and "
     "counts as a failed login."
 )
+_LOGOUT_TEXT: Final = "200: the login provider has a session of its own, which ends at `logout_url`."
+_BEGIN_TEXT: Final = (
+    "For browsers, as a page. Redirects to the OpenID Connect provider of the settings (authorization code flow with "
+    "PKCE). 404 if there is none."
+)
+_FINISH_TEXT: Final = (
+    "The redirect URI for the provider. Sets the cookie of a session and redirects to the web UI. A login that fails "
+    "leads to the login page, with the code of the problem as `problem`."
+)
 _OWN_TEXT: Final = (
     "Only callers that logged in have logins. With a bearer token the answer is 409 `no_session`."
 )
@@ -30,8 +39,14 @@ OPERATIONS: Final = [
               {200: schemas.SessionView}, problems=_STORE),
     Operation("POST", "/api/session", sessions.login, None, "Log in", "identity",
               {201: schemas.SessionView}, schemas.LoginRequest, problems=(401, 403, 429, *_STORE), text=_LOGIN_TEXT),
-    Operation("DELETE", "/api/session", sessions.logout, None, "Log out", "identity", {204: None},
-              problems=(403, *_STORE)),
+    Operation("DELETE", "/api/session", sessions.logout, None, "Log out", "identity",
+              {200: schemas.LogoutView, 204: None}, problems=(403, *_STORE), text=_LOGOUT_TEXT),
+    Operation("GET", "/api/login/oidc", provider.begin, None, "Log in by the provider", "identity", {302: None},
+              query={"page": {"schema": {"type": "string"}, "description": "Page of the web UI to show after it, such "
+                              "as `#/jobs`."}},
+              problems=(404, *_STORE), text=_BEGIN_TEXT),
+    Operation("GET", "/api/login/oidc/callback", provider.finish, None, "Return from the provider", "identity",
+              {302: None}, problems=(404, *_STORE), text=_FINISH_TEXT),
     Operation("POST", "/api/session/password", sessions.change_password, Scope.READ, "Change my password", "identity",
               {204: None}, schemas.OwnPasswordRequest, problems=(404, 409, 429, *_STORE), text=_CHANGE_TEXT),
     Operation("GET", "/api/sessions", sessions.list_own, Scope.READ, "List my logins", "identity",

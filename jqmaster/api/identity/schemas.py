@@ -59,6 +59,17 @@ class SessionView(Answer):
     )
     expires_at: Timestamp | None = Field(description="Latest end of the session.")
     login_by_user: bool = Field(description="True: users exist. Otherwise, only tokens can log in.")
+    login_provider: str | None = Field(
+        description="Name of the OpenID Connect provider at `GET /api/login/oidc`. Null: none is configured."
+    )
+
+
+class LogoutView(Answer):
+    """A logout that the login provider should hear of."""
+
+    logout_url: str = Field(
+        description="Address at which the provider ends its own session. Open it in the browser."
+    )
 
 
 class OwnPasswordRequest(Request):

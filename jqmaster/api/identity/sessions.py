@@ -26,7 +26,7 @@ async def get(call: Call) -> Reply:
 async def login(call: Call) -> Reply:
     request = await call.read(LoginRequest, max_bytes=MAX_LOGIN_BYTES)
     identity, cookie = call.services.identity, call.policy.cookie
-    replaces = _secret(call)
+    replaces = secret_of(call)
     cookies: tuple[tuple[bytes, bytes], ...] = ()
     if request.token is not None:
         secret = await identity.logins.by_token(request.token, address=call.address, replaces=replaces)
@@ -52,13 +52,21 @@ async def logout(call: Call) -> Reply:
     cookie = call.policy.cookie
     if call.session is not None:
         check_csrf("DELETE", call.fields, call.session)
-        if secret := _secret(call):
-            await call.services.identity.sessions.logout(secret, call.session.principal.name)
+        if secret := secret_of(call):
+            sessions, by_provider = call.services.identity.sessions, call.services.identity.provider_logins
+            id_token = await sessions.id_token(call.session)
+            await sessions.logout(secret, call.session.principal.name)
+            if (
+                by_provider
+                and call.session.is_by_provider
+                and (url := await by_provider.logout_url(id_token))
+            ):
+                return Reply(200, {"logout_url": url}, headers=(cookie.clear(),))
     return Reply(204, headers=(cookie.clear(),))
 
 
-def _secret(call: Call) -> str | None:
-    """The cookie that the caller's session is known by."""
+def secret_of(call: Call) -> str | None:
+    """Return the cookie that the caller's session is known by."""
     if call.session is None:
         return None
     secrets = call.policy.cookie.candidates(call.fields)
@@ -109,7 +117,7 @@ def _own_view(one: ListedSession, current: Session) -> dict[str, Any]:
 
 def _view(call: Call, principal: Principal | None, session: Session | None) -> dict[str, Any]:
     scopes = principal.scopes if principal else frozenset()
-    method = None
+    method, by_provider = None, call.services.identity.provider_logins
     if principal is not None:
         method = "session" if session else "local" if call.policy.is_open else "token"
     return {
@@ -120,4 +128,5 @@ def _view(call: Call, principal: Principal | None, session: Session | None) -> d
         "csrf_token": session.csrf_token if session else None,
         "expires_at": iso_ms(session.until_ms) if session else None,
         "login_by_user": call.services.identity.directory.has_users,
+        "login_provider": by_provider.policy.label if by_provider else None,
     }

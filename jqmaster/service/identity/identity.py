@@ -1,6 +1,7 @@
 """Identity of callers: the parts that keep tokens, users and sessions, put together."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from jqmaster.clock import Clock
 from jqmaster.domain.access import ConfiguredTokens
@@ -10,6 +11,7 @@ from jqmaster.service.identity.admins import AdminGuard
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.logins import LoginService
 from jqmaster.service.identity.passwords import Passwords
+from jqmaster.service.identity.provider_logins import ProviderLogins, ProviderPolicy
 from jqmaster.service.identity.sessions import LoginPolicy, SessionService
 from jqmaster.service.identity.tokens import TokenService
 from jqmaster.service.identity.users import UserService
@@ -17,6 +19,9 @@ from jqmaster.store.identity.credentials import CredentialStore
 from jqmaster.store.identity.logins import LoginStore
 from jqmaster.store.identity.sessions import SessionStore
 from jqmaster.store.link.shard import Shard
+
+if TYPE_CHECKING:
+    from jqmaster.net.oidc_provider import OidcProvider
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class Identity:
     users: UserService
     sessions: SessionService
     logins: LoginService
+    provider_logins: ProviderLogins | None = None
 
     @classmethod
     def on(
@@ -39,24 +45,42 @@ class Identity:
         policy: LiveValue[LoginPolicy],
         *,
         is_exposed: bool = False,
+        provider: "OidcProvider | None" = None,
+        provider_policy: ProviderPolicy | None = None,
     ) -> "Identity":
-        """`is_exposed`: callers that come from this machine are not trusted for it."""
+        """`is_exposed`: callers that come from this machine are not trusted for it. `provider` logs people in, as
+        `provider_policy` says."""
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
         directory = IdentityDirectory(store, logins, clock, configured)
         admins = AdminGuard(store, directory, configured, is_exposed=is_exposed)
         passwords = Passwords()
         users = UserService(store, directory, admins, passwords)
+        login_service = LoginService(
+            logins, sessions, directory=directory, users=users, passwords=passwords, policy=policy
+        )
         return cls(
             directory,
             passwords,
             TokenService(store, directory, admins),
             users,
-            SessionService(sessions, directory, users, configured, policy),
-            LoginService(
-                logins, sessions, directory=directory, users=users, passwords=passwords, policy=policy
+            SessionService(
+                sessions,
+                directory,
+                users,
+                configured,
+                policy,
+                group_roles=provider_policy.group_roles if provider_policy else None,
             ),
+            login_service,
+            ProviderLogins(provider, provider_policy, login_service, directory)
+            if provider and provider_policy
+            else None,
         )
 
     def components(self) -> list[Component]:
         """Return what runs, in the order of need."""
-        return [self.directory, self.passwords]
+        return [
+            self.directory,
+            self.passwords,
+            *([self.provider_logins.provider] if self.provider_logins else []),
+        ]

@@ -14,10 +14,10 @@ from jqmaster.service.identity import devices
 from jqmaster.service.identity.access_entries import audited_user, entry
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.service.identity.passwords import Passwords
-from jqmaster.service.identity.sessions import LoginPolicy, Session, session_digest
+from jqmaster.service.identity.sessions import PROVIDER_PREFIX, LoginPolicy, Session, session_digest
 from jqmaster.service.identity.users import UserService, check_password
 from jqmaster.store.identity.logins import LoginStore
-from jqmaster.store.identity.sessions import SessionStore
+from jqmaster.store.identity.sessions import Grant, SessionStore
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +102,40 @@ class LoginService:
             replaces=replaces,
         )
 
+    async def count_attempt(self, address: str) -> None:
+        """Count a login that is proved elsewhere. Raise RateLimitedError after too many failures."""
+        await self._count(_counted(caller_of(address)), "")
+
+    async def by_provider(
+        self,
+        name: str,
+        grant: Grant,
+        id_token: str,
+        after: dict[str, Any],
+        *,
+        state: str,
+        replaces: str | None,
+    ) -> str:
+        """Open a session for a person whom a login provider has named, and return its cookie. `state` works once;
+        `after` is for the access log, and has the caller's address. Raise UnauthorizedError (`login_expired`)."""
+        if not await self._store.use_once(session_digest(state)):
+            raise UnauthorizedError("this login was used already", code="login_expired")
+        return await self._open(
+            f"{PROVIDER_PREFIX}{name}",
+            b"",
+            after,
+            counted=(_counted(caller_of(after["address"])), ""),
+            replaces=replaces,
+            grant=grant,
+            id_token=id_token,
+        )
+
+    async def refused(self, who: str, by: str, address: str, reason: str) -> None:
+        """Write down that another system did not let somebody in, or that the person has no role here."""
+        logger.warning("a login by %s was refused (%.80r, from %s): %s", by, who, address, reason)
+        after = {"by": by, "address": address, "reason": reason}
+        await self._store.log_refused(f"{by} {who}", entry(who, "session.refused", who, None, after))
+
     async def change_own_password(self, session: Session, old: str, new: str, *, address: str) -> None:
         """Give a user who is logged in another password, and end the user's other logins.
 
@@ -147,6 +181,8 @@ class LoginService:
         counted: tuple[str, str],
         replaces: str | None,
         who: str | None = None,
+        grant: Grant | None = None,
+        id_token: str = "",
     ) -> str:
         secret = secrets.token_urlsafe(32)
         name = who or subject
@@ -161,6 +197,8 @@ class LoginService:
             counted_user=counted[1],
             place=after["address"],
             access_entry=entry(name, "session.login", name, None, after),
+            granted=grant.encode() if grant else b"",
+            id_token=id_token,
         )
         if until_ms is None:
             raise UnauthorizedError("the user name or the password is wrong", code="login_failed")

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.access import ROLE_SCOPES, ConfiguredTokens, Principal, Role, role_of
+from jqmaster.domain.group_roles import GroupRoles
 from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.access_entries import entry
 from jqmaster.service.identity.directory import IdentityDirectory, principal_of
 from jqmaster.service.identity.users import UserService
 from jqmaster.store.identity.credentials import StoredToken, StoredUser
-from jqmaster.store.identity.sessions import ListedSession, SessionStore
+from jqmaster.store.identity.sessions import Grant, ListedSession, SessionStore
 
+PROVIDER_PREFIX: Final = "oidc:"
 _SECRET_LENGTH: Final = 43
 
 
@@ -38,6 +40,11 @@ class Session:
     subject: str = ""
     digest: str = ""
 
+    @property
+    def is_by_provider(self) -> bool:
+        """Return whether a login provider has named the caller."""
+        return self.subject.startswith(PROVIDER_PREFIX)
+
 
 class SessionService:
     """Methods raise what the store raises."""
@@ -49,12 +56,16 @@ class SessionService:
         users: UserService,
         configured: ConfiguredTokens,
         policy: LiveValue[LoginPolicy],
+        *,
+        group_roles: GroupRoles | None,
     ) -> None:
+        """`group_roles`: of people whom a login provider has named; None: there is no provider."""
         self._store = store
         self._directory = directory
         self._users = users
         self._configured = configured
         self._policy = policy
+        self._group_roles = group_roles
 
     async def find(self, secret: str) -> Session | None:
         """Return the session of a browser that keeps `secret`; None if it is over, or its owner may no longer call."""
@@ -73,6 +84,12 @@ class SessionService:
             token = StoredToken.decode(name, found.credential) if found.credential else None
             if token is not None and not token.is_expired(self._directory.now_ms):
                 principal = principal_of(token)
+        elif kind == "oidc":
+            grant = Grant.decode(found.credential)
+            # Roles may have changed since: with the settings of this master, not with those at the login.
+            role = self._group_roles.role_of(grant.groups) if grant and self._group_roles else None
+            if grant is not None and role is not None:
+                principal = Principal(found.subject, ROLE_SCOPES[role], lineage=f"oidc:{grant.identity}")
         else:
             principal = self._configured.find(bytes.fromhex(name))
         if principal is None:
@@ -106,10 +123,21 @@ class SessionService:
             await self._store.end_all_of(session.subject, digests, access_entry=access_entry, is_own=True)
 
     async def end_all_of(self, name: str, who: str) -> int:
-        """End all logins of a user; return how many there were. Raise NotFoundError."""
-        await self._users.get(name)
-        access_entry = entry(who, "session.end", f"user:{name}", None, {"ended": "all"})
-        return await self._store.end_all_of(f"user:{name}", (), access_entry=access_entry, is_own=False)
+        """End all logins of a user; return how many there were. `name`: of a person whom a login provider has named, it
+        begins with `oidc:`. Raise NotFoundError."""
+        is_named = name.startswith(PROVIDER_PREFIX)
+        if not is_named:
+            await self._users.get(name)
+        subject = name if is_named else f"user:{name}"
+        access_entry = entry(who, "session.end", subject, None, {"ended": "all"})
+        ended = await self._store.end_all_of(subject, (), access_entry=access_entry, is_own=False)
+        if is_named and not ended:
+            raise NotFoundError(f"{name[:64]} has no login", code="unknown_user")
+        return ended
+
+    async def id_token(self, session: Session) -> str:
+        """Return the ID token with which a provider opened the session; empty: none did."""
+        return await self._store.id_token(session.digest) if session.is_by_provider else ""
 
     async def logout(self, secret: str, who: str) -> None:
         """End the session, so that its cookie is no longer accepted."""

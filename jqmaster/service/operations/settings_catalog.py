@@ -48,6 +48,10 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "tls_client_cafile", "calls_cafile", "calls_certfile", "calls_keyfile",
         "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s",
     ),
+    "Login by a provider": (
+        "oidc_issuer", "oidc_client_id", "oidc_client_secret", "oidc_client_secret_file", "oidc_cafile",
+        "oidc_scopes", "oidc_user_claim", "oidc_groups_claim", "oidc_label", "group_roles", "default_role",
+    ),
     "Store": (
         "redis_url", "redis_cafile", "redis_certfile", "redis_keyfile", "sentinel_username", "sentinel_password",
         "data_dir", "shard", "durability", "declare_durability", "quorum_replicas", "store_timeout_s",
@@ -76,6 +80,9 @@ _INTERNAL: Final = frozenset(
         "allowed_hosts",
         "allowed_worker_networks",
         "audit_export",
+        "group_roles",
+        "oidc_client_id",
+        "oidc_issuer",
         "sentinel_username",
         "traces_endpoint",
         "trusted_proxies",

@@ -7,6 +7,8 @@ from jqmaster.store.link.shard import Shard
 # The counter of failed logins holds at most so many addresses and users; then all counts restart.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
+# Longer than the ID token of a login may be old.
+USED_LOGIN_LIFE_MS: Final = 900_000
 
 
 class LoginStore:
@@ -33,6 +35,11 @@ class LoginStore:
             ),
         )
         return 0 if word == "ok" else max(1, int(data[0]))
+
+    async def use_once(self, digest: str) -> bool:
+        """Note that a login by a provider was used; return whether this is the first time. `digest`: of its state."""
+        word, _ = await self._client.run("use_login", (self._keys.login_used(digest),), (USED_LOGIN_LIFE_MS,))
+        return word == "ok"
 
     async def log_refused(self, kind: str, access_entry: bytes) -> None:
         """Write a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgpack
+
+from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
@@ -12,9 +15,30 @@ MAX_SESSIONS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """The identity and the groups that a login provider gave a person. `identity` stays the same when the name changes;
+    `groups` are only those that have a role."""
+
+    identity: str
+    groups: tuple[str, ...]
+
+    def encode(self) -> bytes:
+        return codec.pack({"identity": self.identity, "groups": list(self.groups)})
+
+    @classmethod
+    def decode(cls, document: bytes) -> "Grant | None":
+        """None for what cannot be read: it opens nothing."""
+        try:
+            fields = msgpack.unpackb(document)
+            return cls(str(fields["identity"]), tuple(map(str, fields["groups"])))
+        except (KeyError, ValueError, TypeError, msgpack.UnpackException):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
 class FoundSession:
-    """A valid login. `subject`: `user:NAME`, `token:ID` or `config:DIGEST`; `credential`: the current entry of that
-    user or token, empty if it has none.
+    """A valid login. `subject`: `user:NAME`, `token:ID`, `config:DIGEST` or `oidc:NAME`; `credential`: the
+    current entry of that user or token, or the `Grant` of a login provider; empty if it has none.
     """
 
     subject: str
@@ -54,6 +78,8 @@ class SessionStore:
         counted_user: str,
         place: str,
         access_entry: bytes,
+        granted: bytes = b"",
+        id_token: str = "",
     ) -> int | None:
         """Return when it ends at the latest; None if the user or token changed since it was `proved` (the entry as it
         was read; empty for one that is not kept here).
@@ -86,6 +112,8 @@ class SessionStore:
                 place,
                 access_entry,
                 k.session_prefix,
+                granted,
+                id_token,
             ),
         )
         return int(data[0]) if word == "ok" else None
@@ -97,6 +125,11 @@ class SessionStore:
             "use_session", (k.session(digest), k.users, k.tokens), (self._shard.now_arg, idle_ms)
         )
         return FoundSession(data[0].decode(), int(data[1]), data[2]) if word == "ok" else None
+
+    async def id_token(self, digest: str) -> str:
+        """Return the ID token that opened a session, by which the provider recognizes it; empty: there is none."""
+        found = await self._client.command("HGET", self._keys.session(digest), "id_token")
+        return found.decode("ascii", "replace") if found else ""
 
     async def end(self, digest: str, *, access_entry: bytes) -> bool:
         """End a session, and return whether it existed."""

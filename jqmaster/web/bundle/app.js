@@ -552,8 +552,9 @@ async function logIn(credentials) {
   );
 }
 async function logOut() {
-  await call("DELETE", "api/session");
+  const answer = await call("DELETE", "api/session");
   session = null;
+  return answer?.logout_url ?? null;
 }
 function may(of2, scope) {
   const scopes = (
@@ -9421,11 +9422,41 @@ function Preview2({ preview, isReady }) {
 }
 
 // pages/login.js
-function Page15({ session: session2, onSession }) {
-  return html`<div class="login card"><h1>${t("nav.login")}</h1><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
+var PROBLEMS = [
+  "login_expired",
+  "login_denied",
+  "id_token_invalid",
+  "no_role",
+  "no_login_name",
+  "provider_unavailable",
+  "too_many_logins",
+  "store_unavailable"
+];
+function Page15({ session: session2, query, onSession }) {
+  const problem = location.hash.startsWith("#/login") ? query["problem"] : void 0;
+  return html`<div class="login card"><h1>${t("nav.login")}</h1>
+    ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
+    <${ByProvider} session=${session2} /><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
 }
 function LoginDialog({ session: session2, onSession, onClose }) {
-  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${LoginForm} session=${session2} onSession=${onSession} /><//>`;
+  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${ByProvider} session=${session2} onSession=${onSession} /><${LoginForm} session=${session2} onSession=${onSession} /><//>`;
+}
+function ByProvider({ session: session2, onSession }) {
+  W2(() => {
+    if (!onSession) return void 0;
+    const look = async () => {
+      try {
+        const now = await fetchSession();
+        if (now.role !== null) onSession(now);
+      } catch {
+      }
+    };
+    addEventListener("focus", look);
+    return () => removeEventListener("focus", look);
+  }, []);
+  if (session2.login_provider === null) return null;
+  const page = location.hash.startsWith("#/login") ? "" : location.hash;
+  return html`<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} target=${onSession ? "_blank" : void 0} rel=${onSession ? "noopener" : void 0}>${t("login.provider", { name: visible(session2.login_provider) })}</a></p>`;
 }
 function LoginForm({ session: session2, onSession }) {
   const [chosen, setByUser] = E2(
@@ -9596,7 +9627,12 @@ function App() {
   const leave = async () => {
     isAsking.current = true;
     try {
-      await logOut();
+      const elsewhere = await logOut();
+      if (elsewhere) {
+        stop();
+        location.assign(elsewhere);
+        return;
+      }
     } catch {
     }
     stop();
@@ -9705,7 +9741,7 @@ function Preferences({ session: session2, onLeave, onHelp }) {
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
     <${Language} class=${session2 ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
-    ${session2?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session2.who ?? "").replace(/^user:/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
+    ${session2?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session2.who ?? "").replace(/^(user|oidc):/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
 }
 function Language({ class: where }) {

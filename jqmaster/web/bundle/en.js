@@ -388,6 +388,16 @@ var en_default = {
   "login.user": "User",
   "login.password": "Password",
   "login.token": "Token",
+  "login.provider": "Log in with {name}",
+  "login.problem": "The login failed.",
+  "login.problem.login_expired": "This login was not begun in this browser, or took too long. Log in again.",
+  "login.problem.login_denied": "The login provider did not let you in.",
+  "login.problem.id_token_invalid": "The answer of the login provider is not valid. The log of the master says why.",
+  "login.problem.no_role": "You are logged in at the provider, but have no role here. Ask an administrator.",
+  "login.problem.no_login_name": "The login provider does not give your name. Ask an administrator.",
+  "login.problem.provider_unavailable": "The login provider does not answer. Try again, or use a token.",
+  "login.problem.too_many_logins": "Too many logins failed. Wait a minute.",
+  "login.problem.store_unavailable": "The store does not answer. Try again.",
   "login.token.hint": "A token of this master. Create more with jqmaster tokens."
 };
 

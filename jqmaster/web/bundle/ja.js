@@ -347,6 +347,16 @@ var ja_default = {
   "login.user": "ユーザー",
   "login.password": "パスワード",
   "login.token": "トークン",
+  "login.provider": "{name} でログイン",
+  "login.problem": "ログインに失敗しました。",
+  "login.problem.login_expired": "このログインはこのブラウザーで開始されていないか、時間切れです。もう一度ログインしてください。",
+  "login.problem.login_denied": "認証プロバイダーがログインを拒否しました。",
+  "login.problem.id_token_invalid": "認証プロバイダーの応答が正しくありません。理由はマスターのログにあります。",
+  "login.problem.no_role": "プロバイダーにはログインしていますが、ここでのロールがありません。管理者に連絡してください。",
+  "login.problem.no_login_name": "認証プロバイダーから名前を取得できません。管理者に連絡してください。",
+  "login.problem.provider_unavailable": "認証プロバイダーが応答しません。再試行するか、トークンを使ってください。",
+  "login.problem.too_many_logins": "ログインの失敗が多すぎます。1 分ほどお待ちください。",
+  "login.problem.store_unavailable": "ストアが応答しません。再試行してください。",
   "login.token.hint": "このマスターのトークン。jqmaster tokens で追加できます。"
 };
 

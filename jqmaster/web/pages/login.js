@@ -1,21 +1,57 @@
 /** Who are you? By token, or by user and password where there are users. The address stays, so that one comes to where one wanted. */
 import { html, useEffect, useRef, useState } from "../lib.js";
-import { Problem, logIn } from "../api.js";
+import { Problem, fetchSession, logIn, urlOf } from "../api.js";
 import { t } from "../i18n.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { Dialog } from "../ui/dialogs.js";
 import { Field } from "../ui/forms.js";
+import { visible } from "../text.js";
 
 /** @typedef {{session: import("../api.js").Session, onSession: (session: import("../api.js").Session) => void}} LoginProps `session`: how one may log in. */
 
-/** @param {LoginProps} props */
-export function Page({ session, onSession }) {
-  return html`<div class="login card"><h1>${t("nav.login")}</h1><${LoginForm} session=${session} onSession=${onSession} /></div>`;
+/** What a login by the provider may end with, as the address says it. Anything else there is somebody's own text. */
+const PROBLEMS = [
+  "login_expired",
+  "login_denied",
+  "id_token_invalid",
+  "no_role",
+  "no_login_name",
+  "provider_unavailable",
+  "too_many_logins",
+  "store_unavailable",
+];
+
+/** @param {LoginProps & {query: Record<string, string>}} props */
+export function Page({ session, query, onSession }) {
+  const problem = location.hash.startsWith("#/login") ? query["problem"] : undefined;
+  return html`<div class="login card"><h1>${t("nav.login")}</h1>
+    ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
+    <${ByProvider} session=${session} /><${LoginForm} session=${session} onSession=${onSession} /></div>`;
 }
 
 /** @param {LoginProps & {onClose: () => void}} props Over a page whose session has ended: what is typed there stays. */
 export function LoginDialog({ session, onSession, onClose }) {
-  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${LoginForm} session=${session} onSession=${onSession} /><//>`;
+  return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${ByProvider} session=${session} onSession=${onSession} /><${LoginForm} session=${session} onSession=${onSession} /><//>`;
+}
+
+/** @param {{session: LoginProps["session"], onSession?: LoginProps["onSession"]}} props `onSession`: the page stays, so that the provider gets a tab of its own, and the page looks again when one comes back to it. */
+function ByProvider({ session, onSession }) {
+  useEffect(() => {
+    if (!onSession) return undefined;
+    const look = async () => {
+      try {
+        const now = await fetchSession();
+        if (now.role !== null) onSession(now);
+      } catch {
+        /* One can come back again. */
+      }
+    };
+    addEventListener("focus", look);
+    return () => removeEventListener("focus", look);
+  }, []);
+  if (session.login_provider === null) return null;
+  const page = location.hash.startsWith("#/login") ? "" : location.hash;
+  return html`<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} target=${onSession ? "_blank" : undefined} rel=${onSession ? "noopener" : undefined}>${t("login.provider", { name: visible(session.login_provider) })}</a></p>`;
 }
 
 /** @param {LoginProps} props */

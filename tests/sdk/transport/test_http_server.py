@@ -238,7 +238,7 @@ async def test_an_answer_that_nobody_takes_is_given_up(start: Start) -> None:
 @pytest.mark.parametrize(
     ("sent", "status"),
     [
-        (b"GET /" + b"x" * 3_000 + b" HTTP/1.1\r\n\r\n", 414),
+        (b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\n\r\n", 414),
         (GET[:-2] + b"X: " + b"x" * 40_000 + b"\r\n\r\n", 431),
         (GET[:-2] + b"X: y\r\n" * 2_000 + b"\r\n", 431),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),

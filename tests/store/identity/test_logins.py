@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.identity.credentials import CredentialStore
-from jqmaster.store.identity.logins import LOGIN_WINDOW_MS, LoginStore
+from jqmaster.store.identity.logins import LOGIN_WINDOW_MS, USED_LOGIN_LIFE_MS, LoginStore
 from jqmaster.store.identity.sessions import SessionStore
 from tests.support.identity import USER, opened, refused
 from tests.support.store import StoreWorld
@@ -114,3 +114,12 @@ async def test_whoever_fills_the_counters_locks_nobody_out(
     assert [await logins.count("new", "", most_of_address=2, most_of_user=2) for _ in range(2)] == [0, 0]
     assert await logins.count("new", "", most_of_address=2, most_of_user=2) > 0
     assert await logins._client.command("HLEN", logins._keys.login_attempts) <= 20
+
+
+@pytest.mark.req("D26")
+async def test_a_login_by_a_provider_works_once(world: StoreWorld, logins: LoginStore) -> None:
+    assert await logins.use_once("a")
+    async with world.unchanged():
+        assert not await logins.use_once("a")
+    assert await logins.use_once("b")
+    assert 0 < await world.redis.pttl(world.shard.keys.login_used("a")) <= USED_LOGIN_LIFE_MS

@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.domain.access import Role
 from jqmaster.store.identity.credentials import CredentialStore, StoredUser
-from jqmaster.store.identity.sessions import MAX_SESSIONS, SessionStore
+from jqmaster.store.identity.sessions import MAX_SESSIONS, Grant, SessionStore
 from tests.support.identity import IDLE_MS, LIFE_MS, USER, opened, refused
 from tests.support.store import StoreWorld
 
@@ -80,3 +80,23 @@ async def test_sessions_end_by_name_or_all_together(
     assert {one.digest for one in await sessions.all_of("user:ada")} == {"b", "c"}
     assert await sessions.end_all_of("user:ada", [], access_entry=entry, is_own=is_own) == 2
     assert await sessions.all_of("user:ada") == []
+
+
+@pytest.mark.req("D26")
+async def test_a_session_by_a_provider_keeps_what_it_granted(sessions: SessionStore) -> None:
+    grant = Grant("1a2b", ("staff", "jobs-admins"))
+    assert await sessions.open(
+        "a", "oidc:ada", b"", idle_ms=IDLE_MS, life_ms=LIFE_MS, old_digest="", address="x", counted_user="",
+        place="p", access_entry=refused("p"), granted=grant.encode(), id_token="e.y.J",
+    )  # fmt: skip
+    found = await sessions.use("a", idle_ms=IDLE_MS)
+    assert found is not None
+    assert (found.subject, Grant.decode(found.credential)) == ("oidc:ada", grant)
+    assert await sessions.id_token("a") == "e.y.J"
+    assert await sessions.id_token("b") == ""
+    assert [one.digest for one in await sessions.all_of("oidc:ada")] == ["a"]
+
+
+@pytest.mark.parametrize("document", [b"", b"\xc1", b"\x01", b"\x80"])
+def test_a_damaged_grant_opens_nothing(document: bytes) -> None:
+    assert Grant.decode(document) is None

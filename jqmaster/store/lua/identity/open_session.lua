@@ -2,10 +2,11 @@
 -- Opens a session for a user or token that was just proved, ends the one that the same browser had before, and takes
 -- the attempt back that was counted.
 -- KEYS session:hash sessions:zset credentials:hash logins:hash login_attempts:hash access:stream access_folds:hash
--- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`)
+-- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`, `oidc:NAME`)
 --   field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here)
 --   idle_ms life_ms max_sessions old_digest(empty: none) address counted_user(empty: of nobody in particular)
 --   place(address of the caller, for people) access_entry session_prefix
+--   granted(of a login provider: who it is and what that gives; empty: none) id_token(of that provider; empty: none)
 -- REPLY ok:until_ms | changed
 -- CHECKS FIRST that what was proved has not changed since
 -- include lib/clock.lua
@@ -15,6 +16,7 @@ local access_key, folds_key = KEYS[6], KEYS[7]
 local now_ms, digest, subject, field, expected = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local idle_ms, life_ms, max_sessions, old_digest = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), ARGV[9]
 local address, counted_user, place, access_entry, session_prefix = ARGV[10], ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+local granted, id_token = ARGV[15], ARGV[16]
 
 if expected ~= '' and redis.call('HGET', credentials_key, field) ~= expected then return {'changed'} end
 if old_digest ~= '' then redis.call('UNLINK', session_prefix .. old_digest) end
@@ -31,6 +33,7 @@ if surplus >= 0 then
 end
 redis.call('HSET', session_key, 'subject', subject, 'until_ms', until_ms, 'used_ms', now,
   'opened_ms', now, 'address', place)
+if granted ~= '' then redis.call('HSET', session_key, 'granted', granted, 'id_token', id_token) end
 redis.call('PEXPIRE', session_key, math.min(idle_ms, life_ms))
 redis.call('ZADD', sessions_key, until_ms, digest)
 redis.call('PEXPIRE', sessions_key, life_ms)

@@ -3,14 +3,14 @@
 -- then, for it costs a write to the disk.
 -- KEYS session:hash users:hash tokens:hash
 -- ARGV now_ms idle_ms
--- REPLY ok:subject:until_ms:credential(empty: gone, or not kept here) | none
+-- REPLY ok:subject:until_ms:credential(empty: gone, or not kept here; of a login provider: what it granted) | none
 -- CHECKS FIRST that it has neither idled nor lived too long
 -- include lib/clock.lua
 local session_key, users_key, tokens_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, idle_ms = clock.now_ms(ARGV[1]), tonumber(ARGV[2])
 local WRITES_PER_IDLE_TIME = 60
 
-local session = redis.call('HMGET', session_key, 'subject', 'until_ms', 'used_ms')
+local session = redis.call('HMGET', session_key, 'subject', 'until_ms', 'used_ms', 'granted')
 local subject, until_ms, used_ms = session[1], tonumber(session[2] or '0'), tonumber(session[3] or '0')
 if not subject or now_ms >= until_ms or now_ms - used_ms >= idle_ms then return {'none'} end
 if now_ms - used_ms >= idle_ms / WRITES_PER_IDLE_TIME then
@@ -18,7 +18,7 @@ if now_ms - used_ms >= idle_ms / WRITES_PER_IDLE_TIME then
   redis.call('PEXPIRE', session_key, math.min(idle_ms, until_ms - now_ms))
 end
 local kind, name = string.match(subject, '^(%w+):(.*)$')
-local credential = ''
+local credential = session[4] or ''
 if kind == 'user' then credential = redis.call('HGET', users_key, name) or '' end
 if kind == 'token' then credential = redis.call('HGET', tokens_key, name) or '' end
 return {'ok', subject, until_ms, credential}

@@ -1,0 +1,64 @@
+"""Logins by an OpenID Connect provider over HTTP. Browsers call these routes as pages, so answers are redirects."""
+
+from urllib.parse import parse_qs
+
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.identity.sessions import secret_of
+from jqmaster.errors import JqmasterError, NotFoundError
+from jqmaster.service.identity.provider_logins import HOME, ProviderLogins, Returned
+
+
+async def begin(call: Call) -> Reply:
+    logins = _logins(call)
+    page = call.query("page").get("page", HOME)
+    try:
+        begun = await logins.begin(page)
+    except JqmasterError as exc:
+        return _to_login_page(logins, exc)
+    return _redirect(begun.url, call.policy.cookie.set_login(begun.cookie))
+
+
+async def finish(call: Call) -> Reply:
+    logins, cookie = _logins(call), call.policy.cookie
+    kept = cookie.login(call.fields)
+    try:
+        secret = await logins.finish(
+            _returned(call.query_string), kept, address=call.address, replaces=secret_of(call)
+        )
+    except JqmasterError as exc:
+        return _to_login_page(logins, exc, cookie.clear_login())
+    return _redirect(
+        f"{logins.policy.home_url}{logins.page_of(kept)}",
+        cookie.set(secret, max_age_s=int(call.services.settings.session_life_s)),
+        cookie.clear_login(),
+    )
+
+
+def _logins(call: Call) -> ProviderLogins:
+    logins = call.services.identity.provider_logins
+    if logins is None:
+        raise NotFoundError("no login provider is configured", code="no_login_provider")
+    return logins
+
+
+def _returned(query: bytes) -> Returned:
+    """Return what the provider says. It may add parameters that nobody here knows."""
+    try:
+        found = parse_qs(query.decode("ascii"), max_num_fields=32)
+    except ValueError:
+        found = {}
+
+    def only(name: str) -> str:
+        values = found.get(name, [])
+        return values[0] if len(values) == 1 else ""
+
+    return Returned(only("code"), only("state"), only("iss") or None, only("error"))
+
+
+def _to_login_page(logins: ProviderLogins, exc: JqmasterError, *headers: tuple[bytes, bytes]) -> Reply:
+    """Show the person what is wrong. Details are for operators, in the log and in the access log."""
+    return _redirect(f"{logins.policy.home_url}#/login?problem={exc.code}", *headers)
+
+
+def _redirect(url: str, *headers: tuple[bytes, bytes]) -> Reply:
+    return Reply(302, b"", ((b"location", url.encode("ascii", "ignore")), *headers), b"text/plain")

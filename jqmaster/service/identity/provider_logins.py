@@ -1,0 +1,213 @@
+"""Logins by an OpenID Connect provider: the authorization code flow with PKCE, state and nonce.
+
+All that a login in hand needs is derived from one secret, which the browser keeps in a cookie. So each master can
+finish what another one began, and a stranger who begins logins takes up no room.
+"""
+
+import base64
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from jqmaster.domain.claims import find_claim
+from jqmaster.domain.group_roles import GroupRoles
+from jqmaster.errors import ForbiddenError, JqmasterError, ProviderUnavailableError, UnauthorizedError
+from jqmaster.service.identity.directory import IdentityDirectory
+from jqmaster.service.identity.logins import LoginService
+from jqmaster.service.identity.sessions import PROVIDER_PREFIX
+from jqmaster.store.identity.sessions import Grant
+
+if TYPE_CHECKING:  # most masters have no provider, and start sooner without its libraries
+    from jqmaster.net.oidc_provider import Identified, OidcProvider
+
+logger = logging.getLogger(__name__)
+
+HOME: Final = "#/overview"
+MAX_NAME: Final = 128
+# Beyond it the provider's own session ends without a hint; some providers then ask the person.
+MAX_ID_TOKEN: Final = 16 * 1024
+_COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1400})")
+_PAGE: Final = re.compile(r"#/[!-~]{0,1000}")
+_MAX_CODE: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderPolicy:
+    """The rules by which people get a role and a name. `label`: name of the provider; `home_url`: the web UI."""
+
+    group_roles: GroupRoles
+    user_claim: str
+    groups_claim: str
+    label: str
+    home_url: str
+
+
+class Begun(NamedTuple):
+    """A login that the provider has in hand: where the browser goes, and what it keeps."""
+
+    url: str
+    cookie: str
+
+
+class Returned(NamedTuple):
+    """The parameters with which the provider sent the browser back."""
+
+    code: str
+    state: str
+    issuer: str | None
+    error: str
+
+
+class ProviderLogins:
+    """Methods raise ProviderUnavailableError, and what the store raises."""
+
+    def __init__(
+        self,
+        provider: "OidcProvider",
+        policy: ProviderPolicy,
+        logins: LoginService,
+        directory: IdentityDirectory,
+    ) -> None:
+        self.provider = provider
+        self.policy = policy
+        self._logins = logins
+        self._directory = directory
+
+    async def begin(self, page: str) -> Begun:
+        """Begin a login that leads to `page` of the web UI (`#/jobs?state=failed`)."""
+        secret = secrets.token_urlsafe(32)
+        try:
+            url = await self.provider.authorize_url(
+                state=_derived(secret, "state"),
+                nonce=_derived(secret, "nonce"),
+                challenge=_encoded(hashlib.sha256(_derived(secret, "verifier").encode()).digest()),
+            )
+        except ProviderUnavailableError as exc:
+            logger.warning("nobody can log in by the provider: %s", exc)
+            raise
+        return Begun(url, f"{secret}.{_encoded(_page_of(page).encode())}")
+
+    def page_of(self, cookie: str | None) -> str:
+        """Return the page to which a login leads."""
+        match = _COOKIE.fullmatch(cookie or "")
+        return _page_of(_decoded(match[2])) if match else HOME
+
+    async def finish(
+        self, returned: Returned, cookie: str | None, *, address: str, replaces: str | None
+    ) -> str:
+        """Return the cookie of a session for the person whom the provider has named. `replaces`: as of `LoginService`.
+
+        Raise UnauthorizedError (`login_expired`, `login_denied`, `id_token_invalid`), ForbiddenError (`no_role`,
+        `no_login_name`), RateLimitedError. Each is written into the access log with its reason.
+        """
+        await self._logins.count_attempt(address)
+        who = "unknown"
+        try:
+            found = await self._identify(returned, cookie)
+            who = f"{PROVIDER_PREFIX}{self._name(found.claims)}"
+            return await self._admit(who, found, state=returned.state, address=address, replaces=replaces)
+        except JqmasterError as exc:
+            await self._logins.refused(who, "oidc", address, exc.detail)
+            raise
+
+    async def logout_url(self, id_token: str) -> str | None:
+        """Return the address at which the provider ends its own session, if it can."""
+        return await self.provider.end_session_url(id_token, self.policy.home_url)
+
+    async def _identify(self, returned: Returned, cookie: str | None) -> "Identified":
+        match = _COOKIE.fullmatch(cookie or "")
+        if match is None:
+            raise UnauthorizedError(
+                "this browser has begun no login, or began it too long ago", code="login_expired"
+            )
+        secret = match[1]
+        if not hmac.compare_digest(_derived(secret, "state").encode(), returned.state.encode()):
+            raise UnauthorizedError("the state is not that of this browser's login", code="login_expired")
+        if returned.error or not returned.code or len(returned.code) > _MAX_CODE:
+            reason = returned.error[:100] or "it sent no code"
+            raise UnauthorizedError(
+                f"the provider does not let the person in: {reason!r}", code="login_denied"
+            )
+        return await self.provider.identify(
+            returned.code,
+            verifier=_derived(secret, "verifier"),
+            nonce=_derived(secret, "nonce"),
+            named_issuer=returned.issuer,
+            is_complete=self._is_complete,
+            now_s=self._directory.now_ms // 1000,
+        )
+
+    async def _admit(
+        self, who: str, found: "Identified", *, state: str, address: str, replaces: str | None
+    ) -> str:
+        groups = _texts(find_claim(found.claims, self.policy.groups_claim))
+        role = self.policy.group_roles.role_of(groups)
+        if role is None:
+            raise ForbiddenError(
+                f"no group in the claim {self.policy.groups_claim} has a role ({len(groups)} groups)",
+                code="no_role",
+            )
+        known = self.policy.group_roles.known(groups)
+        subject = str(found.claims["sub"])
+        identity = hashlib.sha256(f"{self.provider.issuer}\0{subject}".encode()).hexdigest()[:32]
+        after = {
+            "by": "oidc",
+            "role": str(role),
+            "groups": known[:20],
+            "subject": subject[:255],
+            "address": address,
+        }
+        return await self._logins.by_provider(
+            who.removeprefix(PROVIDER_PREFIX),
+            Grant(identity, tuple(known)),
+            found.id_token if len(found.id_token) <= MAX_ID_TOKEN else "",
+            after,
+            state=state,
+            replaces=replaces,
+        )
+
+    def _is_complete(self, claims: Mapping[str, Any]) -> bool:
+        names = self.policy.user_claim, self.policy.groups_claim
+        return all(find_claim(claims, name) is not None for name in names)
+
+    def _name(self, claims: Mapping[str, Any]) -> str:
+        name = find_claim(claims, self.policy.user_claim)
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME or not name.isprintable():
+            raise ForbiddenError(
+                f"the claim {self.policy.user_claim} is missing, or is not a printable text of at most {MAX_NAME} "
+                "characters",
+                code="no_login_name",
+            )
+        return name
+
+
+def _derived(secret: str, purpose: str) -> str:
+    return _encoded(hmac.new(secret.encode(), purpose.encode(), hashlib.sha256).digest())
+
+
+def _encoded(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode("ascii")
+    except ValueError:
+        return ""
+
+
+def _page_of(text: str) -> str:
+    """Return a page of the web UI: nothing else is ever led to after a login."""
+    return text if _PAGE.fullmatch(text) and not text.startswith("#/login") else HOME
+
+
+def _texts(value: Any) -> list[str]:
+    """Return the texts of a claim that is a list, or a single text."""
+    if isinstance(value, str):
+        return [value]
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
