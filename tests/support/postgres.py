@@ -38,10 +38,20 @@ class PostgresServer:
         self._count = 0
 
     def start(self) -> None:
-        data = self._directory / "data"
+        """Create the files and start."""
         if os.geteuid() == 0:
             os.chown(self._directory, _NOBODY, _NOBODY)
-        self._run("initdb", "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        data = str(self._directory / "data")
+        self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
+        self._serve()
+
+    def restart(self) -> None:
+        """Crash, which cuts all connections, and start again with the committed data."""
+        self._end()
+        self._serve()
+
+    def _serve(self) -> None:
+        data = self._directory / "data"
         settings = {"fsync": "off", "max_connections": "200", "unix_socket_directories": str(self._directory)}
         with (self._directory / "log").open("ab") as output:
             self._process = subprocess.Popen(
@@ -72,14 +82,18 @@ class PostgresServer:
 
     def stop(self) -> None:
         """Stop at once, and remove the files."""
-        # The watch is for the case that this process dies. A process that a test forked may hold its pipe open.
-        self._process.send_signal(signal.SIGQUIT)
-        self._process.wait()
+        self._end()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _end(self) -> None:
+        # The watch is for the case that this process dies, and removes the files. A process that a test forked may
+        # hold its pipe open.
         self._watch.kill()
         self._watch.wait()
         assert self._watch.stdin is not None
         self._watch.stdin.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
 
     def new_database(self) -> str:
         """Create an empty database, and return its address without the scheme."""

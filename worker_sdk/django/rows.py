@@ -37,19 +37,34 @@ class DjangoRows:
         now = RawSQL(self._sql, (), output_field=BigIntegerField())  # noqa: S611 - one of the texts above
         return ExpressionWrapper(now + Value(more_ms), output_field=BigIntegerField())
 
+    def _clock_ms(self) -> int:
+        """Return the time of the database's clock."""
+        with connections[self._using].cursor() as cursor:
+            cursor.execute(f"SELECT {self._sql}")
+            return int(cursor.fetchone()[0])
+
     def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
-        self._all.bulk_create(
-            OutboxRow(
-                txn=transaction,
-                token=transaction,
-                format=FORMAT,
-                created_ms=self._now_ms(),
-                lease_until_ms=self._now_ms(lease_ms),
-                job_id=job_id,
-                body=body,
-            )
-            for job_id, body in jobs
-        )
+        # Not by the ORM, which takes several times as long for as many rows.
+        connection = connections[self._using]
+        table = connection.ops.quote_name(OutboxRow._meta.db_table)
+        into = f"INSERT INTO {table} (txn, token, format, created_ms, lease_until_ms, job_id, body)"
+        now_ms = self._clock_ms()
+        same = (transaction, transaction, FORMAT, now_ms, now_ms + lease_ms)
+        with connection.cursor() as cursor:
+            if connection.vendor == "postgresql":
+                ids, bodies = [job_id for job_id, _ in jobs], [body for _, body in jobs]
+                cursor.execute(
+                    f"{into} SELECT %s, %s, %s, %s, %s, job_id, body "  # noqa: S608 - the name of our table
+                    "FROM unnest(%s::text[], %s::bytea[]) WITH ORDINALITY AS given (job_id, body, place) "
+                    "ORDER BY place",
+                    [*same, ids, bodies],
+                )
+            else:
+                binary = connection.ops.binary_placeholder_sql(b"")
+                cursor.executemany(
+                    f"{into} VALUES (%s, %s, %s, %s, %s, %s, {binary})",
+                    [(*same, job_id, body) for job_id, body in jobs],
+                )
 
     def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
         earlier = self._all.filter(txn=OuterRef("txn"), seq__lt=OuterRef("seq"), error=None)
@@ -82,15 +97,19 @@ class DjangoRows:
         found = self._all.filter(seq=first[0], token=transaction)
         return bool(found.update(token=token, lease_until_ms=self._now_ms(lease_ms)))
 
-    def page(self, transactions: Sequence[str], limit: int) -> list[Row]:
-        found = self._all.filter(txn__in=transactions, error=None, format__lte=FORMAT).order_by("seq")
+    def page(self, transactions: Sequence[str], limit: int, *, after: int) -> list[Row]:
+        wanted = {"txn": transactions[0]} if len(transactions) == 1 else {"txn__in": transactions}
+        found = self._all.filter(**wanted, seq__gt=after, error=None, format__lte=FORMAT).order_by("seq")
         return [
             Row(seq, txn, job_id, bytes(body))
             for seq, txn, job_id, body in found.values_list("seq", "txn", "job_id", "body")[:limit]
         ]
 
     def remove(self, seqs: Sequence[int]) -> None:
-        self._all.filter(seq__in=seqs).delete()
+        table = connections[self._using].ops.quote_name(OutboxRow._meta.db_table)
+        numbers = ", ".join(str(int(seq)) for seq in seqs)
+        with connections[self._using].cursor() as cursor:
+            cursor.execute(f"DELETE FROM {table} WHERE seq IN ({numbers})")  # noqa: S608 - integers
 
     def set_aside(self, errors: Mapping[int, str]) -> None:
         for seq, error in errors.items():
@@ -98,8 +117,10 @@ class DjangoRows:
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
         found = self._all.filter(txn__in=transactions, error=None).order_by().values("txn")
-        firsts = [one["first"] for one in found.annotate(first=Min("seq"))]
-        self._all.filter(seq__in=firsts).update(token=token, lease_until_ms=self._now_ms(lease_ms))
+        self.lease_rows([one["first"] for one in found.annotate(first=Min("seq"))], token, lease_ms)
+
+    def lease_rows(self, seqs: Sequence[int], token: str, lease_ms: int) -> None:
+        self._all.filter(seq__in=seqs).update(token=token, lease_until_ms=self._now_ms(lease_ms))
 
     def stats(self) -> OutboxStats:
         is_waiting = Q(error=None, format__lte=FORMAT)
@@ -111,9 +132,7 @@ class DjangoRows:
         )
         lag_s = 0.0
         if found["oldest_ms"] is not None:
-            with connections[self._using].cursor() as cursor:
-                cursor.execute(f"SELECT {self._sql}")
-                lag_s = max(0, cursor.fetchone()[0] - found["oldest_ms"]) / 1000
+            lag_s = max(0, self._clock_ms() - found["oldest_ms"]) / 1000
         return OutboxStats(found["waiting"], lag_s, found["stuck"], found["newer"])
 
     def retry_stuck(self) -> int:

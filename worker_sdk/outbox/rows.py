@@ -11,7 +11,7 @@ from worker_sdk.wire import decode, encode, iso
 # The newest version of rows that this release reads. It writes this one.
 FORMAT: Final = 1
 # Most rows of one statement, and of one call to a master.
-PAGE: Final = 500
+PAGE: Final = 1_000
 # Text of an error that is kept with a row.
 MAX_ERROR: Final = 1_000
 
@@ -66,8 +66,9 @@ class Rows(Protocol):
         """Lease the first row of a transaction for its own writer. Return whether nobody else has it."""
         ...
 
-    def page(self, transactions: Sequence[str], limit: int) -> list[Row]:
-        """Return the first rows of these transactions together, in the order in which they were written."""
+    def page(self, transactions: Sequence[str], limit: int, *, after: int) -> list[Row]:
+        """Return the first rows of these transactions together, in the order in which they were written, that come
+        after the one with the `seq` `after`."""
         ...
 
     def remove(self, seqs: Sequence[int]) -> None:
@@ -80,6 +81,10 @@ class Rows(Protocol):
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
         """Lease the first rows of these transactions, which this relay holds, for `lease_ms` from now."""
+        ...
+
+    def lease_rows(self, seqs: Sequence[int], token: str, lease_ms: int) -> None:
+        """Lease these rows, which are the first of their transactions and which this relay holds."""
         ...
 
     def stats(self) -> OutboxStats:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
 from sqlalchemy.util import await_only
@@ -273,16 +274,34 @@ class SqlRows:
         self._now_ms = _now_ms(connection.dialect.name)
 
     def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
-        statement = sa.insert(self._t).values(
-            txn=transaction,
-            token=transaction,
-            format=FORMAT,
-            created_ms=self._now_ms,
-            lease_until_ms=self._now_ms + lease_ms,
-            job_id=sa.bindparam("job"),
-            body=sa.bindparam("content"),
+        t = self._t
+        now_ms = self._connection.execute(sa.select(self._now_ms)).scalar_one()
+        same = {
+            "txn": transaction,
+            "token": transaction,
+            "format": FORMAT,
+            "created_ms": now_ms,
+            "lease_until_ms": now_ms + lease_ms,
+        }
+        if self._connection.dialect.name != "postgresql":
+            self._connection.execute(
+                sa.insert(t), [{**same, "job_id": job_id, "body": body} for job_id, body in jobs]
+            )
+            return
+        # One statement with two arrays, where drivers would send a statement for each row.
+        given = (
+            sa.func.unnest(
+                sa.literal([job_id for job_id, _ in jobs], ARRAY(sa.Text)),
+                sa.literal([body for _, body in jobs], ARRAY(sa.LargeBinary)),
+            )
+            .table_valued(
+                sa.column("job_id", sa.Text), sa.column("body", sa.LargeBinary), with_ordinality="place"
+            )
+            .render_derived()
         )
-        self._connection.execute(statement, [{"job": job_id, "content": body} for job_id, body in jobs])
+        values = [sa.literal(value, t.c[name].type) for name, value in same.items()]
+        rows = sa.select(*values, given.c.job_id, given.c.body).order_by(given.c.place)
+        self._connection.execute(sa.insert(t).from_select([*same, "job_id", "body"], rows))
 
     def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
         t, earlier = self._t, self._t.alias("earlier")
@@ -319,18 +338,19 @@ class SqlRows:
         )
         return bool(found.rowcount)
 
-    def page(self, transactions: Sequence[str], limit: int) -> list[Row]:
+    def page(self, transactions: Sequence[str], limit: int, *, after: int) -> list[Row]:
         t = self._t
         found = self._connection.execute(
             sa.select(t.c.seq, t.c.txn, t.c.job_id, t.c.body)
-            .where(t.c.txn.in_(transactions), t.c.error.is_(None), t.c.format <= FORMAT)
+            .where(t.c.txn.in_(transactions), t.c.seq > after, t.c.error.is_(None), t.c.format <= FORMAT)
             .order_by(t.c.seq)
             .limit(limit)
         )
         return [Row(seq, txn, job_id, bytes(body)) for seq, txn, job_id, body in found]
 
     def remove(self, seqs: Sequence[int]) -> None:
-        self._connection.execute(sa.delete(self._t).where(self._t.c.seq.in_(seqs)))
+        numbers: sa.BindParameter[Any] = sa.bindparam("seqs", seqs, expanding=True, literal_execute=True)
+        self._connection.execute(sa.delete(self._t).where(self._t.c.seq.in_(numbers)))
 
     def set_aside(self, errors: Mapping[int, str]) -> None:
         for seq, error in errors.items():
@@ -343,12 +363,13 @@ class SqlRows:
             .where(t.c.txn.in_(transactions), t.c.error.is_(None))
             .group_by(t.c.txn)
         ).scalars()
-        if seqs := list(firsts):
-            self._connection.execute(
-                sa.update(t)
-                .where(t.c.seq.in_(seqs))
-                .values(token=token, lease_until_ms=self._now_ms + lease_ms)
-            )
+        self.lease_rows(list(firsts), token, lease_ms)
+
+    def lease_rows(self, seqs: Sequence[int], token: str, lease_ms: int) -> None:
+        t = self._t
+        self._connection.execute(
+            sa.update(t).where(t.c.seq.in_(seqs)).values(token=token, lease_until_ms=self._now_ms + lease_ms)
+        )
 
     def stats(self) -> OutboxStats:
         t = self._t

@@ -5,6 +5,7 @@ both follow the same rules.
 """
 
 import logging
+import time
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
@@ -19,6 +20,8 @@ T = TypeVar("T")
 # The statuses that say something about the jobs of a call, and not about the caller or the master.
 _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
+# To find the first rows of transactions that are not in the page costs a look at all their rows.
+_RENEWALS_PER_LEASE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,41 +91,63 @@ def drain(transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: in
     """Push the rows of transactions that are leased under `token`, page by page, and remove what was accepted."""
     done = Done()
     left = list(transactions)
-    while left:
-        page: list[Row] = yield InTransaction(_reading(left))
-        if not page:
-            break
+    page: list[Row] = yield InTransaction(lambda rows: rows.page(left, PAGE, after=0))
+    renewed_s = time.monotonic()
+    while page:
         outcome = yield from _push_page(page)
         done.pushed += len(outcome.accepted)
         done.set_aside += len(outcome.refused)
         done.put_off += len(outcome.full)
         left = [one for one in left if one not in outcome.full]
         done.failure = outcome.failure
-        is_last = len(page) < PAGE
-        # After a failure anyone may go on at once. After the last page there is nothing left to lease.
-        held = left if outcome.failure is not None or not is_last else []
-        next_lease_ms = lease_ms if outcome.failure is None else 0
-        yield InTransaction(_settling(outcome, held, token, next_lease_ms, put_off_ms))
-        if is_last or outcome.failure is not None:
+        if outcome.failure is not None:
+            # Anyone may go on at once.
+            yield InTransaction(_settling(outcome, token, put_off_ms, renewed=left, lease_ms=0))
             break
+        if len(page) < PAGE:
+            yield InTransaction(_settling(outcome, token, put_off_ms))
+            break
+        is_renewal_due = time.monotonic() - renewed_s > lease_ms / _RENEWALS_PER_LEASE / 1000
+        if is_renewal_due:
+            renewed_s = time.monotonic()
+        renewed = left if is_renewal_due else []
+        settle = _settling(outcome, token, put_off_ms, renewed=renewed, lease_ms=lease_ms)
+        page = yield InTransaction(_going_on(settle, left, page[-1].seq, token, lease_ms))
     return done
 
 
-def _reading(transactions: Sequence[str]) -> Callable[[Rows], list[Row]]:
-    return lambda rows: rows.page(transactions, PAGE)
+def _going_on(
+    settle: Callable[[Rows], None], left: Sequence[str], after: int, token: str, lease_ms: int
+) -> Callable[[Rows], list[Row]]:
+    """Return the work that settles a page and reads the next one, in one transaction."""
+
+    def work(rows: Rows) -> list[Row]:
+        settle(rows)
+        page = rows.page(left, PAGE, after=after)
+        # The lease lies on the first row that is left of a transaction, hence it moves with each page.
+        firsts = {row.transaction: row.seq for row in reversed(page)}
+        if firsts:
+            rows.lease_rows(sorted(firsts.values()), token, lease_ms)
+        return page
+
+    return work
 
 
 def _settling(
-    outcome: _Outcome, held: Sequence[str], token: str, lease_ms: int, put_off_ms: int
+    outcome: _Outcome,
+    token: str,
+    put_off_ms: int,
+    *,
+    renewed: Sequence[str] = (),
+    lease_ms: int = 0,
 ) -> Callable[[Rows], None]:
     def settle(rows: Rows) -> None:
         if outcome.accepted:
             rows.remove(outcome.accepted)
         if outcome.refused:
             rows.set_aside(outcome.refused)
-        # The lease lies on the first row that is left, hence it moves with each page.
-        if held:
-            rows.lease(held, token, lease_ms)
+        if renewed:
+            rows.lease(renewed, token, lease_ms)
         if outcome.full:
             rows.lease(sorted(outcome.full), token, put_off_ms)
 

@@ -1,0 +1,108 @@
+"""PostgreSQL crashes and comes back between a commit and the acknowledged push: no job is lost, and none doubled."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from tests.sdk.fake_master import FakeMaster
+from tests.sdk.outbox.conftest import expire, metadata, pushed, rows_of, table
+from tests.support import real_time
+from tests.support.postgres import PostgresServer, postgres_or_skip
+from worker_sdk.outbox import Relay
+from worker_sdk.outbox.relay import SyncOf
+from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox
+
+pytestmark = [pytest.mark.req("S11"), real_time.PROCESSES, pytest.mark.system]
+
+
+@pytest.fixture
+def server() -> Iterator[PostgresServer]:
+    """A server of this test alone."""
+    one = postgres_or_skip()
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def engine(server: PostgresServer) -> Iterator[sa.Engine]:
+    one = sa.create_engine(f"postgresql+psycopg://{server.new_database()}")
+    metadata.create_all(one)
+    yield one
+    one.dispose()
+
+
+@pytest.fixture
+def outbox(engine: sa.Engine, master: FakeMaster) -> Iterator[SqlAlchemyOutbox]:
+    one = SqlAlchemyOutbox(engine, table=table, master=master.url, token=master.token)
+    yield one
+    one.close()
+
+
+def relay_until_empty(outbox: SqlAlchemyOutbox) -> int:
+    """Relay as `Relay.run` does, which goes on after errors. Return the number of rounds that failed."""
+    failed = 0
+    while True:
+        try:
+            expire(outbox.engine)
+            if Relay(outbox).run_once() is None:
+                return failed
+        except sa.exc.OperationalError:
+            failed += 1
+            assert failed < 10
+
+
+def test_a_restart_between_the_commit_and_the_push(
+    server: PostgresServer,
+    engine: sa.Engine,
+    outbox: SqlAlchemyOutbox,
+    master: FakeMaster,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    push: Callable[..., Any] = outbox.own_steps
+
+    def after_a_restart(*given: Any) -> Any:
+        server.restart()
+        return push(*given)
+
+    monkeypatch.setattr(outbox, "own_steps", after_a_restart)
+    caplog.set_level(logging.ERROR, "worker_sdk.outbox")
+    # The transaction is committed: its writer sees no error.
+    with Session(engine) as session, outbox.transaction(session):
+        outbox.add(session, ("n", 1), ("n", 2))
+    assert "could not be pushed; it waits for the relay" in caplog.text
+    assert (pushed(master), rows_of_again(engine)) == ([], 2)
+    relay_until_empty(outbox)
+    assert (pushed(master), rows_of(engine)) == ([1, 2], 0)
+
+
+def test_a_restart_between_the_push_and_the_removal_of_its_rows(
+    server: PostgresServer, engine: sa.Engine, master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = SqlAlchemyOutbox(engine, table=table, master=master.url, token=master.token, is_direct=False)
+    with Session(engine) as session, outbox.transaction(session):
+        ids = outbox.add_many(session, (("n", number) for number in range(1_500)))
+    send = SyncOf.push
+
+    def send_and_restart(self: SyncOf, jobs: list[dict[str, Any]]) -> None:
+        send(self, jobs)
+        if len(jobs) < 1_000:
+            monkeypatch.undo()
+            server.restart()
+
+    monkeypatch.setattr(SyncOf, "push", send_and_restart)
+    assert relay_until_empty(outbox) == 1
+    # The second page was pushed twice, and is there once.
+    assert (list(master.jobs), rows_of(engine)) == (ids, 0)
+    assert master.count("/api/jobs/bulk") == 3
+    outbox.close()
+
+
+def rows_of_again(engine: sa.Engine) -> int:
+    """Count the rows on a new connection: those of the pool are cut."""
+    engine.dispose()
+    return rows_of(engine)
