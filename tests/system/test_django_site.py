@@ -1,5 +1,7 @@
 """A Django site as docs/django.md describes it: its worker, its commands, its outbox, in processes of their own."""
 
+import asyncio
+import contextlib
 import json
 import os
 import re
@@ -13,6 +15,7 @@ from typing import Any
 
 import django
 import httpx
+import psutil
 import pytest
 
 from tests.fundamentals.test_docs import blocks
@@ -55,7 +58,7 @@ class Site:
 
     def __init__(self, directory: Path, url: str) -> None:
         self.directory = directory
-        settings, tasks, self.uses, _ = blocks("docs/django.md")
+        settings, tasks, self.uses, self.many, _ = blocks("docs/django.md")
         settings = settings.replace("http://127.0.0.1:8080", url).replace(
             '"clearsessions"', '"clearsessions", "fails"'
         )
@@ -125,8 +128,13 @@ def test_the_site_of_the_page_runs_tasks_and_commands_and_ends_in_good_order(sit
     worker = site.start("jq_worker", "--port", "0")
     try:
         shell = "; ".join(line for line in site.uses.splitlines() if line.strip())
-        out, _ = site.run("shell", "-c", f"{shell}; print('IDS', result.id, urgent.id)")
+        out, _ = site.run(
+            "shell",
+            "-c",
+            f"{shell}; print('IDS', result.id, urgent.id); {site.many.strip()}; print('MANY', len(results))",
+        )
         first, urgent = re.findall(r"IDS (\S+) (\S+)", out)[0]
+        assert "MANY 100" in out
         found = until_over(url, first)
         assert (found["name"], found["state"]) == ("mail/blog.tasks.send_welcome", "succeeded")
         assert (found["max_retry"], found["timeout"]) == (8, 600)
@@ -182,6 +190,7 @@ async def test_a_worker_in_development_starts_again_when_a_file_changes(site: Si
     def starts() -> int:
         return (site.directory / "log").read_text().count("runs 4 names")
 
+    family: list[psutil.Process] = []
     try:
         await wait_until(lambda: starts() == 1, timeout_s=30)
         tasks = site.directory / "blog" / "tasks.py"
@@ -192,8 +201,33 @@ async def test_a_worker_in_development_starts_again_when_a_file_changes(site: Si
             return starts() >= 2
 
         await wait_until(is_started_again, timeout_s=60)
+        # Neither of the processes below outlives the first one, even if that has no chance to end them.
+        family += psutil.Process(worker.pid).children(recursive=True)
+        assert len(family) == 2
+        worker.kill()
+        worker.wait(60)
+        _, alive = await asyncio.to_thread(psutil.wait_procs, family, 60)
+        assert alive == []
     finally:
-        # As a terminal does: to the whole group.
-        os.killpg(worker.pid, signal.SIGINT)
+        for process in family:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            # As a terminal does: to the whole group.
+            os.killpg(worker.pid, signal.SIGINT)
         worker.wait(60)
         log.close()
+
+
+def test_a_worker_in_development_ends_with_its_terminal(site: Site) -> None:
+    worker = subprocess.Popen(
+        [sys.executable, "manage.py", "jq_worker", "--port", "0", "--reload", "--pull"],
+        cwd=site.directory, env=clean_environment(), stdout=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    assert worker.stdout is not None
+    assert "runs 4 names" in worker.stdout.readline()
+    os.killpg(worker.pid, signal.SIGINT)
+    # The output ends when the last process that has it ends.
+    worker.stdout.read()
+    worker.wait(60)
+    worker.stdout.close()

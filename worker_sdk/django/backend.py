@@ -1,6 +1,6 @@
 """The backend of Django's tasks that enqueues jobs of jqmaster."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -109,6 +109,75 @@ class JqmasterBackend(BaseTaskBackend):
         * `task`, `args`, `kwargs`: the call.
         """
         self.validate_task(task)
+        result, job = self._result_and_job(task, args, kwargs)
+
+        def told() -> None:
+            task_enqueued.send(type(self), task_result=result)
+
+        mode = self._mode()
+        if mode == "immediately":
+            object.__setattr__(result, "id", str(self.client().enqueue_job(job)))
+            told()
+        elif mode == "on_commit":
+
+            def push() -> None:
+                self.client().enqueue_job(job)
+                told()
+
+            transaction.on_commit(push, using=self.outbox.using)
+        else:
+            self.outbox.add(job)
+            transaction.on_commit(told, using=self.outbox.using)
+        return result
+
+    def enqueue_many(self, task: Any, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
+        """Enqueue calls of a task, and return their result objects.
+
+        * `task`, `calls`: as for `JqmasterTask.enqueue_many`.
+        """
+        self.validate_task(task)
+        results: list[Any] = []
+
+        def jobs() -> Iterator[dict[str, Any]]:
+            for call in calls:
+                args, kwargs = ((), call) if isinstance(call, Mapping) else (call, {})
+                result, job = self._result_and_job(task, args, kwargs)
+                results.append(result)
+                yield job
+
+        def told() -> None:
+            for result in results:
+                task_enqueued.send(type(self), task_result=result)
+
+        mode = self._mode()
+        if mode == "immediately":
+            ids = self.client().enqueue_many(jobs())
+            for result, job_id in zip(results, ids, strict=True):
+                object.__setattr__(result, "id", job_id)
+            told()
+        elif mode == "on_commit":
+            waiting = list(jobs())
+
+            def push() -> None:
+                self.client().enqueue_many(waiting)
+                told()
+
+            transaction.on_commit(push, using=self.outbox.using)
+        else:
+            self.outbox.add_many(jobs())
+            transaction.on_commit(told, using=self.outbox.using)
+        return results
+
+    def _mode(self) -> str:
+        """Return how to enqueue now, as the option `enqueue` says it. Without a transaction it is at once."""
+        if not connections[self.outbox.using].in_atomic_block:
+            return "immediately"
+        return str(self.options.get("enqueue", "outbox"))
+
+    def _result_and_job(
+        self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the result object of a new call, and its job."""
         result = TaskResult(
             task=task,
             id="",
@@ -125,29 +194,7 @@ class JqmasterBackend(BaseTaskBackend):
         )
         job = self.job_of(task, result.args, result.kwargs)
         object.__setattr__(result, "id", job["id"])
-
-        def told() -> None:
-            task_enqueued.send(type(self), task_result=result)
-
-        mode = self.options.get("enqueue", "outbox")
-        if mode == "immediately" or not connections[self.outbox.using].in_atomic_block:
-            object.__setattr__(result, "id", str(self._push(job)))
-            told()
-        elif mode == "on_commit":
-
-            def push() -> None:
-                self._push(job)
-                told()
-
-            transaction.on_commit(push, using=self.outbox.using)
-        else:
-            self.outbox.add(job)
-            transaction.on_commit(told, using=self.outbox.using)
-        return result
-
-    def _push(self, job: dict[str, Any]) -> str:
-        job_id: str = self.client().enqueue_job(job)
-        return job_id
+        return result, job
 
     def get_result(self, result_id: str) -> Any:
         """Return the result object of a job. Raise TaskResultDoesNotExist if no job of a task has this ID.

@@ -1,9 +1,11 @@
 """Options of jobs for Django's tasks, besides those that Django knows."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+
+from asgiref.sync import sync_to_async
 
 from worker_sdk.django.tasks_api import Task
 
@@ -52,6 +54,25 @@ class JqmasterTask(Task):
         * `changes`: `priority`, `queue_name`, `run_after` and `backend`, and the options of jqmaster.
         """
         return replace(self, **{name: value for name, value in changes.items() if value is not None})
+
+    def enqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
+        """Enqueue a job for each call, many with one request to a master, and return their result objects.
+
+        * `calls`: for each call its positional arguments as a list or tuple, or its keyword arguments as a map. An
+          iterable is read as its jobs are sent.
+
+        In a transaction the jobs do what those of `enqueue` do.
+        """
+        found: list[Any] = self.get_backend().enqueue_many(self, calls)
+        return found
+
+    async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Mapping[str, Any]]) -> list[Any]:
+        """Do as `enqueue_many`, without blocking the event loop.
+
+        * `calls`: as for `enqueue_many`.
+        """
+        found: list[Any] = await sync_to_async(self.enqueue_many)(calls)
+        return found
 
 
 def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:

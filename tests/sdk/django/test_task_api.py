@@ -1,14 +1,18 @@
 """The documented API of Django's tasks, on Django 6 and on the backport, against a real master and a real worker."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import django
 import pytest
 from asgiref.sync import sync_to_async
 from django.db import connections
+from django.test import override_settings
+from django.utils import timezone
 
 from tests.sdk.django.blog import tasks
 from tests.support import real_time
@@ -98,6 +102,29 @@ async def test_a_task_runs_and_its_result_can_be_read_again_and_again(real: Api)
     assert result.return_value == 42
 
 
+async def test_many_calls_are_enqueued_together(real: Api) -> None:
+    told: list[str] = []
+
+    def note(sender: Any, task_result: Any, **_: Any) -> None:
+        told.append(task_result.id)
+
+    task_enqueued.connect(note)
+    try:
+        many = await call(tasks.add.enqueue_many, [(1,), [2, 3], {"a": 4, "b": 5}])
+        more = await tasks.double.aenqueue_many([])
+    finally:
+        task_enqueued.disconnect(note)
+    assert [(one.status, one.args, one.kwargs) for one in many] == [
+        (TaskResultStatus.READY, [1], {}), (TaskResultStatus.READY, [2, 3], {}),
+        (TaskResultStatus.READY, [], {"a": 4, "b": 5}),
+    ]  # fmt: skip
+    assert (told, more) == ([one.id for one in many], [])
+    async with working():
+        assert [(await finished(one)).return_value for one in many] == [2, 5, 9]
+    with pytest.raises(TypeError):
+        await call(tasks.add.enqueue_many, [({1, 2},)])
+
+
 async def test_async_tasks_and_the_context(real: Api) -> None:
     async with working():
         doubled = await tasks.double.aenqueue(21)
@@ -123,6 +150,46 @@ async def test_retries_leave_an_error_each(real: Api) -> None:
         result = await finished(await call(tasks.flaky.enqueue))
     assert (result.status, result.attempts) == (TaskResultStatus.FAILED, 4)
     assert [error.exception_class for error in result.errors] == [KeyError] * 4
+
+
+async def test_a_task_that_succeeds_at_last_has_its_result_and_its_errors(real: Api) -> None:
+    async with working():
+        result = await finished(await call(tasks.mends.enqueue))
+    assert (result.status, result.return_value, result.attempts) == (TaskResultStatus.SUCCESSFUL, "done", 3)
+    assert [error.exception_class for error in result.errors] == [OSError, OSError]
+    assert len(result.worker_ids) == 3
+
+
+@pytest.mark.parametrize("using_tz", [True, False])
+async def test_a_task_with_a_time_runs_then(real: Api, using_tz: bool) -> None:
+    with override_settings(USE_TZ=using_tz, TIME_ZONE="Asia/Tokyo"):
+        at = timezone.now() + timedelta(seconds=1)
+        async with working():
+            result = await call(tasks.add.using(run_after=at).enqueue, 1)
+            waiting = await call(tasks.add.get_result, result.id)
+            # Instants travel in milliseconds.
+            assert abs(waiting.task.run_after - at) < timedelta(milliseconds=1)
+            assert (waiting.status, waiting.started_at) == (TaskResultStatus.READY, None)
+            done = await finished(result)
+        assert (done.return_value, done.started_at >= at - timedelta(milliseconds=1)) == (2, True)
+
+
+def test_what_django_documents_is_there() -> None:
+    task = ("name", "func", "module_path", "priority", "backend", "queue_name", "run_after", "takes_context",
+            "using", "enqueue", "aenqueue", "get_result", "aget_result", "call", "acall", "get_backend")  # fmt: skip
+    assert [name for name in task if not hasattr(tasks.add, name)] == []
+    assert (tasks.add.name, tasks.add.module_path) == ("add", "tests.sdk.django.blog.tasks.add")
+    backend = task_backends["default"]
+    assert (api.default_task_backend.alias, backend.alias) == ("default", "default")
+    assert backend.queues == {"default", "mail"}
+    assert {"enqueue", "aenqueue", "get_result", "aget_result", "validate_task", "check"} <= set(dir(backend))
+    assert [status.value for status in TaskResultStatus] == ["READY", "RUNNING", "FAILED", "SUCCESSFUL"]
+
+
+def test_these_are_the_tasks_of_the_wanted_django() -> None:
+    wanted = os.environ.get("JQMASTER_TEST_DJANGO")
+    assert wanted is None or django.get_version().startswith(f"{wanted}.")
+    assert api.__name__ == ("django_tasks" if django.VERSION < (6, 0) else "django.tasks")
 
 
 async def test_a_return_value_that_json_cannot_carry_fails(real: Api) -> None:

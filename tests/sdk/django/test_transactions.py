@@ -163,6 +163,24 @@ def test_a_task_of_a_transaction_that_is_rolled_back_is_not_pushed(told: FakeMas
         assert pushed(told) == [{"args": [2], "kwargs": {}}]
 
 
+@pytest.mark.parametrize("mode", ["outbox", "on_commit", "immediately"])
+def test_many_calls_follow_their_transaction(told: FakeMaster, mode: str) -> None:
+    calls = [(number,) for number in range(1_500)]
+    is_held = mode != "immediately"
+    with override_settings(TASKS=tasks_setting(enqueue=mode)):
+        with transaction.atomic():
+            tasks.add.enqueue_many(calls)
+            transaction.set_rollback(True)
+        assert len(told.jobs) == (0 if is_held else 1_500)
+        told.jobs.clear()
+        with transaction.atomic():
+            results = tasks.add.enqueue_many(calls)
+            assert (len(told.jobs), rows()) == (0 if is_held else 1_500, 1_500 if mode == "outbox" else 0)
+        assert list(told.jobs) == [result.id for result in results]
+        assert [one["args"] for one in pushed(told)] == [[number] for number in range(1_500)]
+        assert rows() == 0
+
+
 def test_immediately_means_at_once(told: FakeMaster) -> None:
     with transaction.atomic():
         tasks.elsewhere.enqueue()

@@ -33,6 +33,13 @@ def flaky() -> None:
     raise KeyError("again")
 
 
+@api.task(takes_context=True, max_retry=3, retry={"base_s": 0.01})
+def mends(context: Any) -> str:
+    if context.attempt < 3:
+        raise OSError("not yet")
+    return "done"
+
+
 @api.task
 def odd_value() -> object:
     return {1, 2}

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from typing import Any, Final
 
 from django.conf import settings
@@ -12,8 +14,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import autoreload
 from django.utils.module_loading import autodiscover_modules
 
-# Set in the process that works, below the one that watches the files.
+# Set in the process that works, below the one that watches the files: the ID of that one.
 _CHILD: Final = "JQMASTER_RELOADED"
+_LOOK_EVERY_S: Final = 0.5
 
 
 class Command(BaseCommand):
@@ -51,6 +54,8 @@ class Command(BaseCommand):
         if wants_reload and not options["burst"] and _CHILD not in os.environ:
             autoreload.run_with_reloader(_supervise)
             return
+        if _CHILD in os.environ:
+            _end_with(int(os.environ[_CHILD]))
         from worker_sdk.django.worker import django_worker
 
         names = ("host", "port", "url", "max_jobs")
@@ -84,16 +89,28 @@ def argparse_boolean() -> Any:
     return argparse.BooleanOptionalAction
 
 
+def _end_with(parent: int) -> None:
+    """End this process in good order when its parent has ended, even by a SIGKILL."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_LOOK_EVERY_S)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _supervise() -> None:
     """Run the worker as a process below this one, which watches the files. Django ends this one when a file changes,
     and starts it again."""
+    _end_with(os.getppid())
     try:
         # The files of imported modules are watched, and this process runs no tasks.
         autoreload.check_errors(autodiscover_modules)("tasks")
     except Exception:  # the modules are somebody else's: the child shows whatever they raise
         sys.stderr.write("a module of tasks cannot be imported\n")
     child = subprocess.Popen(  # noqa: S603 - this command again
-        [sys.executable, *autoreload.get_child_arguments()[1:]], env={**os.environ, _CHILD: "1"}
+        [sys.executable, *autoreload.get_child_arguments()[1:]], env={**os.environ, _CHILD: str(os.getpid())}
     )
 
     def end() -> None:
