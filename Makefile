@@ -16,13 +16,18 @@ TEST_ARGS ?= -n 2 --dist worksteal
 OTHER_PYTHON ?= $(shell for p in python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14 python3.12; do \
 	$$p -c 'import venv, ensurepip' 2>/dev/null && echo $$p && break; done)
 OTHER_VENV   ?= .venv-other
+# `make test-django` only: Django 6 needs Python 3.12 or newer.
+DJANGO_PYTHON ?= $(shell for p in python3.12 "$$HOME"/.pyenv/versions/3.12*/bin/python python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14; do \
+	$$p -c 'import venv, ensurepip' 2>/dev/null && echo $$p && break; done)
+DJANGO_VENV  ?= .venv-django
+DJANGO_TESTS := tests/sdk/django tests/system/test_django_site.py
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 # Some images set it. Tests start Python hundreds of times: without compiled modules each start takes three times as long.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster quick coverage check format browser vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions clean
+.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -53,6 +58,19 @@ test: setup check browser ## All checks, then the whole suite, with the table of
 test-all: test ## The suite also on another Python and on another Redis
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(PYTEST) $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
 	$(if $(OTHER_PYTHON),$(MAKE) test PYTHON=$(OTHER_PYTHON) VENV=$(OTHER_VENV),@echo "no other Python found: skipped" >&2)
+
+# The suite itself has one version: the one that constraints.txt names for its Python.
+test-django: setup ## Django's documented task API, on each supported version: the backport on 5.2, 6.0 and 6.1
+	$(if $(DJANGO_PYTHON),$(MAKE) --no-print-directory $(foreach version,5.2 6.0 6.1,django-$(version)),\
+		@echo "Django 6.0 and 6.1 are skipped: they need Python 3.12 or newer (or name one: DJANGO_PYTHON=/path/to/python3)" >&2; \
+		$(PYTEST) $(TEST_ARGS) $(DJANGO_TESTS))
+
+# Each version lies in a folder of its own, before that of the environment.
+django-%:
+	@$(MAKE) --no-print-directory setup PYTHON=$(DJANGO_PYTHON) VENV=$(DJANGO_VENV)
+	@[ -d $(DJANGO_VENV)/django-$* ] || $(DJANGO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
+		--target $(DJANGO_VENV)/django-$* 'django==$*.*' $(if $(filter 5.%,$*),'django-tasks>=0.9' django-stubs-ext typing-extensions)
+	PYTHONPATH=$(CURDIR)/$(DJANGO_VENV)/django-$* JQMASTER_TEST_DJANGO=$* $(DJANGO_VENV)/bin/python -m pytest $(TEST_ARGS) $(DJANGO_TESTS)
 
 test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
 	JQMASTER_TEST_TOPOLOGY=cluster $(PYTEST) $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
