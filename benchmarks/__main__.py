@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import constraints, fleet, masters, overload, pull, suite
+from benchmarks import constraints, fleet, masters, microblog, overload, pull, suite
 from benchmarks.load import ROOT, loop_ns
 from benchmarks.scenario import Figures, Params, Scenario, label
 
@@ -55,6 +55,7 @@ SCENARIOS: list[Scenario] = [
         for name, measure in of_group.items()
     ),
     *overload.SCENARIOS,
+    *microblog.SCENARIOS,
 ]
 GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 

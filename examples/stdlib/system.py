@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +57,10 @@ async def running_system(
     """As in production, only smaller. Yields when the worker has its first jobs coming; SystemExit if that fails."""
     url = f"http://127.0.0.1:{port}"
     data = directory / "data"
-    with _ending(data) as children:
-        master = start("master", directory, "serve", "--port", str(port), "--data-dir", str(data))
+    with ending(data) as children:
+        master = start(
+            "master", directory, "-m", "jqmaster", "serve", "--port", str(port), "--data-dir", str(data)
+        )
         children.append(master)
         async with httpx.AsyncClient(
             base_url=url, headers={"Accept": "application/json"}, trust_env=False
@@ -71,7 +73,8 @@ async def running_system(
                 return bool((await client.get("/api/workers")).json()["workers"])
 
             await _until(is_ready, master, "is not ready")
-            children.append(start("worker", directory, "worker", worker, "--max-jobs", "16", "--master", url))
+            options = ("--max-jobs", "16", "--master", url)
+            children.append(start("worker", directory, "-m", "jqmaster", "worker", worker, *options))
             await _until(is_registered, children[-1], "has not registered with the master")
         system = System(url, tuple(children))
         try:
@@ -82,32 +85,47 @@ async def running_system(
             raise
 
 
-def start(name: str, directory: Path, *arguments: str) -> Child:
-    """`jqmaster ARGUMENTS`. Ctrl-C in the terminal is not for it: it is ended in its turn. Call it from the main
-    thread only, with which it ends."""
+def start(
+    name: str, directory: Path, *arguments: str, env: Mapping[str, str] | None = None, nice: int = 0
+) -> Child:
+    """`python ARGUMENTS`. Ctrl-C in the terminal is not for it: it is ended in its turn. Call it from the main
+    thread only, with which it ends. `env`: more variables of its environment. `nice`: how far it steps back where
+    the machine is busy."""
+    ends_with_parent = end_with_parent()
+
+    def prepare() -> None:
+        ends_with_parent()
+        os.nice(nice)
+
     log = directory / f"{name}.log"
-    parent = os.getpid()
-
-    def end_with_parent() -> None:
-        # However the parent ends: a SIGKILL leaves it no time to end anybody.
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jqmaster", *arguments],
+            [sys.executable, *arguments],
+            env={**os.environ, **(env or {})},
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
             start_new_session=True,
-            preexec_fn=end_with_parent,  # noqa: PLW1509 - one thread, as yet
+            preexec_fn=prepare,  # noqa: PLW1509 - one thread, as yet
         )
     return Child(name, process, log)
 
 
+def end_with_parent(number: signal.Signals = signal.SIGTERM) -> Callable[[], None]:
+    """Return what a new process has to call so that it ends with this one, by a signal."""
+    parent = os.getpid()
+
+    def call() -> None:
+        # However the parent ends: a SIGKILL leaves it no time to end anybody.
+        _LIBC.prctl(_PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return call
+
+
 @contextlib.contextmanager
-def _ending(data: Path) -> Iterator[list[Child]]:
+def ending(data: Path) -> Iterator[list[Child]]:
     """Ends what is in the list, the last first: what a worker still runs it hands back to a master that lives."""
     children: list[Child] = []
     try:

@@ -1,0 +1,101 @@
+"""The microblog of examples/ under load: feeds are filled by one job each, while people go on posting."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from benchmarks.scenario import Figures, Scenario
+from examples.microblog.__main__ import database
+from examples.microblog.system import running_site
+from examples.microblog.visitor import Visitor
+from examples.stdlib.__main__ import free_port
+
+_LOOK_EVERY_S: Final = 2.0
+
+
+def feed_inserts(
+    *,
+    jobs: int = 100_000,
+    postgres: bool = False,
+    rate: float = 10.0,
+    alone_s: float = 20.0,
+    most_s: float = 600.0,
+    workers: int = 2,
+) -> Figures:
+    """Post to `jobs` followers, until the last has it or `most_s` have passed. Meanwhile, and for `alone_s` before,
+    another account posts `rate` times a second: `p50_ms` and `p99_ms` are the times of its requests beside the fan-out,
+    those that begin with `alone_` the times without one."""
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory,
+        database(Path(directory), "" if postgres else None) as address,
+        running_site(
+            Path(directory),
+            address,
+            (free_port(0), free_port(0), free_port(0)),
+            workers=workers,
+            followers=jobs,
+        ) as site,
+        Visitor(site.url, "ada") as ada,
+        Visitor(site.url, "reader1") as other,
+    ):
+        # The first requests open connections.
+        _post_until(other, rate, lambda passed_s: passed_s > 2)
+        alone = _post_until(other, rate, lambda passed_s: passed_s > alone_s)
+        request_s = ada.post("Hello")
+        looked_s = time.monotonic()
+
+        def is_over(passed_s: float) -> bool:
+            nonlocal looked_s
+            if passed_s > most_s:
+                return True
+            if time.monotonic() - looked_s < _LOOK_EVERY_S:
+                return False
+            looked_s = time.monotonic()
+            return int(ada.progress()["feeds"]) >= jobs
+
+        beside = _post_until(other, rate, is_over)
+        found = ada.progress()
+        return {
+            "feeds": found["feeds"],
+            "jobs_per_s": found["feeds"] / found["last_s"],
+            "request_ms": request_s * 1000,
+            "first_ms": found["first_s"] * 1000,
+            "last_s": found["last_s"],
+            **_figures("", beside),
+            **_figures("alone_", alone),
+        }
+
+
+def _post_until(visitor: Visitor, rate: float, is_over: Callable[[float], bool]) -> list[float]:
+    """Post at a rate, and return the time of each request in seconds. `is_over` gets the seconds that have passed."""
+    times: list[float] = []
+    began_s = time.monotonic()
+    while not is_over(time.monotonic() - began_s):
+        times.append(visitor.post("Tea"))
+        # A request that takes longer than its turn delays the next ones, and these are not made up for.
+        due_s = began_s + len(times) / rate
+        time.sleep(max(0.0, due_s - time.monotonic()))
+    return times
+
+
+def _figures(prefix: str, times: list[float]) -> Figures:
+    parts = statistics.quantiles(times, n=100, method="inclusive")
+    return {
+        f"{prefix}requests": len(times),
+        f"{prefix}p50_ms": parts[49] * 1000,
+        f"{prefix}p99_ms": parts[98] * 1000,
+    }
+
+
+SCENARIOS: Final = [
+    Scenario(
+        "feed_inserts",
+        feed_inserts,
+        [{}, {"postgres": True}],
+        quick={"jobs": 200, "alone_s": 1.0, "most_s": 60.0},
+        group="example",
+    ),
+]

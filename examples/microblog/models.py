@@ -1,0 +1,67 @@
+"""The tables: accounts and who follows whom, posts, and the feed of each account."""
+
+from django.db import models
+
+
+class Account(models.Model):
+    """Somebody who posts and reads."""
+
+    name = models.CharField(max_length=30, unique=True)
+    # To watch retries: so many times, writing to the feed of this account fails.
+    faults_left = models.PositiveSmallIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+class Follow(models.Model):
+    """One account that follows another one."""
+
+    follower = models.ForeignKey(Account, models.CASCADE, related_name="follows")
+    followed = models.ForeignKey(Account, models.CASCADE, related_name="followers", db_index=False)
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["followed", "follower"], name="follow_once"),)
+
+
+class Tag(models.Model):
+    """A word with # before it."""
+
+    name = models.CharField(max_length=50, unique=True)
+
+    def __str__(self) -> str:
+        return str(self.name)
+
+
+class Post(models.Model):
+    """A short text. A deleted one is marked at once, and a job removes it from the feeds."""
+
+    author = models.ForeignKey(Account, models.CASCADE, related_name="posts")
+    text = models.TextField(max_length=500)
+    created_at = models.DateTimeField(auto_now_add=True)
+    is_deleted = models.BooleanField(default=False)
+    mentions = models.ManyToManyField(Account, related_name="mentioned_in")
+    tags = models.ManyToManyField(Tag, related_name="posts")
+
+    def __str__(self) -> str:
+        return str(self.text)[:40]
+
+
+class Link(models.Model):
+    """An address in a post, and the title of its page once a job has fetched that."""
+
+    post = models.ForeignKey(Post, models.CASCADE, related_name="links")
+    url = models.URLField(max_length=500)
+    title = models.CharField(max_length=200, blank=True)
+
+
+class FeedEntry(models.Model):
+    """A post in the feed of one account."""
+
+    owner = models.ForeignKey(Account, models.CASCADE, related_name="feed", db_index=False)
+    post = models.ForeignKey(Post, models.CASCADE, related_name="feed_entries")
+    added_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        # A job that runs twice makes no second entry.
+        constraints = (models.UniqueConstraint(fields=["owner", "post"], name="in_a_feed_once"),)

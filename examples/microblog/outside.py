@@ -1,0 +1,20 @@
+"""The outside of the example, on this machine: a small site that posts link to."""
+
+import sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Pages(BaseHTTPRequestHandler):
+    """Any path is a page, whose title is the path."""
+
+    def do_GET(self) -> None:
+        body = f"<!doctype html><title>All about {self.path.strip('/')}</title>".encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+if __name__ == "__main__":
+    ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Pages).serve_forever()

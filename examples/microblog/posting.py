@@ -1,0 +1,39 @@
+"""Save a post: what the author waits for. Everything else is a job."""
+
+import re
+
+from django.conf import settings
+from django.db import transaction
+
+from examples.microblog.models import Account, FeedEntry, Link, Post, Tag
+from examples.microblog.tasks import distribute, fetch_title, remove_from_feeds
+
+MENTION = re.compile(r"(?<!\w)@(\w{1,30})")
+TAG = re.compile(r"(?<!\w)#(\w{1,50})")
+LINK = re.compile(r"https?://[^\s<>\"]{1,480}")
+
+
+def save_post(author: Account, text: str) -> Post:
+    """Save a post with its mentions, tags and links, and enqueue the jobs that fetch titles and fill feeds.
+
+    The jobs are rows of the same transaction: if it commits they run, whatever dies then, and if it does not, there are
+    none.
+    """
+    with transaction.atomic():
+        post = Post.objects.create(author=author, text=text)
+        post.mentions.set(Account.objects.filter(name__in=MENTION.findall(text)))
+        post.tags.set([Tag.objects.get_or_create(name=name.lower())[0] for name in set(TAG.findall(text))])
+        # The author sees the post at once, however long the others wait.
+        FeedEntry.objects.create(owner=author, post=post)
+        for url in dict.fromkeys(LINK.findall(text)):
+            if url.startswith(settings.CRAWL_BELOW):
+                fetch_title.enqueue(Link.objects.create(post=post, url=url).pk)
+        distribute.enqueue(post.pk)
+    return post
+
+
+def delete_post(post: Post) -> None:
+    """Delete a post. Jobs that still bring it to feeds find it deleted, and end quietly."""
+    with transaction.atomic():
+        Post.objects.filter(pk=post.pk).update(is_deleted=True)
+        remove_from_feeds.enqueue(post.pk)

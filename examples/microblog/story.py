@@ -1,0 +1,111 @@
+"""What the example tells: a post on its way to all followers, a feed that fails, and a post that is deleted."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+from django.db.models import Max, Min
+
+from examples.microblog.models import Account, FeedEntry, Link, Post
+from examples.microblog.system import Site
+from examples.microblog.visitor import Visitor
+
+# So many jobs a second are few on any machine.
+SLOWEST_PER_S = 50
+AT_LEAST_S = 60.0
+UNFINISHED = ("scheduled", "ready", "retrying", "running")
+
+
+def tell(site: Site, followers: int, say: Callable[[str], None]) -> list[str]:
+    """Post, watch, say what happens, and return what was not as expected."""
+    patience_s = AT_LEAST_S + followers / SLOWEST_PER_S
+    return [
+        *tell_of_a_post(site, followers, patience_s, say),
+        *tell_of_a_deleted_post(site, max(1, followers // 10), patience_s, say),
+    ]
+
+
+def tell_of_a_post(site: Site, followers: int, patience_s: float, say: Callable[[str], None]) -> list[str]:
+    """Post as ada, and wait until every follower has it. One feed fails twice meanwhile."""
+    faults = []
+    troubled = Account.objects.get(name="reader7")
+    Account.objects.filter(pk=troubled.pk).update(faults_left=2)
+    with Visitor(site.url, "ada") as ada:
+        text = f"Hello #World, and @grace! See {site.outside_url}/jqmaster"
+        took_s = ada.post(text)
+        is_seen = "Hello #World" in ada.feed()
+    post = Post.objects.get(author__name="ada")
+    say(f"ada posts: the request takes {took_s * 1000:.0f} ms")
+    if not is_seen:
+        faults.append("ada does not see the post at once")
+    if [tag.name for tag in post.tags.all()] != ["world"] or [one.name for one in post.mentions.all()] != [
+        "grace"
+    ]:
+        faults.append("mentions and tags are not saved with the post")
+
+    entries = FeedEntry.objects.filter(post=post).exclude(owner=post.author)
+    mentioned = 1  # grace, who does not follow ada
+    if not until(lambda: entries.count() == followers + mentioned, site, patience_s):
+        faults.append(f"{entries.count()} of {followers} followers have the post")
+    found = entries.exclude(owner__name="grace").aggregate(first=Min("added_at"), last=Max("added_at"))
+    own = entries.filter(owner=troubled).first()
+    if found["first"] is None or own is None:
+        return [*faults, "reader7 has not got the post"]
+    first_s, last_s = ((found[which] - post.created_at).total_seconds() for which in ("first", "last"))
+    say(f"  the first follower has it after {first_s:.2f} s")
+    say(f"  the last follower has it after {last_s:.1f} s: {followers / last_s:,.0f} jobs/s")
+    own_s = (own.added_at - post.created_at).total_seconds()
+    say(f"  {troubled.name}, whose feed fails twice, has it after {own_s:.1f} s; nobody else waited for that")
+    if not until(lambda: Link.objects.exclude(title="").filter(post=post).exists(), site, patience_s):
+        return [*faults, "the title of the link is missing"]
+    say(f"  the link is titled {Link.objects.get(post=post).title!r}")
+    return faults
+
+
+def tell_of_a_deleted_post(
+    site: Site, followers: int, patience_s: float, say: Callable[[str], None]
+) -> list[str]:
+    """Post as grace, and delete it while it is on its way."""
+    before = counts(site)
+    with Visitor(site.url, "grace") as grace:
+        grace.post("A post with a mistake")
+        post = Post.objects.get(author__name="grace")
+        entries = FeedEntry.objects.filter(post=post).exclude(owner=post.author)
+        until(entries.exists, site, patience_s)
+        had = entries.count()
+        took_s = grace.delete(post.pk)
+    if not until(lambda: not sum(counts(site)[state] for state in UNFINISHED), site, patience_s):
+        return ["jobs are left over"]
+    after = counts(site)
+    quiet, failed = (after[state] - before[state] for state in ("discarded", "failed"))
+    say(f"grace posts, and deletes it when {had} of {followers:,} followers have it: {took_s * 1000:.0f} ms")
+    say(f"  {quiet} jobs find it deleted and end quietly, {failed} fail")
+    is_gone = not Post.objects.filter(pk=post.pk).exists() and not entries.exists()
+    return [
+        *([] if is_gone else ["the deleted post is still there"]),
+        *([f"{failed} jobs failed"] if failed else []),
+    ]
+
+
+def counts(site: Site) -> dict[str, Any]:
+    """Return the number of jobs in each state."""
+    answer = httpx.get(
+        f"{site.master_url}/api/jobs?limit=1",
+        headers={"Accept": "application/json"},
+        trust_env=False,
+        timeout=60,
+    )
+    found: dict[str, Any] = answer.json()["counts"]
+    return found
+
+
+def until(is_so: Callable[[], bool], site: Site, patience_s: float) -> bool:
+    """Wait until it is so, and return whether it is."""
+    deadline_s = time.monotonic() + patience_s
+    while not is_so():
+        site.check_alive()
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(0.2)
+    return True

@@ -1,0 +1,107 @@
+"""The processes of the site: a master with its store, the web server, workers, and a small site outside."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from examples.stdlib.system import SERVES_WITHIN_S, Child, ending, start
+
+_MANAGE: Final = ("-m", "examples.microblog.manage")
+# Threads of the web server, and jobs of each worker at a time.
+_THREADS: Final = 8
+
+
+@dataclass(frozen=True)
+class Site:
+    """Addresses of a running site."""
+
+    url: str
+    master_url: str
+    outside_url: str
+    children: tuple[Child, ...]
+
+    def check_alive(self) -> None:
+        """SystemExit, if one of the processes has ended."""
+        for child in self.children:
+            child.check_alive()
+
+
+@contextlib.contextmanager
+def running_site(
+    directory: Path, database: str, ports: tuple[int, int, int], *, workers: int = 2, followers: int
+) -> Iterator[Site]:
+    """Make the tables, fill them, and start everything. `ports`: of the site, the master and the outside."""
+    port, master_port, outside_port = ports
+    url, master_url, outside_url = (f"http://127.0.0.1:{one}" for one in ports)
+    env = environment(database, master_url, outside_url)
+    data = directory / "data"
+    with ending(data) as children:
+
+        def begin(name: str, *arguments: str, nice: int = 0) -> Child:
+            child = start(name, directory, *arguments, env=env, nice=nice)
+            children.append(child)
+            return child
+
+        master = begin(
+            "master", "-m", "jqmaster", "serve", "--port", str(master_port), "--data-dir", str(data)
+        )
+        outside = begin("outside", "-m", "examples.microblog.outside", str(outside_port))
+        _run_to_end(begin("migrate", *_MANAGE, "migrate"), children)
+        _run_to_end(begin("populate", *_MANAGE, "populate", "--followers", str(followers)), children)
+        server = ("-m", "gunicorn", "examples.microblog.wsgi", "--bind", f"127.0.0.1:{port}")
+        web = begin("site", *server, "--threads", str(_THREADS))
+        _until(lambda: _answers(f"{master_url}/readyz"), master)
+        for number in range(workers):
+            options = ("--no-reload", "--port", "0", "--max-jobs", str(_THREADS))
+            # Where all share one machine, people come before jobs.
+            worker = begin(f"worker {number + 1}", *_MANAGE, "jq_worker", *options, nice=10)
+        _until(lambda: _answers(f"{url}/"), web)
+        _until(lambda: _registered(master_url) == workers, worker)
+        site = Site(url, master_url, outside_url, (master, outside, *children[-workers - 1 :]))
+        try:
+            yield site
+        except Exception:
+            # Why a call failed stands in the log of the process that has ended, if one has.
+            site.check_alive()
+            raise
+
+
+def environment(database: str, master_url: str, outside_url: str) -> dict[str, str]:
+    """Return the variables that `examples.microblog.settings` reads."""
+    return {
+        "DJANGO_SETTINGS_MODULE": "examples.microblog.settings",
+        "MICROBLOG_DATABASE": database,
+        "MICROBLOG_OUTSIDE": f"{outside_url}/",
+        "JQMASTER_URL": master_url,
+    }
+
+
+def _run_to_end(child: Child, children: list[Child]) -> None:
+    if child.process.wait():
+        child.check_alive()
+    children.remove(child)
+
+
+def _answers(url: str) -> bool:
+    return httpx.get(url, trust_env=False, timeout=10).status_code == 200
+
+
+def _registered(master_url: str) -> int:
+    answer = httpx.get(f"{master_url}/api/workers", headers={"Accept": "application/json"}, trust_env=False)
+    return len(answer.json()["workers"])
+
+
+def _until(is_so: Callable[[], bool], child: Child) -> None:
+    deadline_s = time.monotonic() + SERVES_WITHIN_S
+    while time.monotonic() < deadline_s:
+        child.check_alive()
+        with contextlib.suppress(httpx.HTTPError):
+            if is_so():
+                return
+        time.sleep(0.1)
+    raise SystemExit(f"the {child.name} is not ready after {SERVES_WITHIN_S:.0f} s:\n{child.log_end()}")

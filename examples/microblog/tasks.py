@@ -1,0 +1,68 @@
+"""The jobs. `manage.py jq_worker` runs them."""
+
+import html
+import re
+from itertools import chain
+
+import django
+import httpx
+from django.db.models import F
+
+from examples.microblog.models import Account, FeedEntry, Follow, Link, Post
+from worker_sdk import Discard
+
+if django.VERSION >= (6, 0):
+    from django.tasks import task
+else:
+    from django_tasks import task
+
+TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+MAX_PAGE_CHARS = 100_000
+
+
+@task(timeout=20, max_retry=5)
+def fetch_title(link_id: int) -> str:
+    """Fetch the title of a linked page. A site that is down is asked again later."""
+    link = Link.objects.filter(pk=link_id, post__is_deleted=False).first()
+    if link is None:
+        raise Discard("the post was deleted")
+    answer = httpx.get(link.url, timeout=10, trust_env=False)
+    answer.raise_for_status()
+    found = TITLE.search(answer.text[:MAX_PAGE_CHARS])
+    link.title = html.unescape(found[1]).strip()[:200] if found else ""
+    link.save(update_fields=["title"])
+    return str(link.title)
+
+
+@task(timeout=600, keep_result=False)
+def distribute(post_id: int) -> None:
+    """Enqueue one job for each follower, and for each account that the post mentions."""
+    post = Post.objects.filter(pk=post_id, is_deleted=False).first()
+    if post is None:
+        raise Discard("the post was deleted")
+    followers = Follow.objects.filter(followed_id=post.author_id).values_list("follower_id", flat=True)
+    mentioned = post.mentions.exclude(follows__followed_id=post.author_id).values_list("pk", flat=True)
+    # Read and sent in parts of 1,000. A repeat after a crash enqueues again; `in_a_feed_once` makes that harmless.
+    receivers = chain(followers.iterator(chunk_size=10_000), mentioned)
+    insert_into_feed.enqueue_many((post_id, owner_id) for owner_id in receivers)
+
+
+# A low priority: titles, and the distribution of the next post, do not wait behind 100,000 of these.
+@task(priority=-10, timeout=30, max_retry=8, retry={"base_s": 0.5, "max_s": 60}, keep_result=False)
+def insert_into_feed(post_id: int, owner_id: int) -> None:
+    """Insert a post into one feed. If that fails, this job alone is retried; the other feeds do not notice."""
+    if not Post.objects.filter(pk=post_id, is_deleted=False).exists():
+        raise Discard("the post was deleted")
+    owner = Account.objects.filter(pk=owner_id).first()
+    if owner is None:
+        raise Discard("the account was deleted")
+    if owner.faults_left:
+        Account.objects.filter(pk=owner_id).update(faults_left=F("faults_left") - 1)
+        raise OSError(f"the feed of {owner.name} cannot be written")
+    FeedEntry.objects.bulk_create([FeedEntry(owner_id=owner_id, post_id=post_id)], ignore_conflicts=True)
+
+
+@task(timeout=600, keep_result=False)
+def remove_from_feeds(post_id: int) -> None:
+    """Remove a deleted post from all feeds, and then itself."""
+    Post.objects.filter(pk=post_id, is_deleted=True).delete()
