@@ -149,11 +149,19 @@ def test_rounds_after_the_first_take_little_of_the_stores_time() -> None:
 class RestlessClock(ManualClock):
     """The test moves it from look to look; the short rests of a round are over at once."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleepers = 0
+
     async def sleep(self, seconds: float) -> None:
         if seconds < 1:
             await asyncio.sleep(0)
-        else:
+            return
+        self.sleepers += 1
+        try:
             await super().sleep(seconds)
+        finally:
+            self.sleepers -= 1
 
 
 class Lookout:
@@ -172,6 +180,8 @@ class Lookout:
     async def looks(self, times: int) -> None:
         for _ in range(times):
             before = self.asked
+            # A look that is not over would sleep from a later instant on, which time then does not reach.
+            await wait_until(lambda: self.clock.sleepers == 2, what="both loops sleep")
             await self.clock.pass_s(module.LOOK_S)
             await wait_until(lambda: self.asked > before)  # noqa: B023
 
