@@ -476,6 +476,15 @@ class Settings(BaseSettings):
     definition_runs_s: float = Field(
         90 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep run records of definitions."
     )
+    batch_life_s: float = Field(
+        30 * DAY_S,
+        ge=60,
+        le=MOST_KEPT_S,
+        description="A batch that has no expires_at is canceled if it is not complete after this time.",
+    )
+    batch_retention_s: float = Field(
+        7 * DAY_S, ge=60, le=MOST_KEPT_S, description="How long to keep complete batches."
+    )
     event_dedupe_s: float = Field(
         DAY_S,
         ge=1,

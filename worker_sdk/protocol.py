@@ -10,26 +10,25 @@ from typing import Any, Literal, NotRequired, TypedDict
 ProblemCode = Literal[
     "action_over", "address_refused", "address_unresolved", "address_unverified", "admin_only",
     "argument_too_large", "backlog_full", "bad_base64", "bad_ext", "bad_host", "bad_request_line",
-    "bad_timestamp", "body_too_large", "changed_meanwhile", "conflict", "constraint_exists", "content_hidden",
-    "cross_site", "csrf", "damaged", "definition_exists", "duplicate_key", "durability_unavailable",
-    "empty_body", "error_too_large", "first_must_be_admin", "forbidden", "foreign_worker", "head_too_large",
-    "http_version_not_supported", "id_taken", "id_token_invalid", "idempotency_key_reused",
-    "integer_out_of_range", "internal", "invalid", "invalid_argument", "invalid_cursor", "job_canceled",
-    "job_discarded", "job_failed", "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped",
-    "job_succeeded", "key_not_str", "last_admin", "local_only", "login_denied", "login_expired",
-    "login_failed", "method_not_allowed", "name_forbidden", "no_login_name", "no_login_provider",
-    "no_other_master", "no_role", "no_session", "no_such_poll", "not_a_map", "not_a_user", "not_acceptable",
-    "not_an_array", "not_found", "not_leader", "not_pulling", "not_unique", "number_out_of_range",
-    "other_store", "outcome_unknown", "overloaded", "payload_too_large", "poll_replaced",
-    "precondition_failed", "provider_unavailable", "rate_limited", "receipt_deadline", "result_too_large",
+    "bad_timestamp", "batch_complete", "batch_over", "body_too_large", "changed_meanwhile", "conflict",
+    "constraint_exists", "content_hidden", "cross_site", "csrf", "damaged", "definition_exists",
+    "duplicate_key", "durability_unavailable", "empty_body", "error_too_large", "first_must_be_admin",
+    "forbidden", "foreign_worker", "head_too_large", "http_version_not_supported", "id_taken",
+    "idempotency_key_reused", "integer_out_of_range", "internal", "invalid", "invalid_argument",
+    "invalid_cursor", "job_canceled", "job_discarded", "job_failed", "job_ready", "job_retrying",
+    "job_running", "job_scheduled", "job_skipped", "job_succeeded", "key_not_str", "last_admin", "local_only",
+    "login_failed", "method_not_allowed", "name_forbidden", "no_other_master", "no_session", "no_such_poll",
+    "not_a_map", "not_a_user", "not_acceptable", "not_an_array", "not_found", "not_leader", "not_pulling",
+    "not_unique", "number_out_of_range", "other_store", "outcome_unknown", "overloaded", "payload_too_large",
+    "poll_replaced", "precondition_failed", "rate_limited", "receipt_deadline", "result_too_large",
     "settings_changing", "started_by_events", "store_full", "store_unavailable", "store_unfit",
     "target_too_long", "token_expired", "too_deep", "too_large", "too_many_actions", "too_many_constraints",
     "too_many_definitions", "too_many_headers", "too_many_items", "too_many_logins", "too_many_matches",
     "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_sources", "too_many_streams",
     "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unknown_action",
-    "unknown_constraint", "unknown_definition", "unknown_event", "unknown_failure_group", "unknown_job",
-    "unknown_key_value", "unknown_method", "unknown_name", "unknown_session", "unknown_token", "unknown_user",
-    "unknown_worker", "unparsable", "unserved_name", "unsupported_media_type",
+    "unknown_batch", "unknown_constraint", "unknown_definition", "unknown_event", "unknown_failure_group",
+    "unknown_job", "unknown_key_value", "unknown_method", "unknown_name", "unknown_session", "unknown_token",
+    "unknown_user", "unknown_worker", "unparsable", "unserved_name", "unsupported_media_type",
     "unsupported_transfer_encoding", "user_exists", "worker_detached", "wrong_password"
 ]
 
@@ -109,6 +108,8 @@ class Dispatch(TypedDict):
     headers: dict[str, str]
     # The last checkpoint that an earlier attempt saved. Omitted if there is none.
     checkpoint: NotRequired[Any | None]
+    # The batch of which the job is a member, or that started it. Omitted if there is none.
+    batch: NotRequired[str | None]
 
 
 class HeartbeatAnswer(TypedDict):

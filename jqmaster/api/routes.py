@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from jqmaster.api.batches import routes as batches
 from jqmaster.api.constraints import routes as constraints
 from jqmaster.api.definitions import routes as definitions
 from jqmaster.api.events import routes as events
@@ -22,6 +23,7 @@ OPERATIONS: Final = [
     *constraints.OPERATIONS,
     *definitions.OPERATIONS,
     *events.OPERATIONS,
+    *batches.OPERATIONS,
     *declarations.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,

@@ -7,6 +7,7 @@ from typing import Any
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
+from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.reader import ConstraintReader
@@ -87,6 +88,7 @@ class Services:
     definition_editor: DefinitionEditor
     event_intake: EventIntake
     events: EventReader
+    batches: BatchService
     declarations: DeclarationStore
     audit: AuditStore
     audit_writer: AuditWriter

@@ -117,6 +117,8 @@ def job_view(
         "definition": {"name": job.origin.definition, "due_at": iso_ms(job.origin.due_at_ms)}
         if job.origin
         else None,
+        "batch": job.batch,
+        "callback_of": job.callback_of._asdict() if job.callback_of else None,
     }
 
 
@@ -246,7 +248,7 @@ def worker_group(group: WorkerGroup, *, now_ms: int, stale_ms: int) -> dict[str,
 def dispatch(offer: Offer) -> dict[str, Any]:
     """`Dispatch`; the argument goes out as the bytes that the pusher sent."""
     job, record = offer.job, offer.job.record
-    fields = {
+    fields: dict[str, Any] = {
         "job_id": job.job_id,
         "attempt": record.attempt,
         "token": job.token,
@@ -259,7 +261,11 @@ def dispatch(offer: Offer) -> dict[str, Any]:
         "lease_until_ms": offer.lease_until_ms,
         "headers": record.headers,
     }
-    return fields if job.checkpoint is None else fields | {"checkpoint": job.checkpoint}
+    if job.checkpoint is not None:
+        fields["checkpoint"] = job.checkpoint
+    if record.batch is not None:
+        fields["batch"] = record.batch
+    return fields
 
 
 def master_view(listed: ListedMaster) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.event_gathering import EventLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
+from jqmaster.runtime.duties.follow_up_loop import FollowUpLoop
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.duties.quarantine import Quarantine
@@ -76,6 +77,9 @@ class LeaderDuties:
             leadership, parts.definition_firing, shared.clock, on_stale=leader.step_down
         )
         self.events = EventLoop(leadership, parts.event_gathering, shared.clock, on_stale=leader.step_down)
+        self.follow_ups = FollowUpLoop(
+            leadership, parts.follow_ups, parts.batch_expiry, shared.clock, on_stale=leader.step_down
+        )
         self._reaper = self._make_reaper()
         self._detector = self._make_detector()
         self._sweeper = Sweeper(
@@ -102,6 +106,7 @@ class LeaderDuties:
             self.promoter,
             self.definitions,
             self.events,
+            self.follow_ups,
             self._make_quarantine(),
             self._reaper,
             self._detector,

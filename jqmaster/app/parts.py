@@ -3,6 +3,7 @@
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
+from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.tally import Tally
@@ -10,6 +11,9 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.watch.store_health import StoreHealth
+from jqmaster.service.batches.batches import BatchService
+from jqmaster.service.batches.expiry import BatchExpiry
+from jqmaster.service.batches.follow_ups import BatchFollowUps
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
@@ -17,6 +21,7 @@ from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.service.events.gathering import EventGathering
 from jqmaster.service.events.intake import EventIntake
 from jqmaster.service.jobs.enqueue import EnqueueService
+from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.push_pace import PushPace
@@ -99,6 +104,24 @@ class ShardParts:
             stores.records,
             self.rules,
             tell_worker=CancelOrders(stores.workers, stores.leadership, shared.workers),
+        )
+        self.batch_figures = BatchFigures()
+        self.batches = BatchService(
+            stores.batches,
+            stores.records,
+            self.enqueue,
+            self.store_time_ms,
+            life_ms=policies.batch_life_ms,
+            figures=self.batch_figures,
+        )
+        self.batch_expiry = BatchExpiry(
+            stores.batches, retention_ms=policies.batch_retention_ms, figures=self.batch_figures
+        )
+        self.follow_ups = FollowUps(
+            stores.follow_ups,
+            BatchFollowUps(
+                stores.batches, stores.records, self.job_actions, self.rules, self.batch_figures
+            ).kinds(),
         )
         self.registrations = Registrations(
             shared.workers, clock, failures_per_minute=policies.failed_registrations

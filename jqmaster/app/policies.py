@@ -56,6 +56,8 @@ class Policies:
         self.failure_detector = live.derive(failure_detector)
         self.retention = live.derive(retention)
         self.kept_runs = live.derive(lambda s: KeptRuns(s.definition_runs_max, _ms(s.definition_runs_s)))
+        self.batch_life_ms = live.derive(lambda s: _ms(s.batch_life_s))
+        self.batch_retention_ms = live.derive(lambda s: _ms(s.batch_retention_s))
         self.kept_events = live.derive(kept_events)
         self.server = ServerLimits(live.derive(room_limits), live.derive(RequestLimits.of))
 

@@ -119,6 +119,7 @@ class RequestServices:
             ),
             event_intake=parts.events,
             events=EventReader(stores.events),
+            batches=parts.batches,
             declarations=stores.declarations,
             audit=audit,
             audit_writer=AuditWriter(audit),
@@ -171,6 +172,7 @@ class RequestServices:
             (self._parts.store.client, self._parts.store.reserve),
             firing=self._parts.firing_figures,
             events=self._parts.event_figures,
+            batches=self._parts.batch_figures,
             own=lambda: self._readiness.own_facts(self._connections()),
             ask_store=facts.read,
         )

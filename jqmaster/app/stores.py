@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from jqmaster.domain.tally import Tally
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.live_value import LiveValue
+from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.lanes import LaneStore
@@ -16,6 +17,7 @@ from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.jobs.enqueue import AcceptanceStore
+from jqmaster.store.jobs.follow_ups import FollowUpStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
@@ -77,6 +79,8 @@ class Stores:
     definitions: DefinitionStore
     events: EventStore
     event_groups: EventGroupStore
+    follow_ups: FollowUpStore
+    batches: BatchStore
     declarations: DeclarationStore
     leadership: LeadershipStore
     masters: MasterStore
@@ -108,6 +112,8 @@ class Stores:
             definitions=DefinitionStore(shard, tally),
             events=EventStore(shard, tally),
             event_groups=EventGroupStore(shard, tally),
+            follow_ups=FollowUpStore(shard),
+            batches=BatchStore(shard, tally),
             declarations=DeclarationStore(shard),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),

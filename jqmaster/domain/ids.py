@@ -35,3 +35,11 @@ def are_ids(texts: Sequence[str]) -> bool:
 def new_tokens(count: int) -> bytes:
     """`count` claim tokens of 128 random bits each, joined."""
     return os.urandom(TOKEN_BYTES * count)
+
+
+def uuid8(number: int) -> str:
+    """Return the UUID of a number of 128 bits but for the version and the variant, as RFC 9562 places them."""
+    number = number & ~(0xF << 76) | 8 << 76
+    number = number & ~(0x3 << 62) | 2 << 62
+    digits = f"{number:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from jqmaster.domain.job_terms import (
     KEY_TTL_S,
@@ -223,6 +223,13 @@ class Origin:
     due_at_ms: int
 
 
+class CallbackOf(NamedTuple):
+    """The batch for which a job is the callback, and which of its callbacks."""
+
+    batch: str
+    callback: str
+
+
 # Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
 @dataclass(slots=True)
 class JobSpec:
@@ -250,6 +257,8 @@ class JobSpec:
     key_life_ms: int = round(KEY_TTL_S.default * 1000)
     unique: Unique | None = None
     origin: Origin | None = None
+    batch: str | None = None
+    callback_of: CallbackOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +296,8 @@ class Job:
     unique: Unique | None = None
     has_progress: bool = False
     origin: Origin | None = None
+    batch: str | None = None
+    callback_of: CallbackOf | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.event_gathering import EventLoop
+from jqmaster.runtime.duties.follow_up_loop import FollowUpLoop
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.service.identity.directory import IdentityDirectory
@@ -19,6 +20,7 @@ from jqmaster.store.link.wake import (
     ConstraintsChanged,
     DefinitionsChanged,
     EventsWaiting,
+    FollowUpsWritten,
     GateClosed,
     IdentityChanged,
     JobDelayed,
@@ -40,6 +42,7 @@ _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     ConstraintsChanged(),
     DefinitionsChanged(),
     EventsWaiting(),
+    FollowUpsWritten(),
     LeaderResigned(),
     SettingsChanged(),
     IdentityChanged(),
@@ -63,6 +66,9 @@ class WokenDuties(Protocol):
 
     @property
     def events(self) -> EventLoop: ...
+
+    @property
+    def follow_ups(self) -> FollowUpLoop: ...
 
     @property
     def bulk(self) -> BulkActions: ...
@@ -117,6 +123,8 @@ class WakeRouter:
                 duties.definitions.wake()
             case EventsWaiting():
                 duties.events.wake()
+            case FollowUpsWritten():
+                duties.follow_ups.wake()
             case BulkActionsChanged():
                 duties.bulk.wake()
 

@@ -8,6 +8,7 @@ from jqmaster.api.workers.push_schemas import ORDERS
 JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 EVENT_ID: Final = "0198c3f4-5e69-7b8c-9d0e-1f2a3b4c5d6e"
+BATCH_ID: Final = "0198c3f4-5e68-7b8c-9d0e-1f2a3b4c5d6e"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
@@ -36,6 +37,37 @@ _SUMMARY: Final[dict[str, Any]] = {
     "cause": None,
     "worker_id": WORKER_ID,
     "tags": ["welcome"],
+}
+_BATCH: Final[dict[str, Any]] = {
+    "id": BATCH_ID,
+    "state": "sealed",
+    "counts": {
+        "total": 20,
+        "unfinished": 3,
+        "scheduled": 0,
+        "ready": 0,
+        "retrying": 1,
+        "running": 2,
+        "succeeded": 16,
+        "discarded": 0,
+        "failed": 1,
+        "canceled": 0,
+        "skipped": 0,
+        "deleted": 0,
+    },
+    "batches": {"total": 0, "succeeded": 0, "failed": 0},
+    "description": "Thumbnails of album 7",
+    "tags": ["album-7"],
+    "callbacks": {
+        "on_success": {"name": "album.publish", "state": "waiting", "job_id": _OTHER_JOB_ID},
+        "on_complete": None,
+        "on_failure": {"name": "mail.send", "state": "enqueued", "job_id": JOB_ID},
+    },
+    "batch": None,
+    "created_at": "2026-11-21T04:30:00.000Z",
+    "completed_at": None,
+    "canceled_at": None,
+    "expires_at": "2026-12-21T04:30:00.000Z",
 }
 _RUN: Final[dict[str, Any]] = {
     "definition": "nightly-report",
@@ -347,6 +379,21 @@ EXAMPLES: Final[dict[str, Any]] = {
     # the master's
     "JobRequest": {"name": "mail.send", "argument": {"user_id": 42}, "keep_result": True, "timeout": 10},
     "EnqueueAnswer": {"id": JOB_ID},
+    "BatchRequest": {
+        "description": "Thumbnails of album 7",
+        "tags": ["album-7"],
+        "on_success": {"name": "album.publish", "argument": {"album": 7}},
+        "on_failure": {"name": "mail.send", "argument": {"template": "album-failed"}, "delay": 60},
+    },
+    "BatchCreated": {"id": BATCH_ID},
+    "BatchView": _BATCH,
+    "BatchList": {"batches": [_BATCH], "next_cursor": None},
+    "BatchJobs": {"jobs": [_SUMMARY], "next_cursor": None},
+    "BatchWhy": {
+        "state": "sealed",
+        "reasons": [{"code": "jobs", "text": "3 of its 20 jobs are not over."}],
+        "jobs": [_SUMMARY],
+    },
     "BulkRequest": {
         "jobs": [
             {"name": "feed.insert", "argument": [7, 1001], "priority": -5},

@@ -28,6 +28,7 @@ from jqmaster.api.workers import push_schemas as w
 from jqmaster.spec import protocol_generator
 from jqmaster.spec.examples import (
     ACTION_ID,
+    BATCH_ID,
     EVENT_ID,
     EXAMPLES,
     JOB_ID,
@@ -84,6 +85,7 @@ WORKER_TEXT: Final = (
 _PARAMETERS: Final = {
     "job_id": ("ID of the job.", JOB_ID),
     "action_id": ("ID of the action.", ACTION_ID),
+    "batch_id": ("ID of the batch.", BATCH_ID),
     "event_id": ("ID of the event.", EVENT_ID),
     "master_id": ("ID of the master.", MASTER_ID),
     "worker_id": ("ID from the registration.", WORKER_ID),

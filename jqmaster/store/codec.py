@@ -7,7 +7,8 @@ from this file (see `layout`).
     0   u8      version of this layout
     1   u8      state
     2   u8      flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the claim), 8 watched (someone
-                waits), 16 unique (it has a uniqueness key, which its extras name)
+                waits), 16 unique (it has a uniqueness key, which its extras name), 32 has_progress, 64 followed
+                (something follows from its end, which its extras name)
     3   u8      cause
     4   u32     attempt             8   u32     failures (counted against max_retry)
     12  u16     losses              14  u16     returned offers (saturating)
@@ -44,6 +45,7 @@ from jqmaster.domain.job import (
     DEFAULT_RETRY,
     STATES,
     Attempt,
+    CallbackOf,
     Cause,
     Job,
     JobSpec,
@@ -72,6 +74,7 @@ FLAG_CONFIRMED: Final = 4
 FLAG_WATCHED: Final = 8
 FLAG_UNIQUE: Final = 16
 FLAG_HAS_PROGRESS: Final = 32
+FLAG_FOLLOWED: Final = 64
 FLAGS: Final[Mapping[str, int]] = {
     "keep_result": FLAG_KEEP_RESULT,
     "rerun_lost": FLAG_RERUN_LOST,
@@ -79,6 +82,7 @@ FLAGS: Final[Mapping[str, int]] = {
     "watched": FLAG_WATCHED,
     "unique": FLAG_UNIQUE,
     "has_progress": FLAG_HAS_PROGRESS,
+    "followed": FLAG_FOLLOWED,
 }
 
 STATE_CODES: Final = {state: STATES[state].code for state in JobState}
@@ -107,6 +111,9 @@ ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {
     # Scripts read the first, second and fourth part: lib/uniqueness.lua.
     "unique": lambda spec: None if spec.unique is None else _encode_unique(spec.unique),
     "origin": lambda spec: None if spec.origin is None else [spec.origin.definition, spec.origin.due_at_ms],
+    # Scripts read it: lib/followed.lua.
+    "batch": lambda spec: spec.batch,
+    "callback_of": lambda spec: None if spec.callback_of is None else [*spec.callback_of],
 }
 
 # The exceptions that hostile bytes raise in the readers below.
@@ -125,6 +132,8 @@ _PACKER: Final = msgpack.Packer(autoreset=True)
 
 _NIL: Final = b"\xc0"
 _ORIGIN_KEY: Final = msgpack.packb("origin")
+_BATCH_KEY: Final = msgpack.packb("batch")
+_CALLBACK_KEY: Final = msgpack.packb("callback_of")
 _SUCCESS_HEAD: Final = (
     b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
 )
@@ -147,6 +156,8 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     if spec.unique is not None:
         flags |= FLAG_UNIQUE
+    if spec.batch is not None:
+        flags |= FLAG_FOLLOWED
     name = spec.name.encode()
     extras = b""
     # Identity first: comparing dataclasses makes tuples of them.
@@ -193,13 +204,14 @@ def decode_job(job_id: str, record: bytes) -> Job:
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
-        unique = origin = None
+        unique = origin = batch = callback_of = None
         if extras_end > extras_at:
             extras = record[extras_at:extras_end]
             tags, headers, retry = _decode_extras(extras)
             if flags & FLAG_UNIQUE:
                 unique = _decode_unique(extras)
             origin = _decode_origin(extras)
+            batch, callback_of = _decode_batch(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -232,6 +244,8 @@ def decode_job(job_id: str, record: bytes) -> Job:
             unique=unique,
             has_progress=bool(flags & FLAG_HAS_PROGRESS),
             origin=origin,
+            batch=batch,
+            callback_of=callback_of,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -297,6 +311,8 @@ class ClaimedRecord:
     # No part of what is pushed: the same offer, read again from the mail, does not tell it.
     ready_since_ms: int = field(default=0, compare=False)
     has_progress: bool = False
+    # That of which the job is a member or a callback.
+    batch: str | None = None
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -305,13 +321,17 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         attempt, ready_since_ms, timeout_ms, created_at_ms, name_length = _CLAIMED.unpack_from(record)
         name_end = HEAD_SIZE + 1 + name_length
         headers: dict[str, str] = {}
+        batch = None
         if record.startswith(_NO_GATES_NO_EXTRAS, name_end):
             argument_at = name_end + len(_NO_GATES_NO_EXTRAS)
         else:
             extras_at = _gates_end(record, name_end) + 4
             argument_at = extras_at + _U32.unpack_from(record, extras_at - 4)[0]
             if argument_at > extras_at:
-                headers = _decode_extras(record[extras_at:argument_at])[1]
+                extras = record[extras_at:argument_at]
+                headers = _decode_extras(extras)[1]
+                batch, callback_of = _decode_batch(extras)
+                batch = callback_of.batch if callback_of else batch
         # Its due time, if it had one. The creation of a job that was retried by hand is not when it became ready.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
@@ -323,6 +343,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             record[argument_at:],
             ready_since_ms,
             record[2] & FLAG_HAS_PROGRESS != 0,
+            batch,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc
@@ -468,6 +489,19 @@ def _decode_origin(extras: bytes) -> Origin | None:
     return Origin(str(definition), int(due_at_ms))
 
 
+def _decode_batch(extras: bytes) -> tuple[str | None, CallbackOf | None]:
+    """Return the batch of a member, and the batch that a callback belongs to."""
+    if _BATCH_KEY not in extras and _CALLBACK_KEY not in extras:
+        return None, None
+    stored = msgpack.unpackb(extras)
+    if not isinstance(stored, dict):
+        return None, None
+    batch, callback_of = stored.get("batch"), stored.get("callback_of")
+    if not isinstance(batch, str | None):
+        raise TypeError("the batch of a job is text")
+    return batch, None if callback_of is None else CallbackOf(str(callback_of[0]), str(callback_of[1]))
+
+
 def _decode_unique(extras: bytes) -> Unique | None:
     stored = msgpack.unpackb(extras)
     if not isinstance(stored, dict) or "unique" not in stored:
@@ -478,6 +512,11 @@ def _decode_unique(extras: bytes) -> Unique | None:
 
 def state_of(code: int) -> JobState:
     return _STATES[code]
+
+
+def known_state(code: int) -> JobState | None:
+    """Return the state with this code; None where this release knows none."""
+    return _STATES.get(code)
 
 
 def id_text(raw: bytes) -> str:

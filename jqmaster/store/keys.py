@@ -237,6 +237,26 @@ class Keys:
         "while not empty",
         "by source: the constraints and definitions that it declared last, with their ETags",
     )
+    follow_ups = Key(
+        "sorted set",
+        "while not empty",
+        "what must follow from changes of jobs, as `kind:subject`; score: the number of the entry",
+    )
+    batches = Key("sorted set", "while not empty", "batches; score: created, ms")
+    batches_due = Key(
+        "sorted set", "while not empty", "batches that expire or are removed by time; score: when, ms"
+    )
+    batch = NamedKey(
+        "hash",
+        "with its batch",
+        "a batch: `spec` (description, tags, callbacks), `state`, counts of its members, `parent` and what was told to "
+        "it, the state of each callback, instants",
+        of=("batch_id",),
+    )
+    batch_members = NamedKey(
+        "sorted set", "with its batch", "jobs of a batch, ordered by their IDs; score: 0", of=("batch_id",)
+    )
+    batch_children = NamedKey("set", "with its batch", "batches that are members of it", of=("batch_id",))
     actions = Key("sorted set", "while not empty", "actions on many jobs that are known; score: begun, ms")
     running_actions = Key("set", "while not empty", "those of them that are under way")
     action = NamedKey(
@@ -405,6 +425,7 @@ class Keys:
         self.job_prefix = self.job("")
         self.idempotency_prefix = self.idempotency("")
         self.unique_prefix = self.unique("")
+        self.batch_prefix = self.batch("")
         self.history_prefix = self.history("")
         self.progress_prefix = self.progress("")
         self.result_prefix = self.result("")

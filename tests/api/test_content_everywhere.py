@@ -68,6 +68,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ],
     ("PUT", "/api/declarations/{source}"): [{}],
     ("POST", "/api/events"): [{"event_type": "other"}],
+    ("POST", "/api/batches"): [{"on_success": {"name": "other"}}],
     ("POST", "/api/jobs/actions"): [
         {"action": "retry", "filter": {"name": NAME}, "dry_run": True},
         {"action": "retry", "filter": {"text": "with", "name": "none"}},
@@ -93,7 +94,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
 PLAIN: Final = {
     ("POST", "/api/jobs/{job_id}/retry"), ("POST", "/api/jobs/{job_id}/run"),
     ("POST", "/api/jobs/actions/{action_id}/cancel"), ("POST", "/api/definitions/{name}/run"),
-    ("POST", "/api/events/{event_id}/replay"),
+    ("POST", "/api/events/{event_id}/replay"), ("POST", "/api/batches/{batch_id}/retry"),
     ("POST", "/api/masters/{master_id}/demote"), ("POST", "/api/workers/{worker_id}/resume"),
 }  # fmt: skip
 UNTOUCHED: Final = {
@@ -101,6 +102,7 @@ UNTOUCHED: Final = {
     ("DELETE", "/api/definitions/{name}"), ("POST", "/api/definitions/{name}/resume"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),
     ("DELETE", "/api/workers/{worker_id}"),
+    ("POST", "/api/batches/{batch_id}/seal"), ("POST", "/api/batches/{batch_id}/cancel"),
     ("DELETE", "/api/session"), ("DELETE", "/api/sessions"), ("DELETE", "/api/sessions/{session_id}"),
     ("DELETE", "/api/users/{user}/sessions"), ("DELETE", "/api/tokens/{token_id}"), ("DELETE", "/api/users/{user}"),
 }  # fmt: skip
@@ -111,7 +113,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
     values: dict[str, tuple[str, ...]] = {
         "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
         "job_name": (NAME,), "source": ("other",), "group_id": (ids.group,), "event_id": (ids.event,),
-        "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
+        "batch_id": (ids.batch,), "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)
     for chosen in itertools.product(*(values[name] for name in names)):

@@ -11,6 +11,7 @@ from jqmaster.store.link.wake import (
     ConstraintsChanged,
     DefinitionsChanged,
     EventsWaiting,
+    FollowUpsWritten,
     GateClosed,
     IdentityChanged,
     JobDelayed,
@@ -35,6 +36,7 @@ ROUTES: list[tuple[WakeMessage, str]] = [
     (GateClosed(), "keeper.wake"),
     (DefinitionsChanged(), "definitions.wake"),
     (EventsWaiting(), "events.wake"),
+    (FollowUpsWritten(), "follow_ups.wake"),
     (BulkActionsChanged(), "bulk.wake"),
     (MailArrived("w"), "polls.look"),
     (SettingsChanged(), "settings.wake"),
@@ -42,7 +44,7 @@ ROUTES: list[tuple[WakeMessage, str]] = [
     (LeaderResigned(), "leader.wake"),
     (MasterDemoted("m"), "leader.wake"),
 ]
-OF_THE_LEADER = {"dispatcher", "promoter", "keeper", "definitions", "events", "bulk"}
+OF_THE_LEADER = {"dispatcher", "promoter", "keeper", "definitions", "events", "follow_ups", "bulk"}
 
 
 class Part:

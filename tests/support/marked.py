@@ -54,6 +54,7 @@ class Marked:
     action: str
     group: str
     event: str
+    batch: str
 
     @property
     def jobs(self) -> tuple[str, ...]:
@@ -97,6 +98,9 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
         sent = {"event_type": "marked.event", "payload": job["argument"]}
         status, event = await admin.call("POST", "/api/events", sent)
         assert status == 202, event
+        callback = {"name": "other", "argument": job["argument"], "headers": job["headers"]}
+        status, batch = await admin.call("POST", "/api/batches", {"on_success": callback})
+        assert status == 201, batch
         running = await admin.enqueue(NAME, **job)
         claim = await worker.next_job()
         told = {"fraction": 0.5, "message": "MARKprogress with GONEargument"}
@@ -114,5 +118,13 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
 
         (group,) = await wait_until(grouped, what="the failure is counted")
         yield Marked(
-            failed, succeeded, running, waiting, worker.id, begun["id"], group["id"], event["event_id"]
+            failed,
+            succeeded,
+            running,
+            waiting,
+            worker.id,
+            begun["id"],
+            group["id"],
+            event["event_id"],
+            batch["id"],
         )

@@ -21,6 +21,7 @@ from jqmaster.errors import FieldError, InvalidError, JqmasterError, TooLargeErr
 
 UsualT = TypeVar("UsualT")
 _NIL: Final = b"\xc0"
+_MEMBERS: Final = msgspec.msgpack.Decoder(dict[str, msgspec.Raw])
 _LIST_SPLITTER: Final = msgspec.msgpack.Decoder(dict[str, list[msgspec.Raw]])
 
 
@@ -33,6 +34,23 @@ def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: S
     if end != len(data):
         raise _trailing()
     return fields
+
+
+def cut_field(data: bytes, field: str) -> tuple[bytes | None, bytes]:
+    """Cut a field out of a map of two: return its value (None: the map has another shape) and the map without it.
+
+    The value is not checked, and whatever is wrong with the map is left to whoever reads the rest.
+    """
+    try:
+        header = map_header(data, 0)
+        members = _MEMBERS.decode(data) if header is not None and header.members == 2 else {}
+    except (IndexError, ValueError, msgspec.MsgspecError, RecursionError):
+        return None, data
+    if len(members) != 2 or field not in members:
+        return None, data
+    value = bytes(members.pop(field))
+    ((other, rest),) = members.items()
+    return value, b"".join((b"\x81", msgpack.packb(other), bytes(rest)))
 
 
 def read_list(

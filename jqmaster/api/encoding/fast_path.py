@@ -46,6 +46,7 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     keep_result: bool | UnsetType = UNSET
     # As it came: a number has several encodings, and what is not written as it came is not usual.
     timeout: msgspec.Raw | UnsetType = UNSET
+    batch: Annotated[str, _ID] | UnsetType = UNSET
 
 
 class _Jobs(msgspec.Struct, forbid_unknown_fields=True):
@@ -180,7 +181,7 @@ def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
     argument = _NIL if job.argument is UNSET else bytes(job.argument)
     if not _is_plain(argument):
         scan(argument, limits=limits)
-    return JobSpec(
+    spec = JobSpec(
         new_id() if job.id is UNSET else job.id,
         job.name,
         argument,
@@ -189,6 +190,11 @@ def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
         job.keep_result is True,
         _DEFAULT_TIMEOUT_MS if job.timeout is UNSET else _timeout_ms(job.timeout),
     )
+    if job.batch is not UNSET:
+        if not _is_batch(job.batch):
+            raise _NotUsualError("the ID of a batch is none")
+        spec.batch = job.batch
+    return spec
 
 
 def _event(item: _Event, limits: ScanLimits) -> Event:
@@ -244,6 +250,12 @@ def _is_reported_time(text: str) -> bool:
 @functools.lru_cache(maxsize=1024)
 def _is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
+
+
+# Most jobs of a push are of one batch.
+@functools.lru_cache(maxsize=1024)
+def _is_batch(text: str) -> bool:
+    return is_id(text)
 
 
 # As few types have most of the events.

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api import views
-from jqmaster.api.encoding.envelopes import read_list, read_map
+from jqmaster.api.batches.schemas import BatchRequest
+from jqmaster.api.encoding.envelopes import cut_field, read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
 from jqmaster.config import Durability
 from jqmaster.domain.access import LOCAL, Scope
+from jqmaster.domain.batches.batch import BatchSpec
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import (
@@ -34,6 +36,7 @@ _COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
+_NIL: Final = b"\xc0"
 _JOB_ID_FIELD: Final = b"jq-job-id"
 _LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
 
@@ -44,7 +47,7 @@ async def enqueue(call: Call) -> Reply:
     if spec is None:
         request = check(JobRequest, read_map(body, ARGUMENT, limits=call.limits.scan))
         spec = request.to_spec(request.id or new_id())
-    _check_name(call, spec)
+    check_name(call, spec)
     check_argument(call, spec)
     key, durability = _idempotency_key(call), _durability(call)
     if key is not None and spec.key:
@@ -61,10 +64,41 @@ async def enqueue_bulk(call: Call) -> Reply:
             "Idempotency-Key is for single jobs; give each job of a bulk a key or an id instead"
         )
     durability = _durability(call)
-    specs = list(_bulk_specs(call, await call.body()))
+    body = await call.body()
+    asked, body = cut_field(body, "batch")
+    specs = list(_bulk_specs(call, body))
     found = await _check_contracts(call, specs, is_bulk=True)
-    answer = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
-    return Reply(201, views.bulk_answer(answer), (*_promised(durability), *found))
+    if asked is None or asked == _NIL:
+        answer = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
+        return Reply(201, views.bulk_answer(answer), (*_promised(durability), *found))
+    batch = _batch_of(call, asked, specs)
+    answer = await call.services.batches.create_with(
+        batch, specs, caller=_caller(call), durability=durability
+    )
+    promised = (*_promised(durability), *found)
+    return Reply(201, views.bulk_answer(answer) | {"batch": batch.id}, promised)
+
+
+def _batch_of(call: Call, asked: bytes, specs: Sequence[JobSpec]) -> BatchSpec:
+    """Return the batch of a bulk. Raise InvalidError, also where a job names a batch of its own."""
+    request = check(BatchRequest, read_map(asked, limits=call.limits.scan), ("batch",))
+    errors = [
+        FieldError(("jobs", index, "batch"), "the bulk has a batch for all of its jobs")
+        for index, spec in enumerate(specs)
+        if spec.batch is not None
+    ]
+    if errors:
+        raise invalid(errors[:MAX_BULK_ERRORS])
+    spec = request.to_spec(request.id or new_id(), call.known.identity)
+    check_callbacks(call, spec, ("batch",))
+    return spec
+
+
+def check_callbacks(call: Call, spec: BatchSpec, loc: tuple[str | int, ...] = ()) -> None:
+    """Raise ForbiddenError if the caller may not push a callback of a batch, TooLargeError for its argument."""
+    for callback, job in spec.callbacks.items():
+        check_name(call, job)
+        check_argument(call, job, (*loc, str(callback)))
 
 
 async def get(call: Call) -> Reply:
@@ -188,7 +222,8 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
         raise InvalidError(f"no job was accepted; {invalid(errors).detail}", errors=errors)
 
 
-def _check_name(call: Call, spec: JobSpec) -> None:
+def check_name(call: Call, spec: JobSpec) -> None:
+    """Raise ForbiddenError if the caller may not push jobs of this name."""
     if not call.may_push(spec.name):
         raise _name_forbidden()
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.jobs import handlers, lists, schemas, why_handlers, why_schemas
+from jqmaster.api.jobs import bulk_schemas, handlers, lists, schemas, why_handlers, why_schemas
 from jqmaster.domain.access import Scope
 from jqmaster.store.link.pages import MAX_PER_CALL
 
@@ -108,7 +108,7 @@ OPERATIONS: Final = [
               problems=(409, 413, 429, *_STORE),
               push="single"),
     Operation("POST", "/api/jobs/bulk", handlers.enqueue_bulk, Scope.PUSH, "Enqueue many jobs, all or none", "jobs",
-              {201: schemas.BulkAnswer}, schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT,
+              {201: schemas.BulkAnswer}, bulk_schemas.BulkRequest, problems=(409, 413, 429, *_STORE), text=_BULK_TEXT,
               push="bulk"),
     Operation("GET", "/api/jobs", lists.list_jobs, Scope.READ, "List jobs", "jobs", {200: schemas.JobPage},
               query=_FILTERS | _PAGED, problems=_STORE),

@@ -103,6 +103,13 @@ class JobRequest(Request):
         None, description="Cannot be combined with unique, delay or run_at."
     )
 
+    batch: JobId | None = Field(
+        None,
+        description="The batch of which the job is a member. It must not be complete or canceled. Where another job "
+        "holds the uniqueness key, that job keeps its batch, unless it takes the content of this push.",
+        json_schema_extra=SINCE,
+    )
+
     @field_validator("key")
     @classmethod
     def _is_short(cls, value: str | None) -> str | None:
@@ -144,13 +151,8 @@ class JobRequest(Request):
             key=self.key or "",
             key_life_ms=round(self.key_ttl * 1000),
             unique=claim.to_unique(self.name, self.argument) if claim else None,
+            batch=self.batch,
         )
-
-
-class BulkRequest(Request):
-    """Jobs to enqueue together. If one of them is refused, all are."""
-
-    jobs: list[JobRequest] = Field(min_length=1, max_length=10_000)
 
 
 class EnqueueAnswer(Answer):
@@ -171,6 +173,9 @@ class BulkAnswer(Answer):
     """The IDs of the stored jobs, in the order of the request."""
 
     ids: list[JobId]
+    batch: JobId = Field(
+        description="The batch that the request made. Missing if it made none.", json_schema_extra=SINCE
+    )
     duplicates: list[int] = Field(
         description="Indexes of jobs that were not made, because the job named in `ids` holds their uniqueness key. "
         "Missing if there are none.",
@@ -179,6 +184,15 @@ class BulkAnswer(Answer):
     replaced: list[int] = Field(
         description="Indexes of jobs whose content the waiting job named in `ids` took. Missing if there are none.",
         json_schema_extra=SINCE,
+    )
+
+
+class CallbackOfView(Answer):
+    """The batch that started a job."""
+
+    batch: JobId
+    callback: str = Field(
+        description="on_success, on_complete or on_failure. Future releases may add values."
     )
 
 
@@ -309,6 +323,12 @@ class JobView(JobSummary):
     )
     definition: OriginView | None = Field(
         description="The definition that started the job. Null if a push did.", json_schema_extra=SINCE
+    )
+    batch: JobId | None = Field(
+        description="The batch of which the job is a member.", json_schema_extra=SINCE
+    )
+    callback_of: CallbackOfView | None = Field(
+        description="The batch that started the job, and why. Null if none did.", json_schema_extra=SINCE
     )
 
 

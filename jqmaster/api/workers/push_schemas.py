@@ -44,6 +44,11 @@ class Dispatch(Open):
         description="The last checkpoint that an earlier attempt saved. Omitted if there is none.",
         json_schema_extra=SINCE,
     )
+    batch: JobId | None = Field(
+        None,
+        description="The batch of which the job is a member, or that started it. Omitted if there is none.",
+        json_schema_extra=SINCE,
+    )
 
 
 class PushRequest(Open):

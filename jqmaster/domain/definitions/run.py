@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import blake2b
 
+from jqmaster.domain.ids import uuid8
+
 
 class RunOutcome(StrEnum):
     # Its job was enqueued.
@@ -54,7 +56,7 @@ class Run:
 def job_id_of(did: str, due_at_ms: int) -> str:
     """Return the ID of the job that an incarnation starts at an instant: a UUIDv8 that sorts by the instant."""
     digest = blake2b(f"{did} {due_at_ms}".encode(), digest_size=10).digest()
-    return _uuid8(max(due_at_ms, 0) << 80 | int.from_bytes(digest, "big"))
+    return uuid8(max(due_at_ms, 0) << 80 | int.from_bytes(digest, "big"))
 
 
 def job_id_of_event(did: str, event_id: str) -> str:
@@ -64,12 +66,4 @@ def job_id_of_event(did: str, event_id: str) -> str:
     # The millisecond, and the lowest 24 of the 42 bits that count within it; the digest has the other 50.
     counter = int(digits[18:24], 16)
     digest = int.from_bytes(blake2b(f"{did} {event_id}".encode(), digest_size=8).digest(), "big") >> 14
-    return _uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)
-
-
-def _uuid8(number: int) -> str:
-    """Return the UUID of a number of 128 bits but for the version and the variant, as RFC 9562 places them."""
-    number = number & ~(0xF << 76) | 8 << 76
-    number = number & ~(0x3 << 62) | 2 << 62
-    digits = f"{number:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)

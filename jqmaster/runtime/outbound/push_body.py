@@ -11,13 +11,12 @@ _K: Final = {
     key: msgpack.packb(key)
     for key in (
         "job_id", "attempt", "token", "fence", "phase", "name", "argument", "timeout", "not_after_ms",
-    "lease_until_ms", "headers", "checkpoint",
+    "lease_until_ms", "headers", "checkpoint", "batch",
     )
 }  # fmt: skip
 _PHASE_RUN: Final = _K["phase"] + msgpack.packb("run")
-# A map without a checkpoint, and one with it.
-_DISPATCH_HEAD: Final = bytes((0x80 | len(_K) - 1,)) + _PHASE_RUN
-_DISPATCH_HEAD_CHECKPOINT: Final = bytes((0x80 | len(_K),)) + _PHASE_RUN
+# The beginning of a map, by how many of the fields that most jobs lack are in it.
+_DISPATCH_HEADS: Final = [bytes((0x80 | len(_K) - 2 + more,)) + _PHASE_RUN for more in range(3)]
 
 
 def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
@@ -39,10 +38,14 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
     ]  # fmt: skip
     for job in claim.jobs:
         record = job.record
-        if job.checkpoint is None:
-            parts.append(_DISPATCH_HEAD)
+        if job.checkpoint is None and record.batch is None:
+            parts.append(_DISPATCH_HEADS[0])
         else:
-            parts += (_DISPATCH_HEAD_CHECKPOINT, _K["checkpoint"], pack(job.checkpoint))
+            parts.append(_DISPATCH_HEADS[(job.checkpoint is not None) + (record.batch is not None)])
+            if job.checkpoint is not None:
+                parts += (_K["checkpoint"], pack(job.checkpoint))
+            if record.batch is not None:
+                parts += (_K["batch"], pack(record.batch))
         parts += (
             shared, pack(job.job_id),
             _K["attempt"], pack(record.attempt),

@@ -9,7 +9,15 @@ from typing import Final
 
 from jqmaster.config import Durability
 from jqmaster.domain.job import JobSpec
-from jqmaster.errors import ConflictError, FieldError, NotUniqueError, RateLimitedError, after_it_was_done
+from jqmaster.errors import (
+    ConflictError,
+    FieldError,
+    InvalidError,
+    JqmasterError,
+    NotUniqueError,
+    RateLimitedError,
+    after_it_was_done,
+)
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.push_pace import PushPace
@@ -17,6 +25,8 @@ from jqmaster.store.jobs.enqueue import (
     AcceptanceStore,
     Accepted,
     BacklogFull,
+    BatchClosed,
+    BatchesClosed,
     Conflict,
     KeyedSpec,
     KeysHeld,
@@ -176,11 +186,16 @@ class EnqueueService:
                 )
             except KeysHeld as exc:
                 raise _not_unique(exc.holders, numbers, "no job was accepted") from None
+            except BatchesClosed as exc:
+                raise _batches_closed(exc.closed, numbers, "no job was accepted") from None
         if full := next((outcome for outcome in outcomes if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
         # Only a call at this very instant, with the same ID or key, can still be in the way.
         if taken := [n for n, outcome in enumerate(outcomes) if outcome is Accepted.TAKEN]:
             raise _ids_taken(specs, taken, numbers, "all other jobs were accepted")
+        closed = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchClosed)}
+        if closed:
+            raise _batches_closed(closed, numbers, "all other jobs were accepted")
         held = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
         if refused := {n: one.holder for n, one in held.items() if one.conflict is Conflict.REFUSED}:
             raise _not_unique(refused, numbers, "all other jobs were accepted")
@@ -194,6 +209,8 @@ class EnqueueService:
                 accepted = await self._batcher(replicas).submit(spec)
         if isinstance(accepted, BacklogFull):
             raise self._backlog_full(accepted)
+        if isinstance(accepted, BatchClosed):
+            raise _batch_closed(accepted, [FieldError(("batch",), _closed_rule(accepted))], "")
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
         if isinstance(accepted, NotUnique):
@@ -261,6 +278,22 @@ def _not_unique(held: Mapping[int, str], numbers: Sequence[int], others: str) ->
     ]
     which = f"{len(held)} of the uniqueness keys are held by other jobs"
     return NotUniqueError(f"{which}; {others}", next(iter(held.values())), errors=errors)
+
+
+def _closed_rule(closed: BatchClosed) -> str:
+    return "no batch has this ID" if closed.is_none else "the batch is complete or canceled"
+
+
+def _batch_closed(closed: BatchClosed, errors: Sequence[FieldError], others: str) -> JqmasterError:
+    detail = f"batch {closed.batch_id}: {_closed_rule(closed)}{others}"
+    if closed.is_none:
+        return InvalidError(detail, code="unknown_batch", errors=errors)
+    return ConflictError(detail, code="batch_over", errors=errors)
+
+
+def _batches_closed(closed: Mapping[int, BatchClosed], numbers: Sequence[int], others: str) -> JqmasterError:
+    errors = [FieldError(("jobs", numbers[n], "batch"), _closed_rule(one)) for n, one in closed.items()]
+    return _batch_closed(next(iter(closed.values())), errors, f"; {others}")
 
 
 def _keyed(spec: JobSpec, caller: str) -> KeyedSpec:

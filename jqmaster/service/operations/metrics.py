@@ -17,6 +17,8 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from jqmaster.domain.batches.batch import BatchCallback
+from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.events.event import Effect
@@ -84,6 +86,11 @@ METRICS: Final = {
                    "Definitions that accepted events matched, by effect: fired, skipped or waiting for others."),
         MetricInfo("jqmaster_event_groups", "counter", (),
                    "Groups of collected or debounced events that this master turned into a job."),
+        MetricInfo("jqmaster_batches", "counter", (), "Batches that this master made."),
+        MetricInfo("jqmaster_batches_expired", "counter", (),
+                   "Batches that this master canceled because they were not complete in time."),
+        MetricInfo("jqmaster_batch_callbacks", "counter", ("callback",),
+                   "Jobs that this master enqueued for batches: on_success, on_complete or on_failure."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
@@ -171,12 +178,14 @@ class Metrics(Collector):
         *,
         firing: FiringFigures,
         events: EventFigures,
+        batches: BatchFigures,
         own: Callable[[], OwnFacts],
         ask_store: Callable[[], Awaitable[StoreFacts]],
     ) -> None:
         self._tally = tally
         self._firing = firing
         self._events = events
+        self._batches = batches
         self._traffic = traffic
         self._store_meters = store_meters
         self._own = own
@@ -254,6 +263,14 @@ class Metrics(Collector):
         groups = _counter("jqmaster_event_groups")
         groups.add_metric((), self._events.groups)
         yield from (events, matches, groups)
+        made = _counter("jqmaster_batches")
+        made.add_metric((), self._batches.made)
+        expired = _counter("jqmaster_batches_expired")
+        expired.add_metric((), self._batches.expired)
+        callbacks = _counter("jqmaster_batch_callbacks")
+        for callback in BatchCallback:
+            callbacks.add_metric((str(callback),), self._batches.callbacks[str(callback)])
+        yield from (made, expired, callbacks)
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")

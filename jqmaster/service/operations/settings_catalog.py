@@ -25,7 +25,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Masters": ("leader_ttl_s", "processes", "node_id", "advertised_url"),
     "Retention": (
         "retention_succeeded_s", "retention_succeeded_max", "retention_failed_s", "retention_failed_max",
-        "definition_runs_max", "definition_runs_s", "event_dedupe_s",
+        "batch_life_s", "batch_retention_s", "definition_runs_max", "definition_runs_s", "event_dedupe_s",
         "events_max", "events_s",
         "result_ttl_s", "result_grace_s",
     ),

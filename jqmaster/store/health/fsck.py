@@ -15,6 +15,7 @@ from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import decode_constraint
 from jqmaster.store.definitions.documents import decode_clock, decode_definition
+from jqmaster.store.health.batches import batch_faults
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import pages, scanned
@@ -68,6 +69,8 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
                 yield finding
     async for finding in checker.check_slots():
         yield finding
+    async for fault in batch_faults(client, keys):
+        yield Finding("batch", keys.batch(fault.batch_id), fault.detail)
 
 
 async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:

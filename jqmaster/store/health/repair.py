@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jqmaster.live_value import LiveValue
+from jqmaster.store import codec
+from jqmaster.store.health.batches import BatchFault, batch_faults
 from jqmaster.store.health.fsck import PAGE, Checker, Finding
 from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
 from jqmaster.store.job_times import JobTimes
@@ -53,6 +55,8 @@ class Repair:
         yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
         async for found in self._checker.unique_pages():
             yield Step(await self.repair_unique(found))
+        async for fault in batch_faults(self._client, self._keys):
+            yield Step(await self.repair_batch(fault))
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())
 
@@ -115,6 +119,20 @@ class Repair:
         done = await self._run("repair_unique", (k.audit,), (), found, digests)
         removed = {raw.decode() for raw in done}
         return [finding for finding, digest in zip(found, digests, strict=True) if digest in removed]
+
+    async def repair_batch(self, fault: BatchFault) -> list[Finding]:
+        """Put the counts of a batch right, unless it changed since they were counted."""
+        finding = Finding("batch", self._keys.batch(fault.batch_id), fault.detail)
+        if not fault.changes:
+            return []
+        done = await self._run(
+            "repair_batch",
+            (self._keys.audit,),
+            (fault.batch_id, fault.changes, codec.pack(dict(fault.counts))),
+            [finding],
+            fault.missing,
+        )
+        return [finding] if done else []
 
     async def repair_slots(self, found: Sequence[Finding]) -> list[Finding]:
         """Count all sums and lists again, if any of them is wrong."""

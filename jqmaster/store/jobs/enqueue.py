@@ -23,6 +23,8 @@ from jqmaster.store.link.wake import JobDelayed, JobsReady
 SOON_MS: Final = 2000
 
 FULL: Final = -2
+NO_BATCH: Final = -4
+BATCH_OVER: Final = -5
 
 
 class Accepted(Enum):
@@ -61,7 +63,15 @@ class NotUnique:
     conflict: Conflict
 
 
-Outcome = Accepted | BacklogFull | NotUnique
+@dataclass(frozen=True, slots=True)
+class BatchClosed:
+    """Refused: the batch of the job is complete or canceled, or there `is_none`."""
+
+    batch_id: str
+    is_none: bool
+
+
+Outcome = Accepted | BacklogFull | NotUnique | BatchClosed
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,14 @@ class KeysHeld(Exception):  # noqa: N818 - a value for the service, not an error
         self.holders = holders
 
 
+class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """A whole push is refused: by the index of the job, its batch that takes no new member."""
+
+    def __init__(self, closed: Mapping[int, BatchClosed]) -> None:
+        super().__init__(closed)
+        self.closed = closed
+
+
 class AcceptanceStore:
     """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
@@ -121,9 +139,10 @@ class AcceptanceStore:
         is_whole: bool = False,
         replicas: int | None = None,
     ) -> list[Outcome]:
-        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them, and so does a
-        uniqueness key that another job holds, where that is to refuse (KeysHeld), as far as the first call finds it.
-        `replicas`: how many must have them before they count as accepted (None: as many as every write needs).
+        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them, and so do a
+        uniqueness key that another job holds, where that is to refuse (KeysHeld), and a batch that takes no new member
+        (BatchesClosed), as far as the first call finds it. `replicas`: how many must have them before they count as
+        accepted (None: as many as every write needs).
 
         Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when the
         data are gone or others, as after a FLUSHALL.
@@ -135,7 +154,9 @@ class AcceptanceStore:
         claim = None if rest else self._claim_with(specs, replicas)
         replies = await self._client.run_all(first, claim=claim, replicas=replicas)
         _raise_refusal(replies)
-        statuses = _enqueued(replies)
+        statuses = _enqueued(replies, specs)
+        if is_whole and (closed := _closed_by(statuses)):
+            raise BatchesClosed(closed)
         if is_whole and (held := _refused_by(statuses)):
             raise KeysHeld(held)
         if is_whole and isinstance(statuses[0], BacklogFull):
@@ -152,7 +173,7 @@ class AcceptanceStore:
                     retry_after_s=exc.retry_after_s,
                 ) from exc
             _raise_refusal(replies)
-            others = _enqueued(replies)
+            others = _enqueued(replies, specs[len(statuses) :])
         if claim is None and not all(spec.delay_ms for spec in specs):
             self._shard.leader.wake(JobsReady())
         if any(spec.run_at_ms is not None or 0 < (spec.delay_ms or 0) <= SOON_MS for spec in specs):
@@ -183,9 +204,14 @@ class AcceptanceStore:
             table = LaneTable()
             jobs: list[Arg] = []
             uniques = []
+            batches: dict[str, int] = {}
+            numbers: list[int] = []
             for number, spec in enumerate(chunk, 1):
                 if spec.unique is not None:
                     uniques.append(codec.unique_request(number, spec.unique))
+                if spec.batch is not None:
+                    numbers += [0] * (number - 1 - len(numbers))
+                    numbers.append(batches.setdefault(spec.batch, len(batches) + 1))
                 lane, gates = table.place(rules, spec)
                 terms, digest, rest = codec.encode_new(spec, gates)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
@@ -197,6 +223,7 @@ class AcceptanceStore:
                 self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
                 codec.pack(list(following.items())), table.packed(), self._shard.mark,
                 codec.pack(uniques) if uniques else "",
+                codec.pack([list(batches), numbers]) if batches else "",
             )  # fmt: skip
             calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls
@@ -284,19 +311,26 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
         raise StaleRules
 
 
-def _enqueued(replies: Sequence[tuple[str, list[Any]]]) -> list[Outcome]:
+def _enqueued(replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec]) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for _, (_, statuses, full_gate, told) in replies:
+        at = len(outcomes)
         holders = {told[n]: told[n + 1].decode() for n in range(0, len(told), 2)}
         outcomes += [
             BacklogFull(full_gate.decode())
             if code == FULL
             else NotUnique(holders[n], _CONFLICTS[code])
             if code in _CONFLICTS
+            else BatchClosed(specs[at + n].batch or "", code == NO_BATCH)
+            if code in (NO_BATCH, BATCH_OVER)
             else _ACCEPTED[code]
             for n, code in enumerate(statuses)
         ]
     return outcomes
+
+
+def _closed_by(statuses: Sequence[Outcome]) -> dict[int, BatchClosed]:
+    return {n: status for n, status in enumerate(statuses) if isinstance(status, BatchClosed)}
 
 
 def _refused_by(statuses: Sequence[Outcome]) -> dict[int, str]:

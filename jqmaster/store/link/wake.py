@@ -62,6 +62,11 @@ class EventsWaiting:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowUpsWritten:
+    """There is something to do that follows from changes of jobs."""
+
+
+@dataclass(frozen=True, slots=True)
 class GateClosed:
     """A gate closed that opens by itself at some time."""
 
@@ -103,6 +108,7 @@ WakeMessage = (
     | ConstraintsChanged
     | DefinitionsChanged
     | EventsWaiting
+    | FollowUpsWritten
     | GateClosed
     | BulkActionsChanged
     | SettingsChanged
@@ -122,6 +128,7 @@ WORDS: Final[dict[str, type[WakeMessage]]] = {
     "rules": ConstraintsChanged,
     "definitions": DefinitionsChanged,
     "events": EventsWaiting,
+    "followups": FollowUpsWritten,
     "gates": GateClosed,
     "actions": BulkActionsChanged,
     "settings": SettingsChanged,

@@ -18,6 +18,7 @@
 -- include lib/lane_writes.lua
 -- include lib/new_jobs.lua
 -- include lib/cancellation.lua
+-- include lib/batches.lua
 -- include lib/run_records.lua
 local epoch_key, definitions_key, due_key, clocks_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local rules_key, scheduled_key, expiring_key = KEYS[5], KEYS[6], KEYS[7]
@@ -135,6 +136,7 @@ end
 
 new_jobs.write(scheduled_key, expiring_key)
 local has_opened = lane_writes.write(nil)
+batches.write(now_ms)
 for _, definition in ipairs(definitions) do
   if definition.is_present then
     local name, due_at_ms = definition.name, definition.due_at_ms

@@ -15,6 +15,7 @@
 -- include lib/leadership.lua
 -- include lib/lane_writes.lua
 -- include lib/event_jobs.lua
+-- include lib/batches.lua
 -- include lib/run_records.lua
 local epoch_key, rules_key, scheduled_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local definitions_key, clocks_key, groups_key = KEYS[5], KEYS[6], KEYS[7]
@@ -66,6 +67,7 @@ end
 
 event_jobs.write(clocks_key, scheduled_key, expiring_key)
 local has_opened = lane_writes.write(nil)
+batches.write(now_ms)
 run_records.write_added(now_ms)
 local freed_workers = event_jobs.tell(wake_channel, finished_channel)
 if wake_channel ~= '' and has_opened then redis.call('PUBLISH', wake_channel, 'ready') end

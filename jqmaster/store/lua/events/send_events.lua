@@ -17,6 +17,7 @@
 -- include lib/clock.lua
 -- include lib/lane_writes.lua
 -- include lib/event_jobs.lua
+-- include lib/batches.lua
 -- include lib/run_records.lua
 -- include lib/lists.lua
 local rules_key, scheduled_key, expiring_key, clocks_key, edition_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -149,6 +150,7 @@ end
 
 event_jobs.write(clocks_key, scheduled_key, expiring_key)
 local has_opened = lane_writes.write(nil)
+batches.write(now_ms)
 run_records.write_added(now_ms)
 if #kept > 0 then
   lists.zadd(events_key, kept)

@@ -10,6 +10,8 @@
 -- include lib/lane_writes.lua
 -- include lib/actions.lua
 -- include lib/uniqueness.lua
+-- include lib/batches.lua
+-- include lib/followed.lua
 local job_key, history_key, result_key, damaged_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local expiring_key = KEYS[6]
 local now_ms, id, wake_channel, action_id = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
@@ -37,8 +39,10 @@ redis.call('ZREM', results_key, id)
 redis.call('ZREM', expiring_key, id)
 redis.call('SREM', damaged_key, id)
 uniqueness.leave(id, job_key, now_ms)
+followed.deleted(id, job_key, head)
 redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id)
 local has_opened = lane_writes.write(nil)
+batches.write(now_ms)
 actions.count_job(action_id, id, false)
 if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

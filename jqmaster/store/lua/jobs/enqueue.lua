@@ -5,14 +5,16 @@
 --   push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in)
 --   following(MessagePack: [[lane, jobs of the same push that follow in further calls]])
 --   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
---   uniques(as lib/unique_pushes.lua reads them; empty: no job has a key) [+ id terms(priority to expires_at_ms
+--   uniques(as lib/unique_pushes.lua reads them; empty: no job has a key)
+--   memberships(as lib/batch_pushes.lua reads them; empty: no job is of a batch) [+ id terms(priority to expires_at_ms
 --   as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest
 --   rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
---   holds its key, 3 that job took its content, -3 refused for that job],gate whose backlog is full(empty: none),
+--   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over],gate
+--   whose backlog is full(empty: none),
 --   [index from 0, ID of that job](of each 2, 3, -3) | stale_rules | other_data
 -- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; who holds its
---   uniqueness key; how much waits behind each gate
+--   uniqueness key; whether its batch takes new members; how much waits behind each gate
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/constraints.lua
@@ -23,13 +25,16 @@
 -- include lib/homes.lua
 -- include lib/moves.lua
 -- include lib/unique_pushes.lua
+-- include lib/batches.lua
+-- include lib/batch_pushes.lua
+-- include lib/followed.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
 local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), homes.read(ARGV[7]), ARGV[8]
-local uniques = ARGV[9]
+local uniques, memberships = ARGV[9], ARGV[10]
 local job_prefix = tag .. 'job:'
-local FIRST, WIDTH = 10, 4
+local FIRST, WIDTH = 11, 4
 
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
@@ -39,6 +44,7 @@ local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
 local some_taken = redis.call('EXISTS', unpack(keys)) > 0
 local requests = uniques ~= '' and unique_pushes.read(uniques, now_ms) or nil
+local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
 
 -- Room behind each gate that bounds its backlog; nil for the others.
 local rooms = {}
@@ -71,30 +77,32 @@ end
 -- Jobs of one push have their terms in common, as a rule: what follows from these is made once. `head` is the record up
 -- to the digest.
 local kinds, kinds_seen = {}, {}
--- Within the terms, which begin with the priority, the time of creation is still empty.
-local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
-local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
-local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
--- From the start to the worker.
-local now_bytes = struct.pack('>i8', now_ms)
-local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
-local function kind_of(terms)
-  local kind = kinds[terms]
-  if kind then return kind end
-  local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number =
-    struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
-  local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
-  local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
-  kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms,
-    is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
-    accepted = 0, lane = nil, own = nil, lane_bytes = nil,
-    head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
-      .. nothing_yet .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes
-      .. string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
-  kinds[terms] = kind
-  kinds_seen[#kinds_seen + 1] = kind
-  return kind
-end
+local kind_of = (function()
+  -- Within the terms, which begin with the priority, the time of creation is still empty.
+  local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
+  local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
+  local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
+  -- From the start to the worker.
+  local now_bytes = struct.pack('>i8', now_ms)
+  local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
+  return function(terms)
+    local kind = kinds[terms]
+    if kind then return kind end
+    local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number =
+      struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
+    local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
+    local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
+    kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms,
+      is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
+      accepted = 0, lane = nil, own = nil, lane_bytes = nil,
+      head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
+        .. nothing_yet .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes
+        .. string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
+    kinds[terms] = kind
+    kinds_seen[#kinds_seen + 1] = kind
+    return kind
+  end
+end)()
 
 for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1])) do rooms[gate_id] = rooms[gate_id] - item[2] end
@@ -124,6 +132,10 @@ for i = 1, count do
       status[i], holder = unique_pushes.judge(requests[i])
       if status[i] == 3 and holder.head ~= '' then counted = counted_at(holder.head) end
       is_refused = is_refused or status[i] == -3
+    end
+    if batch_of and batch_of[i] and (status[i] == 1 or status[i] == 3) and batch_pushes.refusal(batch_of[i]) then
+      status[i] = batch_pushes.refusal(batch_of[i])
+      is_refused, holder = true, nil
     end
     if status[i] == 1 or status[i] == 3 then
       local outcome = status[i]
@@ -185,6 +197,8 @@ local function replace(holder)
   else
     lists.add_pair(scheduled, due_at_ms, id)
   end
+  followed.replaced(id, job_prefix .. id, head)
+  if batch_of and batch_of[holder.from] then batches.join(batch_of[holder.from], id) end
   if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id)
   elseif record.int64(head, layout.expires_at_ms.at) > 0 then redis.call('ZREM', expiring_key, id) end
   records[filled + 1] = job_prefix .. id
@@ -201,8 +215,10 @@ for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if status[i] == 1 then
     -- A later job with the same key may have replaced its content.
-    local from = requests and requests[i] and FIRST + (unique_pushes.content_of(requests[i]) - 1) * WIDTH or at
+    local content = requests and requests[i] and unique_pushes.content_of(requests[i]) or i
+    local from = FIRST + (content - 1) * WIDTH
     local id, kind = ARGV[at], placed(kinds[ARGV[from + 1]])
+    if batch_of and batch_of[content] then batches.join(batch_of[content], id) end
     kind.accepted = kind.accepted + 1
     records[filled + 1], records[filled + 2] = keys[i], kind.head .. ARGV[at + 2] .. kind.lane_bytes .. ARGV[from + 3]
     filled = filled + 2
@@ -229,6 +245,7 @@ if #records > 0 then redis.call('MSET', unpack(records)) end
 lane_writes.write(nil)
 lists.zadd(scheduled_key, scheduled)
 lists.zadd(expiring_key, expiring)
+batches.write(now_ms)
 if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end

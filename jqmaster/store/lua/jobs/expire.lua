@@ -10,6 +10,8 @@
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
+-- include lib/batches.lua
+-- include lib/followed.lua
 local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local tag = ARGV[2]
@@ -26,6 +28,7 @@ for _, id in ipairs(due) do
     local lane, own = lanes.home_of(head)
     if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
     lanes.count(lane, own, -1, -1)
+    followed.moved(key, head, layout.STATE.skipped)
     record.set_ended(key, layout.STATE.skipped, record.flags_of(head), layout.CAUSE.expired, now_ms)
     redis.call('ZADD', skipped_key, now_ms, id)
     if record.has_flag(record.flags_of(head), layout.FLAG.watched) then watched[#watched + 1] = id end
@@ -40,6 +43,7 @@ end
 lists.call('ZREM', expiring_key, due)
 lists.zadd(expiring_key, running)
 lane_writes.write(nil)
+batches.write(now_ms)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 local next_due = redis.call('ZRANGE', expiring_key, 0, 0, 'WITHSCORES')
 return {'ok', skipped, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, names}

@@ -15,6 +15,8 @@
 -- include lib/homes.lua
 -- include lib/actions.lua
 -- include lib/uniqueness.lua
+-- include lib/batches.lua
+-- include lib/followed.lua
 local job_key, result_key, results_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local history_key = KEYS[6]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
@@ -41,6 +43,7 @@ if unique_digest then
   if holder and holder.id ~= id then return {'not_unique', holder.id} end
 end
 redis.call('ZREM', tag .. index[state], id)
+followed.moved(job_key, head, layout.STATE.ready)
 if state == layout.STATE.succeeded and entry ~= '' then
   -- The attempt that went well had no entry while it was the last.
   history.add(history_key, finished_at_ms, entry)
@@ -68,6 +71,7 @@ homes.write(job_key, head, lane, definitions[1].bytes)
 lanes.count(lane, own, 1, 1)
 lanes.add(lane, record.priority_of(head), id)
 lane_writes.write(nil)
+batches.write(now_ms)
 actions.count_job(action_id, id, is_watched)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

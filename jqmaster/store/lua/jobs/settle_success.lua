@@ -11,6 +11,8 @@
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
+-- include lib/batches.lua
+-- include lib/followed.lua
 local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local tag = ARGV[2]
@@ -43,7 +45,8 @@ for i = FIRST, #ARGV, WIDTH do
         .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
       run_ms = now_ms - record.int64(head, layout.started_at_ms.at),
       keeps_result = record.has_flag(flags, layout.FLAG.keep_result),
-      is_watched = record.has_flag(flags, layout.FLAG.watched)}
+      is_watched = record.has_flag(flags, layout.FLAG.watched),
+      is_followed = record.has_flag(flags, layout.FLAG.followed)}
     endings[progress] = ending
   end
   if ending then
@@ -71,6 +74,7 @@ for i = FIRST, #ARGV, WIDTH do
       redis.call('SET', result_prefix .. id, result)
       add_pair(results, now_ms + result_ttl_ms, id)
     end
+    if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded) end
     if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1
     known = known + 1
@@ -97,6 +101,7 @@ lists.call('SREM', claims_key, ended)
 lists.zadd(succeeded_key, finished_at)
 lists.zadd(results_key, results)
 local has_opened = lane_writes.write(nil)
+batches.write(now_ms)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and count > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count)

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Removes finished jobs of one state that are over their retention, the oldest first, at most `limit` a call, and the
--- uniqueness keys that they took last. Results live by themselves.
+-- uniqueness keys that they took last. Results live by themselves. Members of a batch that is not over are kept, and
+-- looked at again after one more retention.
 -- KEYS epoch:string finished:zset expiring:zset
 -- ARGV now_ms tag epoch limit retention_ms max_jobs
 -- REPLY ok:removed | stale_epoch
@@ -9,6 +10,9 @@
 -- include lib/lists.lua
 -- include lib/leadership.lua
 -- include lib/uniqueness.lua
+-- include lib/record.lua
+-- include lib/batches.lua
+-- include lib/followed.lua
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag, max_jobs = ARGV[2], tonumber(ARGV[6])
@@ -17,15 +21,36 @@ if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local excess = math.min(limit, redis.call('ZCARD', finished_key) - max_jobs)
 local old = excess > 0 and redis.call('ZRANGE', finished_key, 0, excess - 1)
   or redis.call('ZRANGEBYSCORE', finished_key, '-inf', now_ms - retention_ms, 'LIMIT', 0, limit)
-local garbage, may_have_keys = {}, uniqueness.is_used()
+local garbage, may_have_keys, has_batches = {}, uniqueness.is_used(), redis.call('EXISTS', tag .. 'batches') == 1
+local removed, kept, needed = {}, {}, {}
+
+-- Returns the batch of a job, and whether that batch still needs its members.
+local function batch_of(job_key)
+  local head = record.read_head(job_key)
+  local batch_id = followed.is_followed(head) and followed.batch_of(job_key, head)
+  if not batch_id then return nil, false end
+  if needed[batch_id] == nil then needed[batch_id] = batches.needs_members(batch_id) end
+  return batch_id, needed[batch_id]
+end
+
 for _, id in ipairs(old) do
   local job_key = tag .. 'job:' .. id
-  if may_have_keys then uniqueness.leave(id, job_key, now_ms) end
-  garbage[#garbage + 1] = job_key
-  garbage[#garbage + 1] = tag .. 'history:' .. id
-  garbage[#garbage + 1] = tag .. 'progress:' .. id
+  local batch_id, is_needed
+  if has_batches then batch_id, is_needed = batch_of(job_key) end
+  if is_needed then
+    lists.add_pair(kept, string.format('%.0f', now_ms), id)
+  else
+    if batch_id then batches.forget(batch_id, id) end
+    if may_have_keys then uniqueness.leave(id, job_key, now_ms) end
+    removed[#removed + 1] = id
+    garbage[#garbage + 1] = job_key
+    garbage[#garbage + 1] = tag .. 'history:' .. id
+    garbage[#garbage + 1] = tag .. 'progress:' .. id
+  end
 end
-lists.call('ZREM', finished_key, old)
-lists.call('ZREM', expiring_key, old)
+lists.call('ZREM', finished_key, removed)
+lists.call('ZREM', expiring_key, removed)
+lists.zadd(finished_key, kept)
+batches.write(now_ms)
 if #garbage > 0 then redis.call('UNLINK', unpack(garbage)) end
-return {'ok', #old}
+return {'ok', #removed}

@@ -1,4 +1,6 @@
 -- include lib/record.lua
+-- include lib/batches.lua
+-- include lib/followed.lua
 -- include lib/history.lua
 -- include lib/lists.lua
 -- include lib/lanes.lua
@@ -26,6 +28,7 @@ local attempts = (function()
     if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
     local attempt, failures, losses, returned = record.attempts_of(head)
     local is_final = IS_FINAL[target]
+    if is_final then followed.moved(tag .. 'job:' .. id, head, target) end
     redis.call('SETRANGE', tag .. 'job:' .. id, layout.state.offset, string.char(target, flags, cause)
       .. struct.pack('>I4I4I2I2i8', attempt, failures + is_counted, losses + is_loss, returned, due_at_ms)
       .. string.sub(head, layout.started_at_ms.at, layout.started_at_ms.last)
@@ -64,6 +67,7 @@ local attempts = (function()
       lists.call('SREM', tag .. 'claims:' .. record.uuid_text(worker_id_bytes), ids)
     end
     for key, list in pairs(batch.indexes) do lists.zadd(key, list) end
+    batches.write(batch.now_ms)
     local has_opened = lane_writes.write(nil)
     if #batch.finished > 0 then redis.call('PUBLISH', finished_channel, table.concat(batch.finished, ',')) end
     local wakes = batch.wakes or has_opened

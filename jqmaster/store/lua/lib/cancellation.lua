@@ -1,4 +1,5 @@
 -- include lib/record.lua
+-- include lib/followed.lua
 -- include lib/history.lua
 -- include lib/lanes.lua
 -- Ends jobs as canceled.
@@ -6,8 +7,8 @@ local cancellation = (function()
   local tag = ARGV.tag
   local index = layout.index
 
-  -- Ends a job that is not over; its record's beginning is `head`. The caller writes the lanes afterwards. Returns the
-  -- ID of the worker that runs it (nil: nobody does).
+  -- Ends a job that is not over; its record's beginning is `head`. The caller writes the lanes and batches
+  -- afterwards. Returns the ID of the worker that runs it (nil: nobody does).
   local function cancel(id, head, now_ms)
     local key, state = tag .. 'job:' .. id, record.state_of(head)
     local lane, own = lanes.home_of(head)
@@ -22,6 +23,7 @@ local cancellation = (function()
       history.trim(history_key)
     end
     lanes.count(lane, own, -1, worker_id and 0 or -1)
+    followed.moved(key, head, layout.STATE.canceled)
     record.set_ended(key, layout.STATE.canceled, record.flags_of(head), layout.CAUSE.canceled, now_ms)
     redis.call('ZADD', tag .. 'canceled', now_ms, id)
     return worker_id

@@ -38,7 +38,7 @@ local layout = {
   NO_KEY = '0000000000000000',
   STATE = {scheduled = 1, ready = 2, retrying = 3, running = 4, succeeded = 6, discarded = 10, failed = 7, canceled = 8, skipped = 9},
   CAUSE = {none = 0, error = 1, timeout = 2, lost = 3, expired = 4, canceled = 5, undecodable = 6, invalid_argument = 7},
-  FLAG = {keep_result = 1, rerun_lost = 2, confirmed = 4, watched = 8, unique = 16, has_progress = 32},
+  FLAG = {keep_result = 1, rerun_lost = 2, confirmed = 4, watched = 8, unique = 16, has_progress = 32, followed = 64},
   SCOPE = {until_start = 1, until_finished = 2, window = 3},
   ON_CONFLICT = {reject = 1, existing = 2, replace = 3},
   LIMIT_FIELDS = {'concurrency', 'rate_limit', 'rate_period_ms', 'is_paused', 'max_backlog', 'is_fair'},

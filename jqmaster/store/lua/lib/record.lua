@@ -70,6 +70,22 @@ local record = (function()
     return #own > 0 and own or nil
   end
 
+  -- Returns the extras of a record as they are stored; empty where there are none, or they are cut short.
+  local LENGTH_BYTES = 4
+  local function extras_of(key, head)
+    local _, at = gates_span(head)
+    -- Offsets are one less than positions.
+    local offset = at - 1
+    local length = #head >= offset + LENGTH_BYTES and sub(head, at, offset + LENGTH_BYTES)
+      or redis.call('GETRANGE', key, offset, offset + LENGTH_BYTES - 1)
+    if #length < LENGTH_BYTES then return '' end
+    offset = offset + LENGTH_BYTES
+    local last = offset + unpack_bytes('>I4', length)
+    if last == offset then return '' end
+    if #head >= last then return sub(head, offset + 1, last) end
+    return redis.call('GETRANGE', key, offset, last - 1)
+  end
+
   -- nil where the head is empty.
   local function state_of(head)
     return (byte(head, layout.state.at))
@@ -142,7 +158,7 @@ local record = (function()
 
   return {
     has_flag = has_flag, int64 = int64, hex = hex, uuid_text = uuid_text, beginning = beginning, read_head = read_head,
-    name_of = name_of, gates_span = gates_span, gates_at = gates_at, own_gates = own_gates,
+    name_of = name_of, gates_span = gates_span, gates_at = gates_at, own_gates = own_gates, extras_of = extras_of,
     state_of = state_of, flags_of = flags_of, token_of = token_of,
     worker_of = worker_of, lane_id_of = lane_id_of, priority_of = priority_of, attempts_of = attempts_of,
     is_claim_of = is_claim_of,

@@ -4,8 +4,6 @@
 local uniqueness = (function()
   local tag = ARGV.tag
   local ID_LENGTH, VALUE_LENGTH = 36, 45
-  -- The length of the extras.
-  local LENGTH_BYTES = 4
   local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
 
   local function key_of(digest)
@@ -54,14 +52,7 @@ local uniqueness = (function()
 
   -- Returns what the record of a job says of its key: digest, scope, end of its window; nil where it says nothing.
   local function of_record(key, head)
-    local _, at = record.gates_span(head)
-    -- Offsets are one less than positions.
-    local offset = at - 1
-    local length = redis.call('GETRANGE', key, offset, offset + LENGTH_BYTES - 1)
-    if #length < LENGTH_BYTES then return nil end
-    offset = offset + LENGTH_BYTES
-    local ok, fields = pcall(cmsgpack.unpack,
-      redis.call('GETRANGE', key, offset, offset + struct.unpack('>I4', length) - 1))
+    local ok, fields = pcall(cmsgpack.unpack, record.extras_of(key, head))
     local unique = ok and type(fields) == 'table' and fields.unique
     if type(unique) ~= 'table' then return nil end
     local until_ms = unique[2] == layout.SCOPE.window

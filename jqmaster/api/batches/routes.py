@@ -1,0 +1,72 @@
+"""Routes of batches."""
+
+from typing import Any, Final
+
+from jqmaster.api.batches import handlers, schemas
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.domain.access import Scope
+from jqmaster.domain.batches.batch import BatchState
+from jqmaster.domain.job import JobState
+
+_STORE: Final = (503,)
+_PAGE: Final[dict[str, Any]] = {
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_PAGE, "default": 50},
+        "description": "Maximum number of entries.",
+    },
+    "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
+}
+_FILTER: Final[dict[str, Any]] = {
+    "state": {
+        "schema": {"type": "string", "enum": [str(state) for state in BatchState]},
+        "description": "Show only batches in this state.",
+    },
+    "tag": {"schema": {"type": "string"}, "description": "Show only batches with this tag."},
+    "q": {
+        "schema": {"type": "string"},
+        "description": "Show only batches whose ID or description contains this text.",
+    },
+}
+_JOB_STATE: Final[dict[str, Any]] = {
+    "state": {
+        "schema": {"type": "string", "enum": [str(state) for state in JobState]},
+        "description": "Show only jobs in this state.",
+    }
+}
+_CREATE_TEXT: Final = (
+    "The batch is open: push jobs with its ID in `batch`, then seal it. Each callback is a job that is enqueued once, "
+    "under an ID that follows from that of the batch. A repeat of the request with the same `id` answers 200."
+)
+_SEAL_TEXT: Final = (
+    "The batch is complete as soon as all of its jobs are over, at once if it has none. Until then its jobs may add "
+    "further ones. A repeat changes nothing."
+)
+_CANCEL_TEXT: Final = (
+    "The batch takes no new jobs, and the leader cancels those that are not over, page by page, also in batches "
+    "inside. on_complete is still enqueued, on_success is not."
+)
+_RETRY_TEXT: Final = (
+    "The leader retries the jobs that have failed by now, page by page, also in batches inside. on_success is enqueued "
+    "if all have succeeded then; on_complete and on_failure are not enqueued again."
+)
+
+OPERATIONS: Final = [
+    Operation("POST", "/api/batches", handlers.create, Scope.PUSH, "Create a batch", "batches",
+              {201: schemas.BatchCreated, 200: schemas.BatchCreated}, schemas.BatchRequest,
+              problems=(409, 413, *_STORE), text=_CREATE_TEXT),
+    Operation("GET", "/api/batches", handlers.list_batches, Scope.READ, "List batches", "batches",
+              {200: schemas.BatchList}, query={**_FILTER, **_PAGE}, problems=_STORE),
+    Operation("GET", "/api/batches/{batch_id}", handlers.get, Scope.READ, "Get a batch", "batches",
+              {200: schemas.BatchView}, problems=(404, *_STORE)),
+    Operation("GET", "/api/batches/{batch_id}/jobs", handlers.jobs, Scope.READ, "List the jobs of a batch", "batches",
+              {200: schemas.BatchJobs}, query={**_JOB_STATE, **_PAGE}, problems=(404, *_STORE)),
+    Operation("GET", "/api/batches/{batch_id}/why", handlers.why, Scope.READ, "Explain what a batch waits for",
+              "batches", {200: schemas.BatchWhy}, problems=(404, *_STORE)),
+    Operation("POST", "/api/batches/{batch_id}/seal", handlers.seal, Scope.PUSH, "Seal a batch", "batches",
+              {200: schemas.BatchView}, problems=(404, *_STORE), text=_SEAL_TEXT),
+    Operation("POST", "/api/batches/{batch_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a batch", "batches",
+              {202: schemas.BatchView}, problems=(404, 409, *_STORE), text=_CANCEL_TEXT),
+    Operation("POST", "/api/batches/{batch_id}/retry", handlers.retry, Scope.OPERATE,
+              "Retry the failed jobs of a batch", "batches", {202: schemas.BatchView}, problems=(404, *_STORE),
+              text=_RETRY_TEXT),
+]  # fmt: skip

@@ -1,0 +1,1 @@
+"""Batches: jobs that belong together."""

@@ -1,0 +1,114 @@
+"""A batch: jobs that belong together, and the jobs that start when they are over."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final
+
+from jqmaster.domain.ids import uuid8
+from jqmaster.domain.job import OUTCOMES, CallbackOf, JobSpec, JobState
+
+MAX_DESCRIPTION: Final = 1000
+# A batch in a batch in a batch: each level is one more step for the script that ends the last job.
+MAX_DEPTH: Final = 10
+
+
+class BatchState(StrEnum):
+    """`open`: its pusher may add jobs. `sealed`: only its own jobs add further ones. `complete`: all are over."""
+
+    OPEN = "open"
+    SEALED = "sealed"
+    COMPLETE = "complete"
+
+
+class BatchCallback(StrEnum):
+    """The instants at which a batch starts a job, each at most once in its life."""
+
+    # All members succeeded or were discarded.
+    SUCCESS = "on_success"
+    # All members are over.
+    COMPLETE = "on_complete"
+    # The first member failed for good.
+    FAILURE = "on_failure"
+
+
+class CallbackState(StrEnum):
+    """`due`: its job is about to be enqueued."""
+
+    WAITING = "waiting"
+    DUE = "due"
+    ENQUEUED = "enqueued"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpec:
+    """A batch as it is requested. The IDs in its callbacks are empty. `parent`: the batch of which it is a member.
+    `owner`: the caller who made it."""
+
+    id: str
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    callbacks: Mapping[BatchCallback, JobSpec] = field(default_factory=dict)
+    parent: str | None = None
+    expires_at_ms: int | None = None
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch as the store has it. Times are store milliseconds, 0 where there is none.
+
+    `ended` counts its jobs by the state in which they ended, `deleted` those that were deleted before they succeeded,
+    `gone` those that ended and are over their retention. `expires_at_ms`: when it is canceled if it is not complete.
+    """
+
+    spec: BatchSpec
+    state: BatchState
+    total: int
+    ended: Mapping[JobState, int]
+    deleted: int
+    gone: int
+    children: int
+    children_succeeded: int
+    children_failed: int
+    callbacks: Mapping[BatchCallback, CallbackState]
+    created_at_ms: int
+    completed_at_ms: int
+    canceled_at_ms: int
+    expires_at_ms: int
+    changes: int
+
+    @property
+    def id(self) -> str:
+        return self.spec.id
+
+    @property
+    def unfinished(self) -> int:
+        """Return the number of its jobs that are not over."""
+        return self.total - sum(self.ended.values()) - self.deleted
+
+    @property
+    def children_unfinished(self) -> int:
+        return self.children - self.children_succeeded - self.children_failed
+
+    def ended_as(self, state: JobState) -> int:
+        return self.ended.get(state, 0)
+
+
+def callback_job_id(batch_id: str, callback: BatchCallback) -> str:
+    """Return the ID of the job that a batch starts: a UUIDv8 that sorts as the batch does, if that has a UUIDv7."""
+    digits = batch_id.replace("-", "")
+    digest = blake2b(f"{batch_id} {callback}".encode(), digest_size=10).digest()
+    return uuid8(int(digits[:12], 16) << 80 | int.from_bytes(digest, "big"))
+
+
+def callback_job(spec: BatchSpec, callback: BatchCallback) -> JobSpec:
+    """Return the job that a batch starts, with its ID."""
+    job = spec.callbacks[callback]
+    job_id = callback_job_id(spec.id, callback)
+    return replace(job, id=job_id, callback_of=CallbackOf(spec.id, str(callback)))
+
+
+# The counts of a batch, by the state in which its jobs ended.
+ENDED: Final = OUTCOMES

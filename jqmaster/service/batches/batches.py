@@ -1,0 +1,230 @@
+"""Use cases of batches: made, filled, sealed, canceled, retried, read."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from jqmaster.config import Durability
+from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchSpec, BatchState, callback_job_id
+from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import FINISHED, Job, JobSpec, JobState
+from jqmaster.errors import ConflictError, FieldError, NotFoundError, invalid
+from jqmaster.live_value import LiveValue
+from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService
+from jqmaster.store.batches.batches import BatchRefused, BatchStore
+from jqmaster.store.jobs.records import RecordStore
+
+# A bulk that makes its batch and breaks off in between is canceled after this time, unless it is repeated.
+FILL_MS: Final = 10 * 60 * 1000
+# Members that one page looks at, and batches.
+MAX_LOOKED_AT: Final = 2_000
+MEMBERS_PER_READ: Final = 500
+
+_PARENT_RULES: Final = {
+    "unknown": "no batch has this ID",
+    "over": "the batch is complete or canceled",
+    "too_deep": "batches can be 10 levels deep",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBatch:
+    """A batch with its unfinished jobs by state; None: they are not counted."""
+
+    batch: Batch
+    unfinished: dict[JobState, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPage:
+    """`next_at` None: the last page."""
+
+    batches: list[Batch]
+    next_at: tuple[int, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPage:
+    """`next_after` None: the last page."""
+
+    jobs: list[Job]
+    next_after: str | None
+
+
+class BatchService:
+    """Methods raise what the store raises. `now_ms` is the time of the store."""
+
+    def __init__(
+        self,
+        store: BatchStore,
+        records: RecordStore,
+        enqueue: EnqueueService,
+        now_ms: Callable[[], Awaitable[int]],
+        *,
+        life_ms: LiveValue[int],
+        figures: BatchFigures,
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._enqueue = enqueue
+        self._now_ms = now_ms
+        self._life_ms = life_ms
+        self._figures = figures
+
+    async def create(self, spec: BatchSpec) -> bool:
+        """Make a batch, and return whether it is new. Raise ConflictError when its ID stands for another request, or
+        its parent is over; InvalidError when the parent does not exist."""
+        return await self._put(spec, None)
+
+    async def create_with(
+        self,
+        spec: BatchSpec,
+        jobs: Sequence[JobSpec],
+        *,
+        caller: str = "",
+        durability: Durability | None = None,
+    ) -> EnqueuedBulk:
+        """Make a batch, enqueue its jobs, and seal it. A call that broke off may be repeated with the same IDs. Raise
+        what `create` and `EnqueueService.bulk` raise; then the batch is canceled where it was made."""
+        now_ms = await self._now_ms()
+        expires_at_ms = spec.expires_at_ms or now_ms + self._life_ms.current
+        is_new = await self._put(spec, min(expires_at_ms, now_ms + FILL_MS))
+        try:
+            answer = await self._enqueue.bulk(
+                [replace(job, batch=spec.id) for job in jobs], caller=caller, durability=durability
+            )
+        except ConflictError:
+            # Nothing of it is in. A repeat of a call that went through meets its own jobs, and no conflict.
+            if is_new:
+                await self._store.cancel(spec.id)
+            raise
+        await self._store.seal(spec.id, expires_at_ms=expires_at_ms)
+        return answer
+
+    async def get(self, batch_id: str) -> ShownBatch:
+        """Return a batch with its unfinished jobs by state. Raise NotFoundError."""
+        batch = await self._existing(batch_id)
+        return ShownBatch(batch, await self._store.unfinished(batch))
+
+    async def page(
+        self,
+        before: tuple[int, str] | None,
+        limit: int,
+        *,
+        state: BatchState | None,
+        tag: str | None,
+        search: str,
+    ) -> BatchPage:
+        """Return the newest batches behind a place, as far as they are in this state, have this tag, and have this
+        text in their ID or description."""
+        found: list[Batch] = []
+        looked_at = 0
+        at = before
+        while looked_at < MAX_LOOKED_AT:
+            places = await self._store.newest(at, limit)
+            known = await self._store.get_all([batch_id for _, batch_id in places])
+            for place in places:
+                batch = known.get(place[1])
+                at = place
+                looked_at += 1
+                if batch and _is_wanted(batch, state, tag, search):
+                    found.append(batch)
+                    if len(found) == limit:
+                        return BatchPage(found, at)
+            if len(places) < limit:
+                return BatchPage(found, None)
+        return BatchPage(found, at)
+
+    async def members(
+        self, batch_id: str, after: str, limit: int, *, states: frozenset[JobState] | None
+    ) -> MemberPage:
+        """Return members of a batch behind another one, oldest first, without their arguments. Raise NotFoundError."""
+        await self._existing(batch_id)
+        found: list[Job] = []
+        looked_at = 0
+        while looked_at < MAX_LOOKED_AT:
+            page = await self._store.members(batch_id, after, min(limit, MEMBERS_PER_READ))
+            jobs = await self._records.get_without_argument(page)
+            for job_id in page:
+                after = job_id
+                looked_at += 1
+                job = jobs.get(job_id)
+                if job and (states is None or job.state in states):
+                    found.append(job)
+                    if len(found) == limit:
+                        return MemberPage(found, after)
+            if len(page) < min(limit, MEMBERS_PER_READ):
+                return MemberPage(found, None)
+        return MemberPage(found, after)
+
+    async def seal(self, batch_id: str) -> None:
+        """Seal a batch. Raise NotFoundError."""
+        if not is_id(batch_id) or not await self._store.seal(batch_id):
+            raise unknown_batch(batch_id)
+
+    async def cancel(self, batch_id: str) -> None:
+        """Cancel a batch; the leader cancels its members. Raise NotFoundError, ConflictError (it is complete)."""
+        word = await self._store.cancel(batch_id) if is_id(batch_id) else "unknown"
+        if word == "unknown":
+            raise unknown_batch(batch_id)
+        if word == "complete":
+            raise ConflictError("a complete batch cannot be canceled", code="batch_complete")
+
+    async def retry(self, batch_id: str) -> int:
+        """Have the leader retry the members that have failed; return how many have now. Raise NotFoundError."""
+        batch = await self._existing(batch_id)
+        if not await self._store.ask_retry(batch_id):
+            raise unknown_batch(batch_id)
+        return batch.ended_as(JobState.FAILED)
+
+    async def examples(self, batch: Batch, limit: int) -> list[Job]:
+        """Return some members of a batch that are not over, the oldest first, as far as a look at the first finds
+        them."""
+        if not batch.unfinished:
+            return []
+        states = frozenset(state for state in JobState if state not in FINISHED)
+        return (await self.members(batch.id, "", limit, states=states)).jobs
+
+    async def count(self) -> int:
+        return await self._store.count()
+
+    async def _existing(self, batch_id: str) -> Batch:
+        batch = await self._store.get(batch_id) if is_id(batch_id) else None
+        if batch is None:
+            raise unknown_batch(batch_id)
+        return batch
+
+    async def _put(self, spec: BatchSpec, expires_at_ms: int | None) -> bool:
+        try:
+            is_new = await self._store.put(spec, life_ms=self._life_ms.current, expires_at_ms=expires_at_ms)
+        except BatchRefused as exc:
+            if exc.word == "taken":
+                raise ConflictError(f"the ID {spec.id} is that of another batch", code="id_taken") from None
+            error = FieldError(("batch",), _PARENT_RULES[exc.word])
+            if exc.word == "over":
+                raise ConflictError(
+                    f"batch {spec.parent}: {error.msg}", code="batch_over", errors=[error]
+                ) from None
+            raise invalid([error]) from None
+        self._figures.made += is_new
+        return is_new
+
+
+def callback_ids(batch: Batch) -> dict[BatchCallback, str]:
+    """Return the IDs of the jobs that a batch starts, or would start."""
+    return {callback: callback_job_id(batch.id, callback) for callback in batch.callbacks}
+
+
+def unknown_batch(batch_id: str) -> NotFoundError:
+    """Return the error for a batch that is not there."""
+    return NotFoundError(f"no batch {batch_id[:64]}", code="unknown_batch")
+
+
+def _is_wanted(batch: Batch, state: BatchState | None, tag: str | None, search: str) -> bool:
+    spec = batch.spec
+    return (
+        (state is None or batch.state is state)
+        and (tag is None or tag in spec.tags)
+        and (not search or search in spec.id or search in spec.description)
+    )

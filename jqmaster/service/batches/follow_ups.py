@@ -1,0 +1,107 @@
+"""What follows for batches: their callbacks, and the jobs to cancel or to retry."""
+
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.jobs.follow_ups import CarryOut
+from jqmaster.service.jobs.operator_actions import JobActions
+from jqmaster.store.batches.batches import BatchStore, due_callbacks
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
+
+# Pages of members that one call goes through: other follow-ups get a turn in between.
+PAGES_AT_ONCE: Final = 20
+# Each cancels in a call of its own.
+CANCELS_PER_CALL: Final = 100
+
+Act = Callable[[str, Sequence[str]], Awaitable[None]]
+
+
+class BatchFollowUps:
+    """The follow-ups of batches on one shard. Each may be carried out again at any time."""
+
+    def __init__(
+        self,
+        store: BatchStore,
+        records: RecordStore,
+        actions: JobActions,
+        rules: ConstraintCache,
+        figures: BatchFigures,
+    ) -> None:
+        self._store = store
+        self._records = records
+        self._actions = actions
+        self._rules = rules
+        self._figures = figures
+        # By entry: the last member that was looked at. Another leader begins anew.
+        self._places: dict[tuple[str, str], str] = {}
+
+    def kinds(self) -> dict[str, CarryOut]:
+        """Return who carries out entries of which kind."""
+        return {
+            "batch": self.start_callbacks,
+            "batch_cancel": functools.partial(self._go_through, "batch_cancel", self._cancel_page),
+            "batch_retry": functools.partial(self._go_through, "batch_retry", self._retry_page),
+        }
+
+    async def start_callbacks(self, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
+        """Enqueue the callbacks of batches that are due. Those of a batch that is gone, or was told before, are not."""
+        batches = await self._store.get_all([one for one in batch_ids if is_id(one)])
+        due = due_callbacks(batches)
+        if due:
+            start = functools.partial(self._store.start_callbacks, due, epoch=epoch)
+            started = await self._rules.under(start)
+            self._figures.callbacks.update(
+                str(one.callback) for one, is_new in zip(due, started, strict=True) if is_new
+            )
+        return ()
+
+    async def _go_through(self, kind: str, act: Act, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
+        """Act on the members of batches, page by page; return the batches with more members than are looked at in one
+        call."""
+        del epoch  # the members' own states are compared
+        unfinished = []
+        for batch_id in filter(is_id, batch_ids):
+            place = kind, batch_id
+            for _ in range(PAGES_AT_ONCE):
+                page = await self._store.members(batch_id, self._places.get(place, ""))
+                await act(batch_id, page)
+                if len(page) < MAX_PER_CALL:
+                    self._places.pop(place, None)
+                    await self._go_down(kind, batch_id)
+                    break
+                self._places[place] = page[-1]
+            else:
+                unfinished.append(batch_id)
+        return unfinished
+
+    async def _go_down(self, kind: str, batch_id: str) -> None:
+        """Ask the same of the batches inside."""
+        for child in await self._store.children(batch_id):
+            if kind == "batch_cancel":
+                await self._store.cancel(child)
+            else:
+                await self._store.ask_retry(child)
+
+    async def _cancel_page(self, batch_id: str, job_ids: Sequence[str]) -> None:
+        del batch_id
+        unfinished = [
+            job_id
+            for job_id, state in await self._store.states(job_ids)
+            if state is not None and state not in FINISHED
+        ]
+        for some in pages(unfinished, CANCELS_PER_CALL):
+            await self._actions.cancel_all(some)
+
+    async def _retry_page(self, batch_id: str, job_ids: Sequence[str]) -> None:
+        until_ms = await self._store.retry_until_ms(batch_id)
+        failed = [job_id for job_id, state in await self._store.states(job_ids) if state is JobState.FAILED]
+        for some in pages(failed, RECORDS_PER_READ):
+            jobs = (await self._records.get_all(some)).values()
+            # One that failed once more has ended after the request.
+            await self._actions.retry_all([job for job in jobs if 0 < job.finished_at_ms <= until_ms])

@@ -1,0 +1,53 @@
+"""Carries out what must follow from changes of jobs."""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
+
+from jqmaster.errors import JqmasterError
+from jqmaster.store.jobs.follow_ups import PER_READ, FollowUp, FollowUpStore
+
+logger = logging.getLogger(__name__)
+
+# Carries out entries of one kind, given by their subjects, as the leader of an epoch. Returns the subjects that are to
+# be carried out again: there is more to do, or it could not be done. It may be called again for what was done already.
+CarryOut = Callable[[Sequence[str], str], Awaitable[Sequence[str]]]
+
+
+class FollowUps:
+    """`kinds` says who carries out entries of which kind. Entries of a kind that this release does not know stay."""
+
+    def __init__(self, store: FollowUpStore, kinds: Mapping[str, CarryOut]) -> None:
+        self._store = store
+        self._kinds: Final = dict(kinds)
+
+    async def carry_out(self, epoch: str) -> bool:
+        """Carry out the oldest entries, as the leader of `epoch`. Return whether there may be more to do at once. Raise
+        what the store raises when none of them could be carried out."""
+        entries = await self._store.oldest()
+        if not entries:
+            return False
+        done: list[FollowUp] = []
+        postponed: list[FollowUp] = []
+        failure: JqmasterError | None = None
+        has_more = len(entries) == PER_READ
+        for kind in dict.fromkeys(entry.kind for entry in entries):
+            of_kind = [entry for entry in entries if entry.kind == kind]
+            if kind not in self._kinds:
+                logger.error("%d follow-ups of kind %s wait for a master that knows them", len(of_kind), kind)
+                postponed += of_kind
+                continue
+            try:
+                again = set(await self._kinds[kind]([entry.subject for entry in of_kind], epoch))
+            except JqmasterError as exc:
+                # The other kinds go on.
+                failure = exc
+                postponed += of_kind
+                continue
+            done += [entry for entry in of_kind if entry.subject not in again]
+            postponed += [entry for entry in of_kind if entry.subject in again]
+            has_more = has_more or bool(again)
+        await self._store.end(epoch, done, postponed)
+        if failure:
+            raise failure
+        return has_more

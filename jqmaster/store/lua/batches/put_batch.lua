@@ -1,0 +1,49 @@
+#!lua
+-- Makes a batch, which is open; a repeat of the same request changes nothing.
+-- KEYS batch:hash batches:zset batches_due:zset rules:hash
+-- ARGV now_ms tag batch_id spec parent(empty: none) expires_at_ms(0: after `life_ms`) life_ms
+--   callbacks(MessagePack: [those that it has]) max_depth mark(of the data; empty: whatever it is)
+-- REPLY ok | known | taken | parent:unknown, over or too_deep | other_data
+-- CHECKS FIRST the mark of the data; whether the ID is taken, and by what; that the parent takes new members
+-- include lib/clock.lua
+-- include lib/batches.lua
+local batch_key, batches_key, due_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, id, spec, parent = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local expires_at_ms, life_ms, callbacks = tonumber(ARGV[6]), tonumber(ARGV[7]), cmsgpack.unpack(ARGV[8])
+local max_depth, mark = tonumber(ARGV[9]), ARGV[10]
+local tag = ARGV[2]
+
+if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
+local present = redis.call('HGET', batch_key, 'spec')
+if present then
+  -- See enqueue.lua: a repeat writes, or WAIT would lie.
+  if present ~= spec then return {'taken'} end
+  redis.call('HSET', batch_key, 'spec', spec)
+  return {'known'}
+end
+if parent ~= '' then
+  local refusal = batches.refusal(parent)
+  if refusal then return {'parent', refusal} end
+  local above = parent
+  for depth = 2, max_depth do
+    above = redis.call('HGET', tag .. 'batch:' .. above, 'parent') or ''
+    if above == '' then break end
+    if depth == max_depth then return {'parent', 'too_deep'} end
+  end
+end
+if expires_at_ms == 0 then expires_at_ms = now_ms + life_ms end
+local fields = {'spec', spec, 'state', 'open', 'total', 0, 'batches', 0, 'parent', parent, 'changes', 0,
+  'created_at_ms', string.format('%.0f', now_ms), 'expires_at_ms', string.format('%.0f', expires_at_ms)}
+for _, callback in ipairs(callbacks) do
+  fields[#fields + 1] = callback
+  fields[#fields + 1] = 'waiting'
+end
+redis.call('HSET', batch_key, unpack(fields))
+redis.call('ZADD', batches_key, now_ms, id)
+redis.call('ZADD', due_key, expires_at_ms, id)
+if parent ~= '' then
+  redis.call('SADD', tag .. 'batch_children:' .. parent, id)
+  batches.add(parent, 'batches', 1)
+  batches.write(now_ms)
+end
+return {'ok'}

@@ -1,0 +1,34 @@
+#!lua
+-- Puts the counts of a batch right, as they were counted of the records of its members, unless it changed since; writes
+-- again what must follow from its state.
+-- KEYS epoch:string audit:stream
+-- ARGV now_ms tag epoch batch_id changes(of the batch, as it was counted) counts(MessagePack: {count: number})
+--   audit_entry audit_max [+ id(of a member that has no record)]
+-- REPLY ok:1 repaired, 0 it changed meanwhile | stale_epoch
+-- CHECKS FIRST the epoch, then whether the batch changed
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/lists.lua
+-- include lib/batches.lua
+-- include lib/follow_ups.lua
+-- include lib/audit_log.lua
+local epoch_key, audit_key = KEYS[1], KEYS[2]
+local now_ms, epoch, id, changes, counts = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], cmsgpack.unpack(ARGV[6])
+local audit_entry, audit_max = ARGV[7], tonumber(ARGV[8])
+local tag = ARGV[2]
+local FIRST = 9
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local key = tag .. 'batch:' .. id
+if redis.call('HGET', key, 'changes') ~= changes then return {'ok', 0} end
+local missing = {}
+for i = FIRST, #ARGV do missing[#missing + 1] = ARGV[i] end
+lists.call('ZREM', tag .. 'batch_members:' .. id, missing)
+for field, count in pairs(counts) do redis.call('HSET', key, field, count) end
+for _, callback in ipairs({'on_success', 'on_complete', 'on_failure'}) do
+  if redis.call('HGET', key, callback) == 'due' then follow_ups.add('batch', id) end
+end
+batches.touch(id)
+batches.write(now_ms)
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
+return {'ok', 1}
