@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
+    from worker_sdk.pusher.batches import Batch
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INJECTED",
     "AnswerMismatchError",
+    "Batch",
     "CancelSignal",
     "CheckpointNotSaved",
     "Context",
@@ -102,6 +104,7 @@ __all__ = [
 # Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers
 # no client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
 _MODULES: Final = {
+    "Batch": "worker_sdk.pusher.batches",
     "CancelSignal": "worker_sdk.worker.context",
     "Context": "worker_sdk.worker.context",
     "Debounce": "worker_sdk.pusher.unique",

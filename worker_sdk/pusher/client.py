@@ -14,6 +14,7 @@ from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
 from worker_sdk.pusher.attempts import Attempts, Outage
+from worker_sdk.pusher.batch_paths import BATCHES_PATH, path_of_batch
 from worker_sdk.pusher.chunks import Chunker, async_chunks
 from worker_sdk.pusher.events import EVENTS_PATH, Event, SentEvent, bodies_of, sent_event
 from worker_sdk.pusher.jobs import (
@@ -219,6 +220,29 @@ class Pusher:
     async def cancel(self, job_id: str) -> Mapping[str, Any]:
         """Cancel the job, and return it as `status` does. A running job ends as soon as its worker has stopped it."""
         return (await self._call("POST", f"{path_of(job_id)}/cancel", of=job_id)).body
+
+    async def create_batch(self, fields: Mapping[str, Any]) -> None:
+        """Make a batch. `Batch` does so.
+
+        * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
+        """
+        await self._call("POST", BATCHES_PATH, encode(fields))
+
+    async def seal_batch(self, batch_id: str) -> None:
+        """Seal a batch. `Batch` does so."""
+        await self._call("POST", path_of_batch(batch_id, "/seal"))
+
+    async def cancel_batch(self, batch_id: str) -> None:
+        """Cancel a batch. `Batch.cancel` does so."""
+        await self._call("POST", path_of_batch(batch_id, "/cancel"))
+
+    async def retry_batch(self, batch_id: str) -> None:
+        """Retry the failed jobs of a batch. `Batch.retry` does so."""
+        await self._call("POST", path_of_batch(batch_id, "/retry"))
+
+    async def batch_status(self, batch_id: str) -> Mapping[str, Any]:
+        """Return a batch as the master shows it. `Batch.status` does so."""
+        return (await self._call("GET", path_of_batch(batch_id))).body
 
     async def _call(
         self,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
 
 import uuid_utils
 
@@ -11,6 +11,9 @@ from worker_sdk.job import Job
 from worker_sdk.pusher.unique import Debounce, Unique
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, iso
+
+if TYPE_CHECKING:
+    from worker_sdk.pusher.batches import Batch
 
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
@@ -61,6 +64,7 @@ class JobOptions(TypedDict, total=False):
     * `unique`: a `Unique`. One job at a time holds its key.
     * `debounce`: a `Debounce`. The job waits until no more jobs with its key come. Cannot be combined with `unique`,
       `delay` or `run_at`.
+    * `batch`: the `Batch`, or the ID of one, of which the job is a member.
     """
 
     priority: int | None
@@ -79,6 +83,7 @@ class JobOptions(TypedDict, total=False):
     rerun_lost: bool | None
     unique: Unique | Mapping[str, Any] | None
     debounce: Debounce | Mapping[str, Any] | None
+    batch: "Batch | str | None"
 
 
 _OPTIONS: Final = frozenset(JobOptions.__annotations__)
@@ -149,8 +154,8 @@ def _on_the_wire(value: Any) -> Any:
         if value.tzinfo is None:
             raise ValueError("an instant needs a time zone: datetime.now(UTC), not datetime.now()")
         return iso(value)
-    if isinstance(value, Unique | Debounce):
-        return value.to_wire()
+    if (to_wire := getattr(value, "to_wire", None)) is not None:
+        return to_wire()
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -14,6 +14,7 @@ from worker_sdk.masters.blocking_client import BlockingClient
 from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
 from worker_sdk.pusher.attempts import Attempts, Outage
+from worker_sdk.pusher.batch_paths import BATCHES_PATH, path_of_batch
 from worker_sdk.pusher.chunks import Chunker, chunks
 from worker_sdk.pusher.events import EVENTS_PATH, Event, SentEvent, bodies_of, sent_event
 from worker_sdk.pusher.jobs import (
@@ -151,6 +152,26 @@ class SyncPusher:
     def cancel(self, job_id: str) -> Mapping[str, Any]:
         """Do as `Pusher.cancel`."""
         return self._call("POST", f"{path_of(job_id)}/cancel", of=job_id).body
+
+    def create_batch(self, fields: Mapping[str, Any]) -> None:
+        """Do as `Pusher.create_batch`."""
+        self._call("POST", BATCHES_PATH, encode(fields))
+
+    def seal_batch(self, batch_id: str) -> None:
+        """Do as `Pusher.seal_batch`."""
+        self._call("POST", path_of_batch(batch_id, "/seal"))
+
+    def cancel_batch(self, batch_id: str) -> None:
+        """Do as `Pusher.cancel_batch`."""
+        self._call("POST", path_of_batch(batch_id, "/cancel"))
+
+    def retry_batch(self, batch_id: str) -> None:
+        """Do as `Pusher.retry_batch`."""
+        self._call("POST", path_of_batch(batch_id, "/retry"))
+
+    def batch_status(self, batch_id: str) -> Mapping[str, Any]:
+        """Do as `Pusher.batch_status`."""
+        return self._call("GET", path_of_batch(batch_id)).body
 
     def _call(
         self,

@@ -12,6 +12,7 @@ from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.results import JobResult
 from worker_sdk.tasks.client import substitutes
 from worker_sdk.tasks.task import TaskJob
+from worker_sdk.testing.batches import KeptBatches
 from worker_sdk.testing.records import Recorded, Run, as_maps, enqueued_id, recorded
 from worker_sdk.testing.runner import (
     MAX_DEFERRALS,
@@ -106,6 +107,8 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
                 raise RuntimeError(f"{run.job['name']} was deferred {MAX_DEFERRALS} times")
             if run.is_over:
                 done.append(run)
+                for callback in store.callbacks_after(run):
+                    store.bare_sync_pusher().enqueue_job(make_job(**callback))
             if raises and run.state == "failed":
                 raise original(run, run.job["name"])
 
@@ -140,6 +143,7 @@ class _Store:
         self._keys: dict[tuple[str, str], str] = {}
         # By name and uniqueness key: the job that took it last.
         self._unique: dict[tuple[str, bytes], Run] = {}
+        self._batches = KeptBatches()
         self._lock = threading.Lock()
 
     def pusher(self) -> "_AsyncClient":
@@ -204,6 +208,39 @@ class _Store:
             holder.job = job
             holder.state = "scheduled" if due_s(job) else "ready"
         return holder
+
+    def change_batch(self, batch_id: str, action: str) -> list[dict[str, Any]]:
+        """Do what a master does for an action on a batch; return the callbacks that start now."""
+        batch = self._batches.known(batch_id)
+        batch.is_sealed = batch.is_sealed or action != "retry"
+        if action == "cancel":
+            batch.is_canceled = True
+            for run in self._members(batch_id):
+                run.state = run.state if run.is_over else "canceled"
+        if action == "retry":
+            for run in self._members(batch_id):
+                if run.state == "failed":
+                    run.state, run.attempts = "ready", 0
+                    self.jobs.append(run.job)
+        return self.due_callbacks(batch_id)
+
+    def make_batch(self, fields: Mapping[str, Any]) -> None:
+        self._batches.make(fields)
+
+    def due_callbacks(self, batch_id: str) -> list[dict[str, Any]]:
+        """Return the callbacks that a batch starts now."""
+        return self._batches.due(batch_id, list(self._runs.values()))
+
+    def callbacks_after(self, run: Run) -> list[dict[str, Any]]:
+        """Return the callbacks that start because of the end of a job."""
+        batch_id = run.job.get("batch")
+        return self.due_callbacks(batch_id) if batch_id and run.is_over else []
+
+    def batch_view(self, batch_id: str) -> dict[str, Any]:
+        return self._batches.view(batch_id, list(self._runs.values()))
+
+    def _members(self, batch_id: str) -> list[Run]:
+        return [run for run in list(self._runs.values()) if run.job.get("batch") == batch_id]
 
     def runner_of(self, run: Run) -> Runner | None:
         """Return the runner of a job that was just accepted, if it is to run at once."""
@@ -299,8 +336,28 @@ class _Client:
                         break
             finally:
                 leave()
+            self._enqueue_callbacks(store.callbacks_after(run))
             _raise_failure(store, run)
         return job_id
+
+    def _enqueue_callbacks(self, due: Iterable[Mapping[str, Any]]) -> None:
+        for job in due:
+            self.enqueue_job(make_job(**job))
+
+    def create_batch(self, fields: Mapping[str, Any]) -> None:
+        self._store.make_batch(fields)
+
+    def seal_batch(self, batch_id: str) -> None:
+        self._enqueue_callbacks(self._store.change_batch(batch_id, "seal"))
+
+    def cancel_batch(self, batch_id: str) -> None:
+        self._enqueue_callbacks(self._store.change_batch(batch_id, "cancel"))
+
+    def retry_batch(self, batch_id: str) -> None:
+        self._enqueue_callbacks(self._store.change_batch(batch_id, "retry"))
+
+    def batch_status(self, batch_id: str) -> Mapping[str, Any]:
+        return self._store.batch_view(batch_id)
 
     def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
         if self._chain is None:
@@ -347,8 +404,28 @@ class _AsyncClient:
                         break
             finally:
                 leave()
+            await self._enqueue_callbacks(store.callbacks_after(run))
             _raise_failure(store, run)
         return job_id
+
+    async def _enqueue_callbacks(self, due: Iterable[Mapping[str, Any]]) -> None:
+        for job in due:
+            await self.enqueue_job(make_job(**job))
+
+    async def create_batch(self, fields: Mapping[str, Any]) -> None:
+        self._store.make_batch(fields)
+
+    async def seal_batch(self, batch_id: str) -> None:
+        await self._enqueue_callbacks(self._store.change_batch(batch_id, "seal"))
+
+    async def cancel_batch(self, batch_id: str) -> None:
+        await self._enqueue_callbacks(self._store.change_batch(batch_id, "cancel"))
+
+    async def retry_batch(self, batch_id: str) -> None:
+        await self._enqueue_callbacks(self._store.change_batch(batch_id, "retry"))
+
+    async def batch_status(self, batch_id: str) -> Mapping[str, Any]:
+        return self._store.batch_view(batch_id)
 
     async def enqueue_many(self, jobs: Iterable[Any] | AsyncIterable[Any]) -> list[str]:
         given = [job async for job in jobs] if isinstance(jobs, AsyncIterable) else jobs

@@ -87,6 +87,7 @@ class Runner:
             reports=run.reports,
             token="",
             checkpoint=run.reports.checkpoint,
+            batch=job.get("batch"),
         )
         # As it would arrive.
         return decode(encode(job.get("argument"))), ctx

@@ -120,6 +120,8 @@ class Context:
       refuse to overwrite a greater one. Then a late run does no harm.
     * `headers`: the headers of the job.
     * `checkpoint`: what an earlier attempt saved.
+    * `batch`: ID of the batch of which the job is a member, or for which it is a callback; None without one. A member
+      adds further jobs with it: `task.using(batch=ctx.batch).enqueue(…)`.
     * `cancelled`: the `CancelSignal` that tells the handler to stop.
     """
 
@@ -130,6 +132,7 @@ class Context:
         "_reports",
         "_token",
         "attempt",
+        "batch",
         "cancelled",
         "deadline_s",
         "fence",
@@ -151,6 +154,7 @@ class Context:
         reports: "Reports",
         token: str,
         checkpoint: bytes | None = None,
+        batch: str | None = None,
     ) -> None:
         self.job_id = job_id
         self.name = name
@@ -164,6 +168,7 @@ class Context:
         self._reports = reports
         self._token = token
         self._checkpoint = checkpoint
+        self.batch = batch
         # A position that `iterate` has reached since the last checkpoint.
         self.unsaved: int | None = None
 

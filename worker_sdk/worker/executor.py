@@ -183,6 +183,7 @@ class Executor:
                 self._reports,
                 run.token,
                 run.checkpoint,
+                run.batch,
             )
         match handler.kind:
             case Kind.ASYNC if self._loop.get_task_factory() is None:
@@ -261,6 +262,7 @@ class Executor:
             "masters": list(masters),
             "token": token,
             "checkpoint": run.checkpoint,
+            "batch": run.batch,
         }
         process = IsolatedProcess(
             run.handler.origin, job, lambda report: self._report_of_child(run, process, report)

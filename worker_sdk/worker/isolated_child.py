@@ -62,6 +62,7 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         reports=reports,
         token="",
         checkpoint=job["checkpoint"],
+        batch=job["batch"],
     )
     try:
         return outcomes.success(_result(handler, job["argument"], ctx))

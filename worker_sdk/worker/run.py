@@ -29,6 +29,7 @@ class JobRun:
     __slots__ = (
         "argument",
         "attempt",
+        "batch",
         "begin_by_s",
         "checkpoint",
         "ctx",
@@ -60,6 +61,7 @@ class JobRun:
         self.argument: Any = dispatch["argument"]
         self.headers: Mapping[str, str] = dispatch["headers"]
         self.checkpoint = dispatch.get("checkpoint")
+        self.batch = dispatch.get("batch")
         self.timeout_s = dispatch["timeout"]
         self.handler = handler
         self.lease_end_s = lease_end_s

@@ -1,0 +1,204 @@
+"""Batches: jobs that belong together, and the jobs that start when they are over."""
+
+import contextlib
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from worker_sdk.errors import WorkerSdkError
+from worker_sdk.pusher.jobs import JobLike, JobMap, made_job, new_job_id, wire_options
+from worker_sdk.tasks.client import outbox_pushers, pushers_for
+from worker_sdk.tasks.task import TaskJob
+
+if TYPE_CHECKING:
+    from worker_sdk.tasks.collection import Tasks
+    from worker_sdk.worker.context import Pushers
+
+# The fields of a callback, as the master takes them; its ID is made by the master.
+_CALLBACK_FIELDS: Final = frozenset(
+    {
+        "name", "argument", "priority", "max_retry", "keep_result", "timeout", "delay", "retry", "rerun_lost", "tags",
+        "headers",
+    }
+)  # fmt: skip
+
+
+class Batch:
+    """Jobs that belong together. As a context manager it makes the batch, and seals it when the block ends:
+
+        with Batch(on_success=publish.to_job(album=7)) as batch:
+            for photo in photos:
+                thumbnail.using(batch=batch).enqueue(photo)
+
+    An exception in the block cancels the batch. `async with` does the same without blocking the event loop.
+
+    * `on_success`: a job for when all members succeeded or were discarded, also after failed ones were retried.
+    * `on_complete`: a job for when all members are over, however they ended.
+    * `on_failure`: a job for when the first member fails for good.
+    * `description`, `tags`: for people.
+    * `batch`: the batch, or the ID of one, of which this batch is a member.
+    * `expires_at`: a time, with a time zone, at which the batch is canceled if it is not complete.
+    * `id`: a UUID that you choose. Default: a new one.
+    * `tasks`: tasks with a master of their own, for a batch there. Default: those of the callbacks.
+
+    A callback is a job from `to_job` of a task or from `make_job`, or a map of its fields. Each starts at most once.
+    Batches use the clients of tasks: those of `configure`, or of the worker whose job runs. An outbox cannot hold them.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_success: JobLike | None = None,
+        on_complete: JobLike | None = None,
+        on_failure: JobLike | None = None,
+        description: str = "",
+        tags: Sequence[str] = (),
+        batch: "Batch | str | None" = None,
+        expires_at: datetime | str | None = None,
+        id: str | None = None,  # noqa: A002 - the name that jobs have
+        tasks: "Tasks | None" = None,
+    ) -> None:
+        self.id = id or new_job_id()
+        given = {"on_success": on_success, "on_complete": on_complete, "on_failure": on_failure}
+        owners = [tasks, *(job.task.tasks for job in given.values() if isinstance(job, TaskJob) and job.task)]
+        self._own = next((own for one in owners if one is not None and (own := one.own_pushers())), None)
+        callbacks = {name: _callback(job) for name, job in given.items() if job is not None}
+        others = {"description": description, "tags": list(tags), **wire_options({"expires_at": expires_at})}
+        self._fields: Mapping[str, Any] = {
+            "id": self.id,
+            **callbacks,
+            **{name: value for name, value in others.items() if value},
+            **({} if batch is None else {"batch": id_of_batch(batch)}),
+        }
+
+    def __repr__(self) -> str:
+        return f"<batch {self.id}>"
+
+    def to_wire(self) -> str:
+        """Return the batch as an option of a job has it."""
+        return self.id
+
+    def __enter__(self) -> Self:
+        self.create()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if exc is None:
+            self.seal()
+            return
+        with _telling(exc):
+            self.cancel()
+
+    async def __aenter__(self) -> Self:
+        await self.acreate()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if exc is None:
+            await self.aseal()
+            return
+        with _telling(exc):
+            await self.acancel()
+
+    def create(self) -> None:
+        """Make the batch, which is open. To do so again changes nothing."""
+        self._pushers().sync_pusher().create_batch(self._fields)
+
+    async def acreate(self) -> None:
+        """Do as `create`, without blocking the event loop."""
+        await self._pushers().pusher().create_batch(self._fields)
+
+    def add(self, jobs: Iterable[JobLike]) -> list[str]:
+        """Enqueue jobs as members of the batch, and return their IDs in order.
+
+        * `jobs`: as for `Pusher.enqueue_many`.
+        """
+        return self._pushers().sync_pusher().enqueue_many(self._members(jobs))
+
+    async def aadd(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
+        """Do as `add`, without blocking the event loop. An async iterable will do, too."""
+        pusher = self._pushers().pusher()
+        if isinstance(jobs, AsyncIterable):
+            return await pusher.enqueue_many(self._amembers(jobs))
+        return await pusher.enqueue_many(self._members(jobs))
+
+    def seal(self) -> None:
+        """Say that no more jobs come, but from the members themselves. The batch is complete when all are over."""
+        self._pushers().sync_pusher().seal_batch(self.id)
+
+    async def aseal(self) -> None:
+        """Do as `seal`, without blocking the event loop."""
+        await self._pushers().pusher().seal_batch(self.id)
+
+    def cancel(self) -> None:
+        """Cancel the batch: it takes no more jobs, and those that are not over are canceled. `on_success` does not
+        start."""
+        self._pushers().sync_pusher().cancel_batch(self.id)
+
+    async def acancel(self) -> None:
+        """Do as `cancel`, without blocking the event loop."""
+        await self._pushers().pusher().cancel_batch(self.id)
+
+    def status(self) -> Mapping[str, Any]:
+        """Return the batch as the master shows it: a map with `state`, `counts`, `callbacks` and so on (BatchView in
+        the OpenAPI document)."""
+        return self._pushers().sync_pusher().batch_status(self.id)
+
+    async def astatus(self) -> Mapping[str, Any]:
+        """Do as `status`, without blocking the event loop."""
+        return await self._pushers().pusher().batch_status(self.id)
+
+    def retry(self) -> None:
+        """Retry the members that have failed. `on_success` starts if all have succeeded then."""
+        self._pushers().sync_pusher().retry_batch(self.id)
+
+    async def aretry(self) -> None:
+        """Do as `retry`, without blocking the event loop."""
+        await self._pushers().pusher().retry_batch(self.id)
+
+    def _pushers(self) -> "Pushers":
+        if outbox_pushers.get() is not None:
+            # Its members would come after it was sealed.
+            raise TypeError("a batch cannot be made in the transaction of an outbox")
+        return pushers_for(self._own)
+
+    def _members(self, jobs: Iterable[JobLike]) -> Iterator[JobMap]:
+        for job in jobs:
+            yield self._member(job)
+
+    async def _amembers(self, jobs: AsyncIterable[JobLike]) -> AsyncIterator[JobMap]:
+        async for job in jobs:
+            yield self._member(job)
+
+    def _member(self, given: JobLike) -> JobMap:
+        job = made_job(given)
+        if job.setdefault("batch", self.id) != self.id:
+            raise ValueError(f"a job of batch {job['batch']} cannot be added to batch {self.id}")
+        return job
+
+
+def id_of_batch(batch: "Batch | str") -> str:
+    """Return the ID of a batch that is given as such or by its ID."""
+    return batch if isinstance(batch, str) else batch.id
+
+
+def _callback(given: JobLike) -> dict[str, Any]:
+    fields = {name: value for name, value in made_job(given).items() if name != "id"}
+    if others := fields.keys() - _CALLBACK_FIELDS:
+        raise TypeError(f"a callback of a batch cannot have {', '.join(sorted(others))}")
+    return fields
+
+
+@contextlib.contextmanager
+def _telling(exc: BaseException) -> Iterator[None]:
+    """Let the exception of a block go on, whatever becomes of the cancellation that follows from it."""
+    try:
+        yield
+    except WorkerSdkError as failure:
+        # The batch is canceled when it expires.
+        exc.add_note(f"the batch could not be canceled: {failure}")
