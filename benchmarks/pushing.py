@@ -210,17 +210,26 @@ async def single_by_sdk(urls: list[str], *, count: int, connections: int, argume
 
 
 async def bulk(
-    urls: list[str], *, count: int, argument_bytes: int, keys: int = 0, name: str = "noop", pushers: int = 1
+    urls: list[str],
+    *,
+    count: int,
+    argument_bytes: int,
+    keys: int = 0,
+    name: str = "noop",
+    pushers: int = 1,
+    batch: str = "",
 ) -> Told:
-    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map with one of so many values under `k`."""
+    """Push with `Pusher.enqueue_many`. With `keys`, the argument is a map with one of so many values under `k`.
+    `batch`: the ID of the batch of all of them."""
     text = argument_of(argument_bytes)
+    options = {"batch": batch} if batch else {}
 
     def jobs(part: int) -> Iterator[Any]:
         for n in range(part, count, pushers):
             if name == noop_task.name:
                 yield noop_task.to_job(n % max(1, keys), text)
                 continue
-            yield {"name": name, "argument": {"k": n % keys, "x": text} if keys else text}
+            yield {"name": name, "argument": {"k": n % keys, "x": text} if keys else text, **options}
 
     async with Pusher(urls, max_wait_s=60) as pusher:
         began = time.perf_counter()

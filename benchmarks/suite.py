@@ -34,8 +34,10 @@ def end_to_end(
     processes: int = 1,
     constraints: int = 0,
     pull: bool = False,
+    batch: bool = False,
 ) -> Figures:
-    """No-op jobs, bulk-enqueued while workers with 200 slots in all work: from the first push to the last end."""
+    """No-op jobs, bulk-enqueued while workers with 200 slots in all work: from the first push to the last end. `batch`:
+    they are members of one, which is complete at the end."""
     with running_system(
         workers=workers,
         max_jobs=max(1, 200 // workers),
@@ -48,10 +50,14 @@ def end_to_end(
         options: dict[str, Any] = {"argument_bytes": argument_bytes, "keys": 1000 if constraints else 0}
         system.push("bulk", count=min(WARM_UP, jobs), **options)
         system.until_over()
+        made = httpx.post(f"{system.url}/api/batches", json={}).json()["id"] if batch else ""
         meter = Meter(system)
         with meter.running():
-            told = system.push("bulk", count=jobs, pushers=max(1, masters), **options)
+            told = system.push("bulk", count=jobs, pushers=max(1, masters), batch=made, **options)
             system.until_over()
+        if batch:
+            sealed = httpx.post(f"{system.url}/api/batches/{made}/seal").raise_for_status().json()
+            assert (sealed["state"], sealed["counts"]["succeeded"]) == ("complete", jobs), sealed
         return meter.figures(jobs, since_s=told["began_s"])
 
 
@@ -253,6 +259,8 @@ SCENARIOS: Final = [
             {"appendfsync": "always", "argument_bytes": 200_000, "jobs": 1_000},
             {"appendfsync": "always", "constraints": 3},
             {"appendfsync": "always", "pull": True},
+            {"appendfsync": "always", "jobs": 100_000, "batch": False},
+            {"appendfsync": "always", "jobs": 100_000, "batch": True},
         ],
         quick={"jobs": 500},
     ),

@@ -91,6 +91,7 @@ def enqueue(
         str | None,
         typer.Option(metavar="JSON", help='Debounce, such as {"key": "post:1", "wait_s": 5, "max_s": 60}.'),
     ] = None,
+    batch: Annotated[str | None, typer.Option(help="ID of the batch of which the job is a member.")] = None,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
     ] = None,
@@ -107,7 +108,7 @@ def enqueue(
         "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
         "retry": None if retry is None else read_json(retry, "--retry"), "key_ttl": key_ttl,
         "unique": None if unique is None else read_json(unique, "--unique"),
-        "debounce": None if debounce is None else read_json(debounce, "--debounce"),
+        "debounce": None if debounce is None else read_json(debounce, "--debounce"), "batch": batch,
     }  # fmt: skip
     if source is not None:
         if name is not None or job_id is not None or key is not None or wait is not None:

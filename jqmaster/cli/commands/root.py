@@ -7,6 +7,7 @@ import typer
 from jqmaster.cli.commands import (
     apply,
     audit,
+    batches,
     bulk,
     conformance,
     constraints,
@@ -88,6 +89,7 @@ app.add_typer(constraints.app, name="constraints")
 app.command()(pauses.pause)
 app.command()(pauses.resume)
 app.command("pauses")(pauses.list_pauses)
+app.add_typer(batches.app, name="batches")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(events.app, name="events")
 app.command()(apply.plan)
