@@ -4,11 +4,9 @@
 -- and `write` adds it up: a few commands for each batch, however many of its jobs changed.
 local batches = (function()
   local tag = ARGV.tag
-  local is_final, index = layout.is_final, layout.index
-  local FIELDS = {'state', 'total', 'succeeded', 'discarded', 'failed', 'canceled', 'skipped', 'deleted', 'gone',
-    'batches', 'batches_succeeded', 'batches_failed', 'parent', 'told', 'canceled_at_ms', 'on_success', 'on_complete',
-    'on_failure', 'changes'}
   local FIRST_COUNT, LAST_COUNT = 2, 12
+  -- Made when first asked for: most calls of a script have no job of a batch.
+  local count_names
 
   -- By batch: what is added to its counts. `touched` has their IDs in order; a batch may stand in it again.
   local changes_of, touched = {}, {}
@@ -29,7 +27,14 @@ local batches = (function()
 
   -- The count of members in a state; nil while they are not over.
   local function count_of(state)
-    return is_final[state] and index[state] or nil
+    if not count_names then
+      local is_final = layout.is_final
+      count_names = layout.index
+      for code in pairs(layout.index) do
+        if not is_final[code] then count_names[code] = nil end
+      end
+    end
+    return count_names[state]
   end
 
   local function join(id, job_id)
@@ -76,11 +81,14 @@ local batches = (function()
   local function settle(id, now_ms)
     local move, key = changes_of[id], tag .. 'batch:' .. id
     changes_of[id] = nil
-    local values = redis.pcall('HMGET', key, unpack(FIELDS))
+    local fields = {'state', 'total', 'succeeded', 'discarded', 'failed', 'canceled', 'skipped', 'deleted', 'gone',
+      'batches', 'batches_succeeded', 'batches_failed', 'parent', 'told', 'canceled_at_ms', 'on_success', 'on_complete',
+      'on_failure', 'changes'}
+    local values = redis.pcall('HMGET', key, unpack(fields))
     -- Its members go on where a batch was removed, or its key was overwritten.
     if values.err or not values[1] then return end
     local batch, changed = {}, {}
-    for n, field in ipairs(FIELDS) do
+    for n, field in ipairs(fields) do
       if n >= FIRST_COUNT and n <= LAST_COUNT then
         batch[field] = tonumber(values[n] or 0) + (move[field] or 0)
         if move[field] and move[field] ~= 0 then lists.add_pair(changed, field, batch[field]) end
