@@ -64,7 +64,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("tasks.scheduled.DefinitionOptions", is_exported=False),
         Entry("tasks.signature.INJECTED", is_constructed=False),
         Entry("tasks.task.TaskJob", is_constructed=False),
-        Entry("pusher.batches.Batch"),
+        Entry("tasks.batch.Batch"),
         Entry("environment.configure"),
     ],
     "Results of tasks": [

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
-    from worker_sdk.pusher.batches import Batch
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
     from worker_sdk.pusher.results import JobResult
     from worker_sdk.pusher.sync_client import SyncPusher
     from worker_sdk.pusher.unique import Debounce, Unique, is_duplicate, is_replaced
+    from worker_sdk.tasks.batch import Batch
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
     from worker_sdk.tasks.signature import INJECTED
@@ -104,7 +104,7 @@ __all__ = [
 # Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers
 # no client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
 _MODULES: Final = {
-    "Batch": "worker_sdk.pusher.batches",
+    "Batch": "worker_sdk.tasks.batch",
     "CancelSignal": "worker_sdk.worker.context",
     "Context": "worker_sdk.worker.context",
     "Debounce": "worker_sdk.pusher.unique",

@@ -95,6 +95,6 @@ def test_after_a_gap_everyone_looks_for_himself() -> None:
     router_of(called, leads=True).on_gap()
     assert sorted(called) == sorted(
         ["waiters.wake_all", "polls.look_all", "dispatcher.wake", "promoter.wake", "keeper.wake", "definitions.wake",
-         "events.wake",
+         "events.wake", "follow_ups.wake",
          "leader.wake", "settings.wake", "identity.wake"]
     )  # fmt: skip

@@ -1,8 +1,16 @@
-"""Addresses of batches at a master."""
+"""Batches as pushers know them: their addresses at a master, and the option of a job."""
 
-from typing import Final
+from typing import Final, Protocol
 
 BATCHES_PATH: Final = "/api/batches"
+
+
+class BatchLike(Protocol):
+    """A batch, as the option of a job takes it."""
+
+    def to_wire(self) -> str:
+        """Return its ID."""
+        ...
 
 
 def path_of_batch(batch_id: str, action: str = "") -> str:

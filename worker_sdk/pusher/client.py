@@ -226,23 +226,35 @@ class Pusher:
 
         * `fields`: those of BatchRequest in the OpenAPI document, an ID among them.
         """
-        await self._call("POST", BATCHES_PATH, encode(fields))
+        await self._call("POST", BATCHES_PATH, encode(fields), of=str(fields["id"]))
 
     async def seal_batch(self, batch_id: str) -> None:
-        """Seal a batch. `Batch` does so."""
-        await self._call("POST", path_of_batch(batch_id, "/seal"))
+        """Seal a batch. `Batch` does so.
+
+        * `batch_id`: its ID.
+        """
+        await self._call("POST", path_of_batch(batch_id, "/seal"), of=batch_id)
 
     async def cancel_batch(self, batch_id: str) -> None:
-        """Cancel a batch. `Batch.cancel` does so."""
-        await self._call("POST", path_of_batch(batch_id, "/cancel"))
+        """Cancel a batch. `Batch.cancel` does so.
+
+        * `batch_id`: its ID.
+        """
+        await self._call("POST", path_of_batch(batch_id, "/cancel"), of=batch_id)
 
     async def retry_batch(self, batch_id: str) -> None:
-        """Retry the failed jobs of a batch. `Batch.retry` does so."""
-        await self._call("POST", path_of_batch(batch_id, "/retry"))
+        """Retry the failed jobs of a batch. `Batch.retry` does so.
+
+        * `batch_id`: its ID.
+        """
+        await self._call("POST", path_of_batch(batch_id, "/retry"), of=batch_id)
 
     async def batch_status(self, batch_id: str) -> Mapping[str, Any]:
-        """Return a batch as the master shows it. `Batch.status` does so."""
-        return (await self._call("GET", path_of_batch(batch_id))).body
+        """Return a batch as the master shows it. `Batch.status` does so.
+
+        * `batch_id`: its ID.
+        """
+        return (await self._call("GET", path_of_batch(batch_id), of=batch_id)).body
 
     async def _call(
         self,

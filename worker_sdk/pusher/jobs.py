@@ -2,18 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 
 import uuid_utils
 
 from worker_sdk import forked, tracing
 from worker_sdk.job import Job
+from worker_sdk.pusher.batch_paths import BatchLike
 from worker_sdk.pusher.unique import Debounce, Unique
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, iso
-
-if TYPE_CHECKING:
-    from worker_sdk.pusher.batches import Batch
 
 JobMap = dict[str, Any]
 JobLike = Mapping[str, Any] | tuple[str, Any]
@@ -83,7 +81,7 @@ class JobOptions(TypedDict, total=False):
     rerun_lost: bool | None
     unique: Unique | Mapping[str, Any] | None
     debounce: Debounce | Mapping[str, Any] | None
-    batch: "Batch | str | None"
+    batch: BatchLike | str | None
 
 
 _OPTIONS: Final = frozenset(JobOptions.__annotations__)

@@ -155,23 +155,23 @@ class SyncPusher:
 
     def create_batch(self, fields: Mapping[str, Any]) -> None:
         """Do as `Pusher.create_batch`."""
-        self._call("POST", BATCHES_PATH, encode(fields))
+        self._call("POST", BATCHES_PATH, encode(fields), of=str(fields["id"]))
 
     def seal_batch(self, batch_id: str) -> None:
         """Do as `Pusher.seal_batch`."""
-        self._call("POST", path_of_batch(batch_id, "/seal"))
+        self._call("POST", path_of_batch(batch_id, "/seal"), of=batch_id)
 
     def cancel_batch(self, batch_id: str) -> None:
         """Do as `Pusher.cancel_batch`."""
-        self._call("POST", path_of_batch(batch_id, "/cancel"))
+        self._call("POST", path_of_batch(batch_id, "/cancel"), of=batch_id)
 
     def retry_batch(self, batch_id: str) -> None:
         """Do as `Pusher.retry_batch`."""
-        self._call("POST", path_of_batch(batch_id, "/retry"))
+        self._call("POST", path_of_batch(batch_id, "/retry"), of=batch_id)
 
     def batch_status(self, batch_id: str) -> Mapping[str, Any]:
         """Do as `Pusher.batch_status`."""
-        return self._call("GET", path_of_batch(batch_id)).body
+        return self._call("GET", path_of_batch(batch_id), of=batch_id).body
 
     def _call(
         self,

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from worker_sdk.errors import RefusedError
+from worker_sdk.pusher.jobs import make_job
+from worker_sdk.tasks.task import TaskJob
 from worker_sdk.testing.records import Run
 
 _GOOD = ("succeeded", "discarded")
@@ -36,9 +38,9 @@ class KeptBatches:
             raise RefusedError(404, {"code": "unknown_batch", "detail": f"no batch {batch_id}"})
         return self._batches[batch_id]
 
-    def due(self, batch_id: str, runs: Iterable[Run]) -> list[dict[str, Any]]:
-        """Return the callbacks that a batch starts now, as jobs without an ID, and note that it did. A batch that no
-        code of the test made has none."""
+    def due(self, batch_id: str, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
+        """Return the callbacks that a batch starts now, as jobs, and note that it did. A batch that no code of the test
+        made has none."""
         batch = self._batches.get(batch_id)
         if batch is None:
             return []
@@ -46,11 +48,11 @@ class KeptBatches:
         is_complete = batch.is_sealed and all(run.is_over for run in members)
         is_good = is_complete and not batch.is_canceled and all(run.state in _GOOD for run in members)
         has_failed = any(run.state == "failed" for run in members)
-        found = []
+        found: list[Mapping[str, Any]] = []
         for name, when in (("on_failure", has_failed), ("on_success", is_good), ("on_complete", is_complete)):
             if when and name in batch.fields and name not in batch.started:
                 batch.started.add(name)
-                found.append(dict(batch.fields[name]))
+                found.append(_job(batch.fields[name]))
         return found
 
     def view(self, batch_id: str, runs: Iterable[Run]) -> dict[str, Any]:
@@ -66,3 +68,12 @@ class KeptBatches:
             "state": state,
             "counts": {"total": len(members), "unfinished": unfinished, **counts},
         }
+
+
+def _job(callback: Mapping[str, Any]) -> Mapping[str, Any]:
+    made = make_job(**callback)
+    if not isinstance(callback, TaskJob):
+        return made
+    job: TaskJob[Any] = TaskJob(made)
+    job.task, job.arguments, job.options = callback.task, callback.arguments, callback.options
+    return job

@@ -108,7 +108,7 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
             if run.is_over:
                 done.append(run)
                 for callback in store.callbacks_after(run):
-                    store.bare_sync_pusher().enqueue_job(make_job(**callback))
+                    store.bare_sync_pusher().enqueue_job(callback)
             if raises and run.state == "failed":
                 raise original(run, run.job["name"])
 
@@ -209,7 +209,7 @@ class _Store:
             holder.state = "scheduled" if due_s(job) else "ready"
         return holder
 
-    def change_batch(self, batch_id: str, action: str) -> list[dict[str, Any]]:
+    def change_batch(self, batch_id: str, action: str) -> list[Mapping[str, Any]]:
         """Do what a master does for an action on a batch; return the callbacks that start now."""
         batch = self._batches.known(batch_id)
         batch.is_sealed = batch.is_sealed or action != "retry"
@@ -227,11 +227,11 @@ class _Store:
     def make_batch(self, fields: Mapping[str, Any]) -> None:
         self._batches.make(fields)
 
-    def due_callbacks(self, batch_id: str) -> list[dict[str, Any]]:
+    def due_callbacks(self, batch_id: str) -> list[Mapping[str, Any]]:
         """Return the callbacks that a batch starts now."""
         return self._batches.due(batch_id, list(self._runs.values()))
 
-    def callbacks_after(self, run: Run) -> list[dict[str, Any]]:
+    def callbacks_after(self, run: Run) -> list[Mapping[str, Any]]:
         """Return the callbacks that start because of the end of a job."""
         batch_id = run.job.get("batch")
         return self.due_callbacks(batch_id) if batch_id and run.is_over else []
@@ -342,7 +342,7 @@ class _Client:
 
     def _enqueue_callbacks(self, due: Iterable[Mapping[str, Any]]) -> None:
         for job in due:
-            self.enqueue_job(make_job(**job))
+            self.enqueue_job(job)
 
     def create_batch(self, fields: Mapping[str, Any]) -> None:
         self._store.make_batch(fields)
@@ -410,7 +410,7 @@ class _AsyncClient:
 
     async def _enqueue_callbacks(self, due: Iterable[Mapping[str, Any]]) -> None:
         for job in due:
-            await self.enqueue_job(make_job(**job))
+            await self.enqueue_job(job)
 
     async def create_batch(self, fields: Mapping[str, Any]) -> None:
         self._store.make_batch(fields)

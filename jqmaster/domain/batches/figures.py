@@ -1,4 +1,4 @@
-"""What a master counted of batches."""
+"""Counts of batches, as one master made them."""
 
 from collections import Counter
 from dataclasses import dataclass, field

@@ -20,6 +20,7 @@ FILL_MS: Final = 10 * 60 * 1000
 # Members that one page looks at, and batches.
 MAX_LOOKED_AT: Final = 2_000
 MEMBERS_PER_READ: Final = 500
+BATCHES_PER_READ: Final = 100
 
 _PARENT_RULES: Final = {
     "unknown": "no batch has this ID",
@@ -121,8 +122,10 @@ class BatchService:
         found: list[Batch] = []
         looked_at = 0
         at = before
+        # Few may be wanted of many.
+        size = max(limit, BATCHES_PER_READ)
         while looked_at < MAX_LOOKED_AT:
-            places = await self._store.newest(at, limit)
+            places = await self._store.newest(at, size)
             known = await self._store.get_all([batch_id for _, batch_id in places])
             for place in places:
                 batch = known.get(place[1])
@@ -132,7 +135,7 @@ class BatchService:
                     found.append(batch)
                     if len(found) == limit:
                         return BatchPage(found, at)
-            if len(places) < limit:
+            if len(places) < size:
                 return BatchPage(found, None)
         return BatchPage(found, at)
 
@@ -143,8 +146,9 @@ class BatchService:
         await self._existing(batch_id)
         found: list[Job] = []
         looked_at = 0
+        size = min(limit, MEMBERS_PER_READ) if states is None else MEMBERS_PER_READ
         while looked_at < MAX_LOOKED_AT:
-            page = await self._store.members(batch_id, after, min(limit, MEMBERS_PER_READ))
+            page = await self._store.members(batch_id, after, size)
             jobs = await self._records.get_without_argument(page)
             for job_id in page:
                 after = job_id
@@ -154,7 +158,7 @@ class BatchService:
                     found.append(job)
                     if len(found) == limit:
                         return MemberPage(found, after)
-            if len(page) < min(limit, MEMBERS_PER_READ):
+            if len(page) < size:
                 return MemberPage(found, None)
         return MemberPage(found, after)
 

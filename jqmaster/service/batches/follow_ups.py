@@ -1,4 +1,4 @@
-"""What follows for batches: their callbacks, and the jobs to cancel or to retry."""
+"""The follow-ups of batches: their callbacks, and the jobs to cancel or to retry."""
 
 import functools
 from collections.abc import Awaitable, Callable, Sequence

@@ -103,7 +103,7 @@ def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> Bat
     if batch.gone == 0:
         ended = {state: counted[state] for state in FINISHED}
     else:
-        # What was forgotten counts as it was counted then.
+        # Jobs that are gone count as they were counted when they ended.
         ended = {state: counted[state] + max(0, more[state]) for state in FINISHED}
     gone = sum(ended.values()) - sum(counted[state] for state in FINISHED)
     deleted = batch.deleted + len(lost)

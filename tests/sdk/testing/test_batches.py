@@ -28,7 +28,7 @@ def told(what: str) -> None:
     log.append(what)
 
 
-CALLBACKS = {f"on_{when}": make_job("told", {"what": when}) for when in ("success", "complete", "failure")}
+CALLBACKS = {f"on_{when}": told.to_job(when) for when in ("success", "complete", "failure")}
 
 
 def test_drained_members_start_the_callbacks() -> None:

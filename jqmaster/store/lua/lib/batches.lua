@@ -111,7 +111,7 @@ local batches = (function()
       set('state', is_complete and 'complete' or 'sealed')
       lists.add_pair(changed, 'completed_at_ms', is_complete and string.format('%.0f', now_ms) or '')
       -- A complete one is looked at soon, and then when its retention is over.
-      -- Nor does it expire when members are retried then.
+      -- It does not expire when members are retried then.
       if is_complete then redis.call('ZADD', tag .. 'batches_due', now_ms, id)
       else redis.call('ZREM', tag .. 'batches_due', id) end
     end

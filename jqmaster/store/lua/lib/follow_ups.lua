@@ -1,6 +1,6 @@
 -- include lib/lists.lua
--- What must follow from a change, written in the same step: entries of the sorted set `follow_ups`, which a duty of the
--- leader carries out at least once. The text of an entry is its kind, a colon, and its subject. An entry that is
+-- Follow-ups of a change, written in the same step: entries of the sorted set `follow_ups`, which a duty of the leader
+-- carries out at least once. The text of an entry is its kind, a colon, and its subject. An entry that is
 -- written again gets a new number, so that whoever carries out the former one does not remove it.
 local follow_ups = (function()
   local tag = ARGV.tag
