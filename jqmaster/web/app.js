@@ -20,6 +20,7 @@ import { Page as Names } from "./pages/names.js";
 import { Page as Failures } from "./pages/failures.js";
 import { Page as Constraints } from "./pages/constraints.js";
 import { Page as Definitions } from "./pages/definitions.js";
+import { Page as Events } from "./pages/events.js";
 import { Page as Workers } from "./pages/workers.js";
 import { Page as Masters } from "./pages/masters.js";
 import { Page as Audit } from "./pages/audit.js";
@@ -41,6 +42,7 @@ const ENTRIES = [
   { page: "names", key: "n", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
+  { page: "events", key: "v", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
@@ -64,6 +66,7 @@ const COMPONENTS = {
   failures: Failures,
   constraints: Constraints,
   definitions: Definitions,
+  events: Events,
   workers: Workers,
   masters: Masters,
   audit: Audit,

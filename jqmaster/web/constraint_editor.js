@@ -5,7 +5,7 @@ import { number, t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
 import { PER_VALUE, SWITCHES, formOf, limitsIn } from "./limits.js";
-import { RuleBuilder, ruleOf } from "./rule_builder.js";
+import { RuleBuilder, ruleOf, useJobSuggestions } from "./rule_builder.js";
 import { visible } from "./text.js";
 import { Button, ErrorBox } from "./ui/controls.js";
 import { FormDialog } from "./ui/form_dialog.js";
@@ -55,6 +55,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
   const form = useForm(constraint, valuesOf);
   const { values } = form;
   const [isJson, setJson] = useState(() => ruleOf(values["matcher"] ?? "") === null);
+  const suggestions = useJobSuggestions();
   const matcherErrors = fieldErrors(form.problem, "matcher");
   const matcher = parsed(values["matcher"] ?? "");
   const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
@@ -85,7 +86,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
       ${
         isJson
           ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />`
-          : html`<${RuleBuilder} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`
+          : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values["matcher"] ?? ""} onText=${(/** @type {string} */ text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`
       }</div>
       <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />

@@ -1,5 +1,5 @@
-/** The next instants of a definition, in its own zone and in the reader's, as somebody types it or as it is. */
-import { Problem, call, toJson } from "./api.js";
+/** What comes of a definition, as somebody types it or as it is: its next instants, or what it makes of the newest events. */
+import { Problem, call } from "./api.js";
 import { ownText, ownZone, wallText } from "./definition_schedules.js";
 import { t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
@@ -7,31 +7,32 @@ import { visible } from "./text.js";
 
 const TYPING_MS = 300;
 
-/** @typedef {{instants: any[] | null, problem: Problem | null, isOld: boolean}} Coming `isOld`: it is of what stood there before. */
+/** @typedef {{instants: any[] | null, events: any[] | null, problem: Problem | null, isOld: boolean}} Coming `isOld`: it is of what stood there before. */
 
 /**
- * @param {any} definition What `POST /api/definitions/preview` takes.
+ * @param {string} body What `POST /api/definitions/preview` takes, as JSON; "": there is nothing to ask about.
  * @param {unknown} [of] Asked again when it changes.
  * @returns {Coming}
  */
-export function useComing(definition, of = null) {
+export function useComing(body, of = null) {
   const [state, setState] = useState(
-    /** @type {{asked: string, instants: any[] | null, problem: Problem | null}} */ ({
+    /** @type {{asked: string, instants: any[] | null, events: any[] | null, problem: Problem | null}} */ ({
       asked: "",
       instants: null,
+      events: null,
       problem: null,
     }),
   );
-  const body = toJson(definition);
   const asked = JSON.stringify([body, of]);
   useEffect(() => {
+    if (!body) return undefined;
     const aborter = new AbortController();
     const timer = setTimeout(
       () => {
         call("POST", "api/definitions/preview", { text: body, signal: aborter.signal }).then(
-          (answer) => setState({ asked, instants: answer.instants, problem: null }),
+          ({ instants, events }) => setState({ asked, instants, events, problem: null }),
           (error) => {
-            if (error instanceof Problem) setState({ asked, instants: null, problem: error });
+            if (error instanceof Problem) setState({ asked, instants: null, events: null, problem: error });
           },
         );
       },
@@ -42,7 +43,8 @@ export function useComing(definition, of = null) {
       aborter.abort();
     };
   }, [asked]);
-  return { instants: state.instants, problem: state.problem, isOld: state.asked !== asked };
+  const { asked: _, ...found } = state;
+  return { ...found, isOld: state.asked !== asked };
 }
 
 /** @param {any} instant @param {number} jitterMs @returns {string} */

@@ -59,7 +59,7 @@ export function DefinitionDialogs() {
   }
 }
 
-/** @param {{one: any, onDone: () => unknown}} props The actions of a row. */
+/** @param {{one: any, onDone: () => unknown}} props The actions of a row. A definition that events start is run by sending one. */
 export function RowActions({ one, onDone }) {
   const { name } = one;
   const pause = `${t("constraints.pause")}: ${visible(name)}`;
@@ -69,7 +69,7 @@ export function RowActions({ one, onDone }) {
     one.enabled
       ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause} title=${pause} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>`
       : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`
-  }<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button></span>`;
+  }${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
 }
 
 /** @param {{name: string, onClose: () => void, onDone: () => unknown}} props */

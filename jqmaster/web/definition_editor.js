@@ -1,4 +1,4 @@
-/** The dialog that makes and changes definitions: when and what, with the next instants while one types. */
+/** The dialog that makes and changes definitions: when and what, with the next instants, or the newest events, while one types. */
 import { Problem, call, get, parseExact, toJson } from "./api.js";
 import { ComingTable, useComing } from "./definition_coming.js";
 import {
@@ -11,6 +11,8 @@ import {
   valuesOfSchedule,
   zones,
 } from "./definition_schedules.js";
+import { triggerIn, valuesOfTrigger } from "./event_trigger.js";
+import { EventArgument, EventsTable, Gathering, WhichEvents, triggerLabel } from "./event_trigger_form.js";
 import { t } from "./i18n.js";
 import { html } from "./lib.js";
 import { useResource } from "./live.js";
@@ -26,6 +28,7 @@ import { LATEST, inZone, inputOf, instantIn, useZone } from "./ui/instants.js";
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 const COMING = 10;
 const LAST_DAYS = 31;
+const KINDS = ["time", "event"];
 const OVERLAPS = ["allow", "forbid", "replace", "queue"];
 const CATCH_UPS = ["skip", "latest", "all"];
 const RETRY = ["base_s", "factor", "max_s"];
@@ -42,10 +45,12 @@ function valuesOf(one) {
   const retry = job?.retry ?? { base_s: 1, factor: 2, max_s: 3600, jitter: true };
   return {
     name: one?.name ?? "",
+    kind: one?.kind ?? "time",
     description: one?.description ?? "",
     job_name: job?.name ?? "",
     argument: !job ? "null" : isLeftOut(job) ? "" : toJson(job.argument, 2),
     ...valuesOfSchedule(one?.schedule ?? null),
+    ...valuesOfTrigger(one),
     time_zone: one?.time_zone ?? ownZone(),
     overlap: one?.overlap ?? "allow",
     catch_up: one?.catch_up ?? "latest",
@@ -75,8 +80,11 @@ function labelOf(name) {
   if (name === "name") return t("job.name");
   if (name === "timeout") return t("job.timeout_s");
   if (DAYS.includes(name)) return dayText(name, "long");
-  return JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`);
+  return triggerLabel(name) || jobLabel(name);
 }
+
+/** @param {string} name */
+const jobLabel = (name) => (JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`));
 
 /** @param {Values} values @returns {any} What says when it is due. */
 const timesIn = (values) => ({
@@ -89,13 +97,7 @@ const timesIn = (values) => ({
 
 /** @param {Values} values @returns {string} The request, with the argument as it was typed, so that no number changes. */
 function requestIn(values) {
-  const argument = (values["argument"] ?? "").trim();
-  if (!argument) throw refusal("argument", t("enqueue.argument.left_out"));
-  try {
-    parseExact(argument);
-  } catch (error) {
-    throw refusal("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
-  }
+  const argument = argumentIn(values);
   /** @type {Record<string, string>} */
   const headers = {};
   for (const line of (values["headers"] ?? "").split("\n").filter((one) => one.trim())) {
@@ -118,16 +120,54 @@ function requestIn(values) {
     rerun_lost: values["rerun_lost"] === "yes",
   };
   const rest = {
-    ...timesIn(values),
     description: values["description"] ?? "",
     enabled: values["enabled"] === "yes",
     overlap: values["overlap"],
-    catch_up: values["catch_up"],
-    max_catch_up: asNumber(values["max_catch_up"]),
-    skip_late_after_s: asNumber(values["skip_late_after_s"]),
   };
+  const start = isOfEvents(values)
+    ? triggerIn(values)
+    : toJson({ ...timesIn(values), ...latenessIn(values) }).slice(1, -1);
   const jobName = JSON.stringify((values["job_name"] ?? "").trim());
-  return `{"job":{"name":${jobName},"argument":${argument},${toJson(job).slice(1)},${toJson(rest).slice(1)}`;
+  return `{"job":{"name":${jobName},"argument":${argument},${toJson(job).slice(1)},${start},${toJson(rest).slice(1)}`;
+}
+
+/** @param {Values} values */
+const isOfEvents = (values) => values["kind"] === "event";
+
+/** @param {Values} values @returns {any} What happens to instants that were noticed late. */
+const latenessIn = (values) => ({
+  catch_up: values["catch_up"],
+  max_catch_up: asNumber(values["max_catch_up"]),
+  skip_late_after_s: asNumber(values["skip_late_after_s"]),
+});
+
+/** @param {Values} values @returns {string} The argument of the job as it was typed; null where events make it. */
+function argumentIn(values) {
+  if (isOfEvents(values) && values["argument_way"] !== "fixed") return "null";
+  const argument = (values["argument"] ?? "").trim();
+  if (!argument) throw refusal("argument", t("enqueue.argument.left_out"));
+  try {
+    parseExact(argument);
+  } catch (error) {
+    throw refusal("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
+  }
+  return argument;
+}
+
+/** @param {Values} values @returns {string} What to ask the preview about; "" where nothing is complete yet. */
+function previewIn(values) {
+  const name = values["name"]?.trim() ?? "";
+  const also = toJson({ count: COMING, ...(NAME.test(name) && { name }) }).slice(1);
+  if (!isOfEvents(values)) return `{${toJson(timesIn(values)).slice(1, -1)},${also}`;
+  if (!values["event_type"]?.trim()) return "";
+  try {
+    const job =
+      values["argument_way"] === "fixed" ? `"job":{"name":"job","argument":${argumentIn(values)}},` : "";
+    return `{${job}${triggerIn(values)},${also}`;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return "";
+  }
 }
 
 /** @param {string} field @param {string} msg */
@@ -138,9 +178,9 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
   useZone();
   const form = useForm(definition, valuesOf);
   const { values } = form;
-  const times = timesIn(values);
-  const typedName = values["name"]?.trim() ?? "";
-  const coming = useComing({ ...times, count: COMING, ...(NAME.test(typedName) && { name: typedName }) });
+  const isEvents = isOfEvents(values);
+  const asked = previewIn(values);
+  const coming = useComing(asked);
   const shown = form.problem ?? coming.problem;
   const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
     const name = given["name"]?.trim() ?? "";
@@ -158,14 +198,29 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
   };
   const reread = () => get(`api/definitions/${encodeURIComponent(definition.name)}`);
   return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
-      reread=${definition ? reread : undefined} isNew=${definition === null} saveLabel=${definition ? t("save") : t("constraints.create")} isWide>
-    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />`}
+      reread=${definition ? reread : undefined} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
+    <div class="form-grid">${
+      !definition &&
+      html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
+      <${FormField} form=${form} name="kind" as="select" label=${labelOf("kind")}>${KINDS.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`
+    }
       <${FormField} form=${form} name="description" label=${labelOf("description")} maxlength="1000" /></div>
-    <div class="form-grid"><fieldset class="plain-fields"><legend>${t("definitions.when")}</legend><div class="stack"><${When} form=${form} problem=${shown} /></div></fieldset>
-      <section class="preview" aria-live="polite"><h3>${t("definitions.next", { count: COMING })}</h3><${ComingTable} coming=${coming} zone=${times.time_zone} jitterMs=${Number(times.jitter_s) * 1000 || 0} label=${t("definitions.next", { count: COMING })} /></section></div>
-    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
+    <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown} />` : html`<${When} form=${form} problem=${shown} />`}</div></fieldset>
+      <${Preview} values=${values} coming=${coming} isAsked=${asked !== ""} /></div>
+    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} problem=${shown} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
     <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown} /></fieldset>
     <${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//><//>`;
+}
+
+/** @param {{values: Values, coming: import("./definition_coming.js").Coming, isAsked: boolean}} props What comes of it, while one types. */
+function Preview({ values, coming, isAsked }) {
+  if (isOfEvents(values)) {
+    const label = t("events.preview");
+    return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${EventsTable} coming=${coming} isAsked=${isAsked} label=${label} /></section>`;
+  }
+  const times = timesIn(values);
+  const label = t("definitions.next", { count: COMING });
+  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${times.time_zone} jitterMs=${Number(times.jitter_s) * 1000 || 0} label=${label} /></section>`;
 }
 
 /** @param {{form: Form, problem: Problem | null}} props */
@@ -202,15 +257,21 @@ function When({ form, problem }) {
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
 }
 
-/** @param {{form: Form, isLeftOut: boolean}} props */
-function JobFields({ form, isLeftOut: isArgumentLeftOut }) {
+/** @param {{form: Form, problem: Problem | null, isLeftOut: boolean}} props */
+function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const names = useKnownNames();
   const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more = {}) =>
     html`<${FormField} form=${form} name=${name} path=${`job.${name}`} label=${labelOf(name)} ...${more} />`;
+  const argument = field("argument", {
+    as: "textarea",
+    rows: "4",
+    hint: t("enqueue.argument.hint"),
+    spellcheck: false,
+  });
   return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
     <datalist id="known-job-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
-    ${field("argument", { as: "textarea", rows: "4", hint: t("enqueue.argument.hint"), spellcheck: false })}
+    ${isOfEvents(form.values) ? html`<${EventArgument} form=${form} problem=${problem}>${argument}<//>` : argument}
     <div class="form-grid">${field("timeout", { type: "number", min: "0.001", step: "any" })}
       ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
       ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
@@ -226,6 +287,10 @@ function Rules({ form, problem }) {
     html`<${FormField} form=${form} name=${name} as="select" label=${labelOf(name)} hint=${t(`definitions.${name}.${form.values[name]}.text`)}>${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}<//>`;
   const field = (/** @type {string} */ name, /** @type {Record<string, any>} */ more) =>
     html`<${FormField} form=${form} name=${name} problem=${problem} label=${labelOf(name)} ...${more} />`;
+  if (isOfEvents(form.values)) {
+    const overlaps = OVERLAPS.filter((one) => one !== "queue" || form.values["overlap"] === one);
+    return html`<div class="form-grid">${choice("overlap", overlaps)}<${Gathering} form=${form} problem=${problem} /></div>`;
+  }
   return html`<div class="form-grid">${choice("overlap", OVERLAPS)}
     ${field("skip_late_after_s", { type: "number", min: "1", step: "any", hint: t("definitions.skip_late.hint") })}
     ${choice("catch_up", CATCH_UPS)}

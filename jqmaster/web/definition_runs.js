@@ -52,9 +52,12 @@ export function RunStrip({ runs }) {
   return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
 }
 
+/** @type {Record<string, "ok" | "bad" | "info">} */
+const OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
+
 /** @param {{run: any}} props */
 export function Outcome({ run }) {
-  const kind = run.outcome === "fired" ? "ok" : run.outcome === "missed" ? "bad" : "off";
+  const kind = OUTCOME_KINDS[run.outcome] ?? "off";
   return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${tOr(`definitions.reason.${run.reason}`, visible(run.reason))}</span>`}`;
 }
 

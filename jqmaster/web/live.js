@@ -5,11 +5,21 @@
 import { useEffect, useRef, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
 
-/** @typedef {"stats" | "jobs" | "workers" | "masters" | "constraints" | "definitions" | "settings" | "action"} LiveEvent */
+/** @typedef {"stats" | "jobs" | "workers" | "masters" | "constraints" | "definitions" | "events" | "settings" | "action"} LiveEvent */
 /** @typedef {"connecting" | "live" | "lost" | "paused" | "off"} LiveStatus */
 
 /** @type {LiveEvent[]} */
-const EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "definitions", "settings", "action"];
+const EVENTS = [
+  "stats",
+  "jobs",
+  "workers",
+  "masters",
+  "constraints",
+  "definitions",
+  "events",
+  "settings",
+  "action",
+];
 const HIDDEN_GRACE_MS = 3000;
 /** A stream tells all that is so right after it was opened. */
 const FIRST_WORD_MS = 2500;

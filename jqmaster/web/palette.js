@@ -12,6 +12,7 @@ import { Dialog, attempt, toast } from "./ui/dialogs.js";
 
 const TYPING_MS = 200;
 const MOST = 6;
+const EVENTS_READ = 100;
 const JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
 /**
@@ -42,6 +43,12 @@ export function Palette({ entries, session, onHelp, onClose }) {
       aborter.abort();
     };
   }, [wanted]);
+  const sending = {
+    key: "send",
+    kind: t("palette.action"),
+    label: t("events.send"),
+    act: () => go("events", { send: "*" }),
+  };
   const fixed = [
     ...entries.map(({ page }) => ({
       key: `page ${page}`,
@@ -49,6 +56,7 @@ export function Palette({ entries, session, onHelp, onClose }) {
       label: t(`nav.${page}`),
       act: () => go(page),
     })),
+    ...(may(session, "push") ? [sending] : []),
     ...settings(onHelp),
   ].filter((command) => command.label.toLowerCase().includes(wanted.toLowerCase()));
   /** @type {Command[]} */
@@ -120,11 +128,12 @@ async function search(text, session, onPause, signal) {
   const mayOperate = may(session, "operate");
   const fits = (/** @type {(string | null | undefined)[]} */ ...parts) =>
     parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, workers, constraints, definitions, jobs] = await Promise.all([
+  const [names, workers, constraints, definitions, events, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
+    get("api/events", { limit: EVENTS_READ }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal),
   ]);
   return [
@@ -162,6 +171,15 @@ async function search(text, session, onPause, signal) {
       label: visible(name),
       act: () => go("definitions", { name }),
     })),
+    ...[...new Set(events.events.map((event) => event.event_type))]
+      .filter((type) => fits(type))
+      .slice(0, MOST)
+      .map((type) => ({
+        key: `event ${type}`,
+        kind: t("nav.events"),
+        label: visible(type),
+        act: () => go("events", { type }),
+      })),
     ...workers.workers
       .filter((one) => fits(one.id, one.node_id, one.version))
       .slice(0, MOST)

@@ -10,6 +10,7 @@ export const PAGES = /** @type {const} */ ([
   "failures",
   "constraints",
   "definitions",
+  "events",
   "workers",
   "masters",
   "audit",

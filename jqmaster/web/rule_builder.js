@@ -12,7 +12,8 @@ const OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
 const FIELDS = ["name", "tags", "priority"];
 const JOBS_READ = 5;
 const MOST_DEEP = 4;
-const BLANK = { field: "name", op: "eq", value: "", isNot: false };
+const MOST_VALUES = 20;
+/** @typedef {{fields: string[], values: Map<string, string[]>}} Suggestions Paths, the most usual first, and values at them. */
 
 /**
  * The rows of a matcher; null if it is nested deeper than rows can show.
@@ -41,10 +42,11 @@ function rowOf(condition) {
 }
 
 /** @param {any} value @returns {string} Text as it is where nothing else looks like it, else JSON. */
-const typedOf = (value) => (typeof value === "string" && valueOf(value) === value ? value : toJson(value));
+export const typedOf = (value) =>
+  typeof value === "string" && valueOf(value) === value ? value : toJson(value);
 
 /** @param {string} typed @returns {any} JSON where it is some, else text. */
-function valueOf(typed) {
+export function valueOf(typed) {
   try {
     return parseExact(typed);
   } catch {
@@ -66,13 +68,12 @@ function textOf({ kind, rows }) {
 }
 
 /**
- * @param {{text: string, onText: (text: string) => void}} props `text`: the matcher as JSON.
+ * @param {{text: string, onText: (text: string) => void, suggestions: Suggestions, hint: string}} props `text`: the matcher as JSON.
  */
-export function RuleBuilder({ text, onText }) {
+export function RuleBuilder({ text, onText, suggestions, hint }) {
   const id = useId();
   const [rule, setRule] = useState(() => ruleOf(text));
   const told = useRef(text);
-  const suggestions = useSuggestions();
   useLayoutEffect(() => {
     // Another version of it was chosen elsewhere; what is typed here stays as it was typed.
     if (text === told.current) return;
@@ -98,40 +99,57 @@ export function RuleBuilder({ text, onText }) {
         <datalist id=${`${id}-values-${at}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
         ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change({ ...rule, rows: rule.rows.filter((_, place) => place !== at) })}>✕</button>`}</div>`;
     })}
-    <div><${Button} class="small" onClick=${() => change({ ...rule, rows: [...rule.rows, BLANK] })}>${t("rule.add")}<//></div>
-    <p class="muted small">${t("rule.hint")}</p></div>`;
+    <div><${Button} class="small" onClick=${() => change({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
+    <p class="muted small">${hint}</p></div>`;
 }
 
-/** @returns {{fields: string[], values: Map<string, string[]>}} What jobs of the queue have: paths, and values at them. */
-function useSuggestions() {
-  const [found, setFound] = useState(() => ({
-    fields: FIELDS,
-    values: /** @type {Map<string, string[]>} */ (new Map()),
-  }));
+/**
+ * @param {string[]} fields Those that are always there.
+ * @param {(add: (field: string, value: any) => void, signal: AbortSignal) => Promise<unknown>} read Adds what is found.
+ * @param {unknown[]} deps
+ * @returns {Suggestions}
+ */
+export function useSuggestions(fields, read, deps) {
+  const [found, setFound] = useState(() => ({ fields, values: new Map() }));
   useEffect(() => {
     const aborter = new AbortController();
-    suggest(aborter.signal).then(
-      (values) => setFound({ fields: [...new Set([...FIELDS, ...values.keys()])], values }),
+    /** @type {Map<string, Set<string>>} */
+    const values = new Map();
+    const add = (/** @type {string} */ field, /** @type {any} */ value) =>
+      eachPart(field, value, (path, part) =>
+        values.set(path, (values.get(path) ?? new Set()).add(typedOf(part))),
+      );
+    read(add, aborter.signal).then(
+      () =>
+        setFound({
+          fields: [...new Set([...fields, ...values.keys()])],
+          values: new Map([...values].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)])),
+        }),
       () => {},
     );
     return () => aborter.abort();
-  }, []);
+  }, deps);
   return found;
 }
 
-/** @param {AbortSignal} signal @returns {Promise<Map<string, string[]>>} */
-async function suggest(signal) {
-  /** @type {Map<string, Set<string>>} */
-  const values = new Map();
-  const add = (/** @type {string} */ field, /** @type {any} */ value) =>
-    values.set(field, (values.get(field) ?? new Set()).add(typedOf(value)));
-  const walk = (/** @type {string} */ path, /** @type {any} */ value) => {
-    if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-      if (path.split(".").length > MOST_DEEP) return;
-      for (const [key, member] of Object.entries(value))
-        walk(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member);
-    } else if (!Array.isArray(value)) add(path, value);
-  };
+/**
+ * @param {string} path
+ * @param {any} value
+ * @param {(path: string, part: any) => void} take Each part that a condition can compare.
+ */
+function eachPart(path, value, take) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    if (path.split(".").length > MOST_DEEP) return;
+    for (const [key, member] of Object.entries(value))
+      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
+  } else if (!Array.isArray(value)) take(path, value);
+}
+
+/** @returns {Suggestions} What jobs of the queue have. */
+export const useJobSuggestions = () => useSuggestions(FIELDS, readJobs, []);
+
+/** @param {(field: string, value: any) => void} add @param {AbortSignal} signal */
+async function readJobs(add, signal) {
   const [names, jobs] = await Promise.all([
     get("api/names", { limit: 50 }, signal),
     get("api/jobs", { limit: 50 }, signal),
@@ -143,8 +161,7 @@ async function suggest(signal) {
     different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal)),
   );
   for (const job of whole) {
-    if (!job.argument_hidden) walk("argument", job.argument);
+    if (!job.argument_hidden) add("argument", job.argument);
     for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
   }
-  return new Map([...values].map(([field, all]) => [field, [...all].slice(0, 20)]));
 }

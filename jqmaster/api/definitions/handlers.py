@@ -7,6 +7,7 @@ from zoneinfo import ZoneInfo
 
 from jqmaster.api import views
 from jqmaster.api.constraints.handlers import precondition
+from jqmaster.api.definitions.event_preview import newest_events
 from jqmaster.api.definitions.schemas import (
     BackfillRequest,
     DefinitionPreviewRequest,
@@ -97,14 +98,15 @@ async def resume(call: Call) -> Reply:
 
 async def preview(call: Call) -> Reply:
     request = await call.read(DefinitionPreviewRequest)
-    definition = draft_of(request.name or "new", request.model_dump())
+    name, fields = request.name or "new", request.model_dump()
+    definition = draft_of(name, fields, request.job.to_spec()) if request.job else draft_of(name, fields)
     if not isinstance(definition.trigger, TimeTrigger):
-        return Reply(200, {"instants": []})
+        return Reply(200, {"instants": [], "events": await newest_events(call, definition, request.count)})
     after_ms = request.from_ if request.from_ is not None else await call.services.store_time_ms()
     zone = definition.trigger.zone
     delay_ms = definition.delay_ms
     found = coming(definition, after_ms, request.count)
-    return Reply(200, {"instants": [_instant_view(one, zone, delay_ms) for one in found]})
+    return Reply(200, {"instants": [_instant_view(one, zone, delay_ms) for one in found], "events": []})
 
 
 async def run(call: Call) -> Reply:

@@ -43,7 +43,10 @@ _PUT_TEXT: Final = (
     "A request that changes nothing writes nothing. Without preconditions, the last writer wins."
 )
 _DELETE_TEXT: Final = "Its run records go with it. Jobs that it started stay."
-_PREVIEW_TEXT: Final = "Changes nothing. It checks the definition as `PUT` would."
+_PREVIEW_TEXT: Final = (
+    "Changes nothing. It checks the definition as `PUT` would, and shows its next instants, or for kind event which of "
+    "the newest events would start its job, and with which argument."
+)
 _RUN_TEXT: Final = (
     "Starts the job once and now, whatever the schedule and `overlap` say, also of a paused definition."
 )
@@ -56,7 +59,7 @@ OPERATIONS: Final = [
     Operation("GET", "/api/definitions", handlers.list_definitions, Scope.READ, "List definitions", "definitions",
               {200: schemas.DefinitionList}, query={**_FILTER, **_PAGE}, problems=_STORE),
     Operation("POST", "/api/definitions/preview", handlers.preview, Scope.READ,
-              "Preview the instants of a definition", "definitions",
+              "Preview the instants or events of a definition", "definitions",
               {200: schemas.DefinitionPreview}, schemas.DefinitionPreviewRequest, problems=_STORE, text=_PREVIEW_TEXT),
     Operation("GET", "/api/definitions/{name}", handlers.get, Scope.READ, "Get a definition", "definitions",
               {200: schemas.DefinitionView}, problems=(404, *_STORE)),

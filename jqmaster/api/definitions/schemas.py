@@ -263,10 +263,30 @@ class InstantView(Answer):
     )
 
 
-class DefinitionPreview(Answer):
-    """The next instants of a definition. There are fewer than were asked for if it ends before."""
+class PreviewedEvent(Answer):
+    """An event that is kept, as the definition would take it now."""
 
-    instants: list[InstantView]
+    event_id: str
+    event_type: str
+    received_at: Timestamp
+    matches: bool | None = Field(
+        description="Whether it would start the job. Null: the matcher may read parts that the caller may not see."
+    )
+    argument: AnyValue = Field(
+        description="The argument that the job would get, made of what the caller may see of the event. Null if it is "
+        "too large to show, or if the caller may not see it."
+    )
+    argument_hidden: bool = Field(description="True: the caller may not see the argument.")
+
+
+class DefinitionPreview(Answer):
+    """The next instants of a definition, or the newest events of its type. There are fewer than were asked for if it
+    ends before, or if fewer are kept."""
+
+    instants: list[InstantView] = Field(description="Empty for kind event.")
+    events: list[PreviewedEvent] = Field(
+        description="At most 20, newest first. Empty for kind time.", json_schema_extra=SINCE
+    )
 
 
 class DefinitionJobView(Answer):

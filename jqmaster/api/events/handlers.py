@@ -54,13 +54,13 @@ async def send(call: Call) -> Reply:
 
 
 async def list_events(call: Call) -> Reply:
-    query = call.query("type", "limit", "cursor")
+    query = call.query("type", "source", "definition", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
     cursor = query.get("cursor")
     if cursor is not None and not _CURSOR.fullmatch(cursor):
         raise query_error("cursor", "the next_cursor of the previous page")
     place = None if cursor is None else EventPlace(*map(int, cursor.split(".")))
-    page = await call.services.events.page(place, limit, _filter(query.get("type")))
+    page = await call.services.events.page(place, limit, _filter(query))
     return Reply(
         200,
         {
@@ -154,11 +154,17 @@ def _check(call: Call, event: Event, loc: tuple[str | int, ...]) -> None:
         )
 
 
-def _filter(pattern: str | None) -> Callable[[StoredEvent], bool]:
-    if pattern is None:
-        return lambda _: True
-    try:
-        fits = compile_glob(pattern)
-    except ValueError as error:
-        raise query_error("type", str(error)) from None
-    return lambda stored: fits(stored.event.event_type)
+def _filter(query: Mapping[str, str]) -> Callable[[StoredEvent], bool]:
+    """Return whether an event is meant by all parts of the query."""
+    tests: list[Callable[[StoredEvent], bool]] = []
+    if (pattern := query.get("type")) is not None:
+        try:
+            fits = compile_glob(pattern)
+        except ValueError as error:
+            raise query_error("type", str(error)) from None
+        tests.append(lambda stored: fits(stored.event.event_type))
+    if (source := query.get("source")) is not None:
+        tests.append(lambda stored: stored.event.source == source)
+    if (definition := query.get("definition")) is not None:
+        tests.append(lambda stored: any(one.definition == definition for one in stored.started))
+    return lambda stored: all(test(stored) for test in tests)

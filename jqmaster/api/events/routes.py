@@ -12,6 +12,11 @@ _QUERY: Final[dict[str, Any]] = {
         "schema": {"type": "string"},
         "description": "Show only events of this type, which may be a pattern such as `order.*`.",
     },
+    "source": {"schema": {"type": "string"}, "description": "Show only events of this source."},
+    "definition": {
+        "schema": {"type": "string"},
+        "description": "Show only events that this definition matched, whether they started its job or not.",
+    },
     "limit": {
         "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_PAGE, "default": 100},
         "description": "Maximum number of events.",

@@ -29,7 +29,7 @@ RETRY_AFTER_S: Final = 5.0
 # The running actions on many jobs, and as many that ended.
 _MAX_ACTIONS: Final = 64
 # Events that only say: fetch it again. Other masters' changes are told by the store, at the next look.
-_SIGNS: Final = ("workers", "masters", "constraints", "definitions", "settings")
+_SIGNS: Final = ("workers", "masters", "constraints", "definitions", "events", "settings")
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 Body = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -154,6 +154,7 @@ class LiveFeed:
                 ("masters", last.masters, look.masters),
                 ("constraints", last.constraints, look.constraints),
                 ("definitions", last.definitions, look.definitions),
+                ("events", last.events, look.events),
             ):
                 if before != now:
                     self._say(sign)

@@ -26,6 +26,7 @@ class Look:
     masters: tuple[Any, ...]
     constraints: tuple[Any, ...]
     definitions: tuple[Any, ...]
+    events: tuple[Any, ...]
     changed: frozenset[str]
     running_actions: frozenset[str]
     news_of_actions: frozenset[str]
@@ -71,6 +72,9 @@ class LiveStore:
                 *(("ZRANGE", index, -1, -1) for index in finished),
                 # Whenever one fires, another is the next one, or the same at another time.
                 ("ZRANGE", k.definitions_due, 0, 0, "WITHSCORES"),
+                # Several of one millisecond change the score of none of them, but their number.
+                ("ZRANGE", k.events, -1, -1, "WITHSCORES"),
+                ("ZCARD", k.events),
             ]
         )  # fmt: skip
         time, *workers_and_masters = replies[:6]
@@ -90,12 +94,13 @@ class LiveStore:
                 replies[10],
                 ready,
                 *replies[12 : 12 + len(indexes)],
-                *map(tuple, replies[12 + len(indexes) : -1]),
+                *map(tuple, replies[12 + len(indexes) : -3]),
             ),
             workers=tuple(workers_and_masters[:2]),
             masters=tuple(workers_and_masters[2:]),
             constraints=tuple(rules),
-            definitions=tuple(replies[-1]),
+            definitions=tuple(replies[-3]),
+            events=(*replies[-2], replies[-1]),
             changed=frozenset(kind for kind, _ in changes),
             running_actions=frozenset(raw.decode() for raw in actions),
             news_of_actions=frozenset(target for kind, target in changes if kind == "jobs"),

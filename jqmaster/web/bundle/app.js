@@ -669,7 +669,17 @@ function number(value, options) {
 }
 
 // live.js
-var EVENTS = ["stats", "jobs", "workers", "masters", "constraints", "definitions", "settings", "action"];
+var EVENTS = [
+  "stats",
+  "jobs",
+  "workers",
+  "masters",
+  "constraints",
+  "definitions",
+  "events",
+  "settings",
+  "action"
+];
 var HIDDEN_GRACE_MS = 3e3;
 var FIRST_WORD_MS = 2500;
 var RETRY_MS = [500, 1e3, 2e3, 4e3];
@@ -713,7 +723,7 @@ function useLatest(event) {
   W2(() => listen(event, setValue), [event]);
   return value;
 }
-function pushedOr(event, load2) {
+function pushedOr(event, load3) {
   if (latest.has(event)) return Promise.resolve(latest.get(event));
   return new Promise((resolve, reject) => {
     const end = listen(event, (data) => {
@@ -723,11 +733,11 @@ function pushedOr(event, load2) {
     });
     const late = setTimeout(() => {
       end();
-      load2().then(resolve, reject);
+      load3().then(resolve, reject);
     }, FIRST_WORD_MS);
   });
 }
-function useResource(load2, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
+function useResource(load3, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
   const [state, setState] = E2(
     /** @type {{data: any, problem: Problem | null, isLoading: boolean}} */
     {
@@ -744,8 +754,8 @@ function useResource(load2, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     (async () => {
     })
   );
-  const loader = j(load2);
-  loader.current = load2;
+  const loader = j(load3);
+  loader.current = load3;
   W2(() => {
     let aborter = new AbortController();
     let isOver = false;
@@ -931,11 +941,11 @@ function shellWord(text) {
 function Text({ value, max = 300, isBlock = false }) {
   const [isWhole, setWhole] = E2(false);
   const text = value === null || value === void 0 ? "" : String(value);
-  const isCut = !isWhole && text.length > max;
-  const shown = isCut ? text.slice(0, max) : text;
+  const isCut2 = !isWhole && text.length > max;
+  const shown = isCut2 ? text.slice(0, max) : text;
   return html`<bdi class="text">${pieces(shown, isBlock).map(
     (piece, i2) => i2 % 2 ? html`<span class="escape" title=${t("text.escape")}>${piece}</span>` : piece
-  )}</bdi>${isCut && html`<button type="button" class="link" onClick=${(event) => {
+  )}</bdi>${isCut2 && html`<button type="button" class="link" onClick=${(event) => {
     event.preventDefault();
     event.stopPropagation();
     setWhole(true);
@@ -1138,6 +1148,7 @@ var PATHS = {
   names: "M2.5 8.5v-6h6l5 5-6 6ZM5.5 5.5h.1",
   constraints: "M2.5 3h11L9.5 8.5v4l-3 1.5V8.5Z",
   definitions: "M2.500 4h11v9.500h-11ZM2.500 7h11M5.500 2v3.500M10.500 2v3.500M8 9v1.800l1.500.9",
+  events: "M8 2.500a3.500 3.500 0 0 0-3.500 3.500v3L3 11.500h10L11.500 9V6A3.500 3.500 0 0 0 8 2.500ZM6.500 13.500h3",
   workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
   masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
   enqueue: "M8 3v10M3 8h10",
@@ -1280,9 +1291,9 @@ async function attempt(act, done) {
 }
 
 // ui/forms.js
-function useForm(document2, valuesOf5) {
+function useForm(document2, valuesOf6) {
   const [state, setState] = E2(() => {
-    const opened = valuesOf5(document2);
+    const opened = valuesOf6(document2);
     return { base: document2, opened, values: opened, differences: (
       /** @type {Difference[]} */
       []
@@ -1334,7 +1345,7 @@ function useForm(document2, valuesOf5) {
       }
     },
     compare: (theirDocument) => {
-      const theirs = valuesOf5(theirDocument);
+      const theirs = valuesOf6(theirDocument);
       const { opened, values: values2 } = newest.current;
       const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
@@ -1361,7 +1372,7 @@ function useForm(document2, valuesOf5) {
       if (one) put({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
     },
     reopen: (next) => {
-      const opened = valuesOf5(next);
+      const opened = valuesOf6(next);
       put({ base: next, opened, values: opened, differences: [] });
       setProblem(null);
     }
@@ -1677,6 +1688,7 @@ var PAGES = (
     "failures",
     "constraints",
     "definitions",
+    "events",
     "workers",
     "masters",
     "audit",
@@ -1725,6 +1737,7 @@ function useRoute() {
 // palette.js
 var TYPING_MS2 = 200;
 var MOST = 6;
+var EVENTS_READ = 100;
 var JOB_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 function Palette({ entries, session: session2, onHelp, onClose }) {
   const id = J2();
@@ -1761,6 +1774,12 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
       aborter.abort();
     };
   }, [wanted]);
+  const sending = {
+    key: "send",
+    kind: t("palette.action"),
+    label: t("events.send"),
+    act: () => go("events", { send: "*" })
+  };
   const fixed = [
     ...entries.map(({ page }) => ({
       key: `page ${page}`,
@@ -1768,6 +1787,7 @@ function Palette({ entries, session: session2, onHelp, onClose }) {
       label: t(`nav.${page}`),
       act: () => go(page)
     })),
+    ...may(session2, "push") ? [sending] : [],
     ...settings(onHelp)
   ].filter((command) => command.label.toLowerCase().includes(wanted.toLowerCase()));
   const commands = wanted ? [...fixed, ...found, searchJobs(wanted)] : fixed;
@@ -1825,11 +1845,12 @@ function settings(onHelp) {
 async function search(text, session2, onPause, signal) {
   const mayOperate = may(session2, "operate");
   const fits = (...parts) => parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, workers, constraints, definitions, jobs] = await Promise.all([
+  const [names, workers, constraints, definitions, events, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
+    get("api/events", { limit: EVENTS_READ }, signal),
     get("api/jobs", { q: text, limit: MOST }, signal)
   ]);
   return [
@@ -1861,6 +1882,12 @@ async function search(text, session2, onPause, signal) {
       kind: t("nav.definitions"),
       label: visible(name),
       act: () => go("definitions", { name })
+    })),
+    ...[...new Set(events.events.map((event) => event.event_type))].filter((type) => fits(type)).slice(0, MOST).map((type) => ({
+      key: `event ${type}`,
+      kind: t("nav.events"),
+      label: visible(type),
+      act: () => go("events", { type })
     })),
     ...workers.workers.filter((one) => fits(one.id, one.node_id, one.version)).slice(0, MOST).flatMap((one) => [
       {
@@ -3826,7 +3853,7 @@ He.assign = Te, He.fmtNum = Qn, He.rangeNum = sn, He.rangeLog = on, He.rangeAsin
 
 // ui/charts.js
 var LEAST_DRAG_PX = 6;
-var clockIn = (textOf3) => (
+var clockIn = (textOf4) => (
   /**
    * @param {any} _plot
    * @param {number[]} ticks Unix seconds.
@@ -3835,16 +3862,16 @@ var clockIn = (textOf3) => (
    * @param {number} stepS
    */
   (_plot, ticks, _axis, _space, stepS) => ticks.map((tick, at2) => {
-    const text = textOf3(tick * 1e3);
+    const text = textOf4(tick * 1e3);
     const day = text.slice(5, 10);
     if (stepS >= 86400) return day;
     const before = ticks[at2 - 1];
-    const isNewDay = before === void 0 ? ticks.length > 1 && spansDays(ticks, textOf3) : textOf3(before * 1e3).slice(5, 10) !== day;
+    const isNewDay = before === void 0 ? ticks.length > 1 && spansDays(ticks, textOf4) : textOf4(before * 1e3).slice(5, 10) !== day;
     return isNewDay ? `${text.slice(11, 16)}
 ${day}` : text.slice(11, 16);
   })
 );
-var spansDays = (ticks, textOf3) => textOf3((ticks[0] ?? 0) * 1e3).slice(0, 10) !== textOf3((ticks.at(-1) ?? 0) * 1e3).slice(0, 10);
+var spansDays = (ticks, textOf4) => textOf4((ticks[0] ?? 0) * 1e3).slice(0, 10) !== textOf4((ticks.at(-1) ?? 0) * 1e3).slice(0, 10);
 var completePoints = ({ points, step_s }) => points.filter((point, at2) => at2 < points.length - 1 || Date.parse(point.at) + step_s * 1e3 <= nowMs());
 function lonePoints(plot, at2) {
   const values2 = (
@@ -5997,13 +6024,14 @@ function List({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const of2 = JSON.stringify([query["q"], span, sort, query["cursor"]]);
   const found = useResource(
-    (signal) => get("api/names", { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE3 }, signal),
+    async (signal) => {
+      const wanted = { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE3 };
+      return { ...await get("api/names", wanted, signal), of: of2 };
+    },
     [of2],
     { events: ["jobs", "workers"], leastMs: 5e3, everyMs: 15e3 }
   );
-  const [shownOf, setShownOf] = E2(of2);
-  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
-  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, shownOf);
+  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
   const change2 = (changes, replace = false) => go3("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
@@ -6203,28 +6231,29 @@ function Page5({ query, go: go3, session: session2 }) {
   const of2 = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
   const [done, setDone] = E2(0);
   const found = useResource(
-    (signal) => get(
-      "api/failures",
-      {
-        q: query["q"],
-        name: query["name"],
-        version: query["version"],
-        ignored: IGNORED[show],
-        cursor: query["cursor"],
-        limit: split ? ALL2 : PAGE4
-      },
-      signal
-    ),
+    async (signal) => ({
+      ...await get(
+        "api/failures",
+        {
+          q: query["q"],
+          name: query["name"],
+          version: query["version"],
+          ignored: IGNORED[show],
+          cursor: query["cursor"],
+          limit: split ? ALL2 : PAGE4
+        },
+        signal
+      ),
+      of: of2
+    }),
     [of2],
     { events: ["jobs"], leastMs: 2e3, everyMs: 1e4 }
   );
-  const [shownOf, setShownOf] = E2(of2);
-  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.groups ?? [],
     idOf,
     hold.isHeld || dialog !== null || ignoring !== null,
-    `${shownOf} ${done}`
+    `${found.data?.of} ${done}`
   );
   const change2 = (changes) => go3("failures", { ...query, cursor: "", ...changes }, { replace: true });
   const reload = async () => {
@@ -6518,7 +6547,7 @@ var OPS2 = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
 var FIELDS2 = ["name", "tags", "priority"];
 var JOBS_READ = 5;
 var MOST_DEEP = 4;
-var BLANK = { field: "name", op: "eq", value: "", isNot: false };
+var MOST_VALUES = 20;
 function ruleOf(text) {
   let matcher;
   try {
@@ -6553,11 +6582,10 @@ function textOf({ kind, rows }) {
   });
   return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
 }
-function RuleBuilder({ text, onText }) {
+function RuleBuilder({ text, onText, suggestions, hint }) {
   const id = J2();
   const [rule, setRule] = E2(() => ruleOf(text));
   const told = j(text);
-  const suggestions = useSuggestions();
   V2(() => {
     if (text === told.current) return;
     told.current = text;
@@ -6581,38 +6609,40 @@ function RuleBuilder({ text, onText }) {
         <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
         ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
   })}
-    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, BLANK] })}>${t("rule.add")}<//></div>
-    <p class="muted small">${t("rule.hint")}</p></div>`;
+    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
+    <p class="muted small">${hint}</p></div>`;
 }
-function useSuggestions() {
-  const [found, setFound] = E2(() => ({
-    fields: FIELDS2,
-    values: (
-      /** @type {Map<string, string[]>} */
-      /* @__PURE__ */ new Map()
-    )
-  }));
+function useSuggestions(fields, read, deps) {
+  const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
   W2(() => {
     const aborter = new AbortController();
-    suggest(aborter.signal).then(
-      (values2) => setFound({ fields: [.../* @__PURE__ */ new Set([...FIELDS2, ...values2.keys()])], values: values2 }),
+    const values2 = /* @__PURE__ */ new Map();
+    const add = (field, value) => eachPart(
+      field,
+      value,
+      (path, part) => values2.set(path, (values2.get(path) ?? /* @__PURE__ */ new Set()).add(typedOf(part)))
+    );
+    read(add, aborter.signal).then(
+      () => setFound({
+        fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
+        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
+      }),
       () => {
       }
     );
     return () => aborter.abort();
-  }, []);
+  }, deps);
   return found;
 }
-async function suggest(signal) {
-  const values2 = /* @__PURE__ */ new Map();
-  const add = (field, value) => values2.set(field, (values2.get(field) ?? /* @__PURE__ */ new Set()).add(typedOf(value)));
-  const walk = (path, value) => {
-    if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-      if (path.split(".").length > MOST_DEEP) return;
-      for (const [key, member] of Object.entries(value))
-        walk(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member);
-    } else if (!Array.isArray(value)) add(path, value);
-  };
+function eachPart(path, value, take) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    if (path.split(".").length > MOST_DEEP) return;
+    for (const [key, member] of Object.entries(value))
+      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
+  } else if (!Array.isArray(value)) take(path, value);
+}
+var useJobSuggestions = () => useSuggestions(FIELDS2, readJobs, []);
+async function readJobs(add, signal) {
   const [names, jobs] = await Promise.all([
     get("api/names", { limit: 50 }, signal),
     get("api/jobs", { limit: 50 }, signal)
@@ -6624,17 +6654,16 @@ async function suggest(signal) {
     different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
   );
   for (const job of whole) {
-    if (!job.argument_hidden) walk("argument", job.argument);
+    if (!job.argument_hidden) add("argument", job.argument);
     for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
   }
-  return new Map([...values2].map(([field, all]) => [field, [...all].slice(0, 20)]));
 }
 
 // constraint_editor.js
 var PREVIEW_MS = 500;
 var NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 var VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
-var BLANK2 = {
+var BLANK = {
   name: "",
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
   key: "",
@@ -6651,12 +6680,13 @@ var valuesOf = (constraint) => constraint ? {
   mode: constraint.mode,
   enabled: constraint.enabled ? "yes" : "",
   reason: constraint.reason
-} : BLANK2;
+} : BLANK;
 var labelOf = (name) => name === "reason" ? t("pause.reason") : name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
 function ConstraintEditor({ constraint, onClose, onDone }) {
   const form = useForm(constraint, valuesOf);
   const { values: values2 } = form;
   const [isJson, setJson] = E2(() => ruleOf(values2["matcher"] ?? "") === null);
+  const suggestions = useJobSuggestions();
   const matcherErrors = fieldErrors(form.problem, "matcher");
   const matcher = parsed(values2["matcher"] ?? "");
   const save = async (given, base) => {
@@ -6684,7 +6714,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
       reread=${constraint ? reread : void 0} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
     <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
-      ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
+      ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
       <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
       ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
@@ -7041,7 +7071,7 @@ function RowActions({ one, onDone }) {
   const pause = `${t("constraints.pause")}: ${visible(name)}`;
   const resume = `${t("constraints.unpause")}: ${visible(name)}`;
   const run = `${t("definitions.run")}: ${visible(name)}`;
-  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause} title=${pause} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button></span>`;
+  return html`<span class="row-actions">${one.enabled ? html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${pause} title=${pause} onClick=${() => askAbout({ what: "pause", name, onDone })}><${Icon} name="pause" /></button>` : html`<button type="button" class="icon-button row-action" aria-label=${resume} title=${resume} onClick=${() => resumeDefinition(name, onDone)}><${Icon} name="resume" /></button>`}${one.kind === "time" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${run} title=${run} onClick=${() => askAbout({ what: "run", name, onDone })}><${Icon} name="run" /></button>`}</span>`;
 }
 function PauseDefinition({ name, onClose, onDone }) {
   const form = useForm(null, () => ({ reason: "" }));
@@ -7129,7 +7159,7 @@ var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 var HOUR = 60;
 var MONDAY_MS = Date.UTC(2024, 0, 1);
 var MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
-var BLANK3 = {
+var BLANK2 = {
   way: "daily",
   every: "5",
   every_unit: "minutes",
@@ -7142,26 +7172,26 @@ var BLANK3 = {
 };
 var two = (text) => text.padStart(2, "0");
 function valuesOfSchedule(schedule) {
-  if (!schedule) return BLANK3;
+  if (!schedule) return BLANK2;
   if ("every_minutes" in schedule) {
     const isHours = schedule.every_minutes % HOUR === 0;
     return {
-      ...BLANK3,
+      ...BLANK2,
       way: "every",
       every: String(isHours ? schedule.every_minutes / HOUR : schedule.every_minutes),
       every_unit: isHours ? "hours" : "minutes",
       offset: String(schedule.offset ?? 0)
     };
   }
-  if ("hourly_at" in schedule) return { ...BLANK3, way: "hourly", minute: String(schedule.hourly_at) };
-  if ("daily_at" in schedule) return { ...BLANK3, way: "daily", time: schedule.daily_at };
+  if ("hourly_at" in schedule) return { ...BLANK2, way: "hourly", minute: String(schedule.hourly_at) };
+  if ("daily_at" in schedule) return { ...BLANK2, way: "daily", time: schedule.daily_at };
   if ("weekly_on" in schedule) {
     const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
-    return { ...BLANK3, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
+    return { ...BLANK2, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
   }
   const monthly = monthlyOf(schedule.cron);
-  if (monthly) return { ...BLANK3, way: "monthly", time: monthly.at, day_of_month: monthly.day };
-  return { ...BLANK3, way: "cron", cron: schedule.cron };
+  if (monthly) return { ...BLANK2, way: "monthly", time: monthly.at, day_of_month: monthly.day };
+  return { ...BLANK2, way: "cron", cron: schedule.cron };
 }
 function monthlyOf(cron) {
   const [, minute = "", hour = "", day = ""] = MONTHLY.exec(cron) ?? [];
@@ -7235,25 +7265,26 @@ var shortClock = (clock) => clock.replace(/:00$/, "");
 
 // definition_coming.js
 var TYPING_MS4 = 300;
-function useComing(definition, of2 = null) {
+function useComing(body, of2 = null) {
   const [state, setState] = E2(
-    /** @type {{asked: string, instants: any[] | null, problem: Problem | null}} */
+    /** @type {{asked: string, instants: any[] | null, events: any[] | null, problem: Problem | null}} */
     {
       asked: "",
       instants: null,
+      events: null,
       problem: null
     }
   );
-  const body = toJson(definition);
   const asked = JSON.stringify([body, of2]);
   W2(() => {
+    if (!body) return void 0;
     const aborter = new AbortController();
     const timer2 = setTimeout(
       () => {
         call("POST", "api/definitions/preview", { text: body, signal: aborter.signal }).then(
-          (answer) => setState({ asked, instants: answer.instants, problem: null }),
+          ({ instants, events }) => setState({ asked, instants, events, problem: null }),
           (error) => {
-            if (error instanceof Problem) setState({ asked, instants: null, problem: error });
+            if (error instanceof Problem) setState({ asked, instants: null, events: null, problem: error });
           }
         );
       },
@@ -7264,7 +7295,8 @@ function useComing(definition, of2 = null) {
       aborter.abort();
     };
   }, [asked]);
-  return { instants: state.instants, problem: state.problem, isOld: state.asked !== asked };
+  const { asked: _, ...found } = state;
+  return { ...found, isOld: state.asked !== asked };
 }
 function noteText(instant, jitterMs) {
   const notes = [];
@@ -7288,10 +7320,261 @@ function ComingTable({ coming, zone, jitterMs = 0, label }) {
   })}</tbody></table></div>`;
 }
 
+// event_trigger.js
+var ARGUMENT_WAYS = ["payload", "parts", "fixed"];
+var GATHERINGS = ["none", "debounce", "collect"];
+var FIGURES = {
+  none: [],
+  debounce: ["wait_s", "max_s"],
+  collect: ["max", "within_s"]
+};
+var MATCHER = { field: "payload.total", op: "ge", value: 100 };
+var MAPPING = { order: { from: "payload.order" } };
+var isPayload = (argument) => argument !== null && typeof argument === "object" && argument.from === "payload";
+function valuesOfTrigger(one) {
+  const gathering = one?.debounce ? "debounce" : one?.collect ? "collect" : "none";
+  const figures = one?.debounce ?? one?.collect ?? {};
+  const text = (name, blank) => gathering !== "none" && name in figures ? figures[name] === null ? "" : String(figures[name]) : blank;
+  const argument = one?.argument ?? null;
+  return {
+    event_type: one?.event_type ?? "",
+    matching: one?.matcher ? "some" : "all",
+    matcher: toJson(one?.matcher ?? MATCHER, 2),
+    argument_way: argument !== null ? isPayload(argument) ? "payload" : "parts" : one?.kind === "event" ? "fixed" : "payload",
+    mapping: toJson(argument === null || isPayload(argument) ? MAPPING : argument, 2),
+    gathering,
+    wait_s: text("wait_s", "5"),
+    max_s: text("max_s", ""),
+    max: text("max", "100"),
+    within_s: text("within_s", "10"),
+    gathering_key: figures.key ?? ""
+  };
+}
+function triggerIn(values2) {
+  const matcher = values2["matching"] === "some" ? typedJson(values2, "matcher", ["matcher"]) : "null";
+  const argument = values2["argument_way"] === "parts" ? typedJson(values2, "mapping", ["argument"]) : "null";
+  const gathering = (
+    /** @type {keyof typeof FIGURES} */
+    values2["gathering"] ?? "none"
+  );
+  const key = (values2["gathering_key"] ?? "").trim() || null;
+  const figures = Object.fromEntries(FIGURES[gathering].map((name) => [name, asNumber(values2[name])]));
+  const gathered = (way) => way === gathering ? { ...figures, key } : null;
+  const rest = {
+    kind: "event",
+    event_type: (values2["event_type"] ?? "").trim() || null,
+    debounce: gathered("debounce"),
+    collect: gathered("collect")
+  };
+  return `"matcher":${matcher},"argument":${argument},${toJson(rest).slice(1, -1)}`;
+}
+function typedJson(values2, name, loc) {
+  const text = (values2[name] ?? "").trim();
+  try {
+    parseExact(text);
+  } catch (error) {
+    const msg = `${t("events.not_json")}: ${error instanceof Error ? error.message : ""}`;
+    throw new Problem(422, { title: msg, errors: [{ loc, msg }] });
+  }
+  return text;
+}
+function gatheringText({ debounce, collect }) {
+  const duration = (s2) => durationText(s2 * 1e3);
+  const parts = debounce ? [
+    t("events.debounce.text", { wait: duration(debounce.wait_s) }),
+    debounce.max_s !== null && t("events.debounce.most", { most: duration(debounce.max_s) })
+  ] : collect ? [t("events.collect.text", { count: number(collect.max), within: duration(collect.within_s) })] : [];
+  const key = (debounce ?? collect)?.key;
+  return [...parts, key && t("events.gathered_by", { key: visible(key) })].filter(Boolean).join(" ");
+}
+
+// argument_mapping.js
+var isMap2 = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+var reads = (value) => value !== null && typeof value === "object" && (isMap2(value) && "from" in value || Object.values(value).some(reads));
+function rowsOf(text) {
+  let document2;
+  try {
+    document2 = parseExact(text);
+  } catch {
+    return null;
+  }
+  if (!isMap2(document2) || "from" in document2) return null;
+  const rows = Object.entries(document2).map(([key, value]) => {
+    if (isMap2(value) && typeof value["from"] === "string") return { key, isFrom: true, text: value["from"] };
+    return reads(value) ? null : { key, isFrom: false, text: typedOf(value) };
+  });
+  return rows.every((row) => row !== null) ? (
+    /** @type {Row[]} */
+    rows
+  ) : null;
+}
+var textOf2 = (rows) => toJson(
+  Object.fromEntries(
+    rows.filter(({ key }) => key !== "").map(({ key, isFrom, text }) => [key, isFrom ? { from: text } : valueOf(text)])
+  ),
+  2
+);
+function ArgumentMapping({ text, onText, paths }) {
+  const id = J2();
+  const [rows, setRows] = E2(() => rowsOf(text));
+  const told = j(text);
+  V2(() => {
+    if (text === told.current) return;
+    told.current = text;
+    setRows(rowsOf(text));
+  }, [text]);
+  if (rows === null) return html`<p class="muted">${t("events.mapping.nested")}</p>`;
+  const change2 = (next) => {
+    setRows(next);
+    told.current = textOf2(next);
+    onText(told.current);
+  };
+  const put = (at2, part) => change2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
+  return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
+    <datalist id=${`${id}-paths`}>${paths.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
+    ${rows.map((row, at2) => {
+    const n = at2 + 1;
+    return html`<div key=${at2} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(e2) => put(at2, { key: e2.target.value })} />
+        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(e2) => put(at2, { isFrom: e2.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
+        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : void 0} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(e2) => put(at2, { text: e2.target.value })} />
+        <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change2(rows.filter((_, place) => place !== at2))}>✕</button></div>`;
+  })}
+    <div><${Button} class="small" onClick=${() => change2([...rows, { key: "", isFrom: true, text: "payload" }])}>${t("events.mapping.add")}<//></div>
+    <p class="muted small">${t("events.mapping.hint")}</p></div>`;
+}
+
+// event_trigger_form.js
+var FIELDS3 = ["payload", "event_type", "source", "subject"];
+var ALSO = ["event_id", "occurred_at"];
+var READ = 10;
+var TYPING_MS5 = 400;
+function triggerLabel(name) {
+  const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
+  return [...own, ...FIGURES.debounce, ...FIGURES.collect].includes(name) ? t(`events.form.${name}`) : "";
+}
+function useEventSuggestions(type) {
+  const [settled, setSettled] = E2(type);
+  W2(() => {
+    const timer2 = setTimeout(() => setSettled(type), TYPING_MS5);
+    return () => clearTimeout(timer2);
+  }, [type]);
+  return useSuggestions(
+    FIELDS3,
+    async (add, signal) => {
+      const { events } = await get("api/events", { type: settled, limit: READ }, signal);
+      for (const event of events) {
+        for (
+          const field of
+          /** @type {const} */
+          ["event_type", "source", "subject"]
+        )
+          if (event[field]) add(field, event[field]);
+        if (!event.payload_hidden) add("payload", event.payload);
+      }
+    },
+    [settled]
+  );
+}
+function useKnownTypes() {
+  const [types, setTypes] = E2(
+    /** @type {string[]} */
+    []
+  );
+  W2(() => {
+    const aborter = new AbortController();
+    get("api/events", { limit: 100 }, aborter.signal).then(
+      ({ events }) => setTypes([...new Set(events.map((event) => event.event_type))].sort()),
+      () => {
+      }
+    );
+    return () => aborter.abort();
+  }, []);
+  return types;
+}
+function Choice({ form, name, options, problem, ...more }) {
+  return html`<${FormField} form=${form} name=${name} as="select" problem=${problem} label=${triggerLabel(name)} ...${more}>${options.map((one) => html`<option key=${one} value=${one}>${t(`events.${name}.${one}`)}</option>`)}<//>`;
+}
+function Ways({ isJson, onJson, label }) {
+  return html`<div class="row" role="group" aria-label=${label}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => onJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => onJson(true)}>JSON<//></div>`;
+}
+function PartErrors({ problem, path }) {
+  const errors = fieldErrors(problem, path);
+  return errors.length > 0 ? html`<p class="field-error">${visible(errors.join("; "))}</p>` : null;
+}
+function WhichEvents({ form, problem }) {
+  const { values: values2 } = form;
+  const types = useKnownTypes();
+  const suggestions = useEventSuggestions(values2["event_type"]?.trim() ?? "");
+  const [isJson, setJson] = E2(() => ruleOf(values2["matcher"] ?? "") === null);
+  return html`<${FormField} form=${form} name="event_type" problem=${problem} label=${triggerLabel("event_type")} hint=${t("events.form.event_type.hint")} list="known-event-types" placeholder="order.*" maxlength="200" autocapitalize="none" spellcheck=${false} />
+    <datalist id="known-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
+    <${Choice} form=${form} name="matching" options=${["all", "some"]} problem=${problem} path="matching" />
+    ${values2["matching"] === "some" && html`<${Ways} isJson=${isJson} onJson=${setJson} label=${triggerLabel("matcher")} />
+      ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="5" spellcheck=${false} label=${triggerLabel("matcher")} problem=${problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("events.rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} /><${PartErrors} problem=${problem} path="matcher" />`}`}`;
+}
+function EventArgument({ form, problem, children }) {
+  const { values: values2 } = form;
+  const [isJson, setJson] = E2(() => rowsOf(values2["mapping"] ?? "") === null);
+  const { fields } = useEventSuggestions(values2["event_type"]?.trim() ?? "");
+  const way = values2["argument_way"];
+  return html`<${Choice} form=${form} name="argument_way" options=${ARGUMENT_WAYS} problem=${problem} path="argument_way" />
+    ${way === "parts" && html`<${Ways} isJson=${isJson} onJson=${setJson} label=${triggerLabel("mapping")} />
+      ${isJson ? html`<${FormField} form=${form} name="mapping" path="argument" as="textarea" rows="5" spellcheck=${false} label=${triggerLabel("mapping")} hint=${t("events.form.mapping.hint")} problem=${problem} />` : html`<${ArgumentMapping} paths=${[...fields, ...ALSO]} text=${values2["mapping"] ?? ""} onText=${(text) => form.set({ mapping: text })} /><${PartErrors} problem=${problem} path="argument" />`}`}${way === "fixed" && children}`;
+}
+function Gathering({ form, problem }) {
+  const way = (
+    /** @type {keyof typeof FIGURES} */
+    form.values["gathering"] ?? "none"
+  );
+  return html`<${Choice} form=${form} name="gathering" options=${GATHERINGS} problem=${problem} path="gathering" hint=${t(`events.gathering.${way}.text`)} />
+    ${FIGURES[way].map((name) => html`<${FormField} key=${name} form=${form} name=${name} path=${`${way}.${name}`} problem=${problem} label=${triggerLabel(name)} type="number" min=${name === "max" ? "1" : "0.1"} step=${name === "max" ? "1" : "any"} />`)}
+    ${way !== "none" && html`<${FormField} form=${form} name="gathering_key" path=${`${way}.key`} problem=${problem} label=${triggerLabel("gathering_key")} hint=${t("events.form.gathering_key.hint")} placeholder="payload.customer" maxlength="200" autocapitalize="none" spellcheck=${false} />`}`;
+}
+function EventsTable({ coming, isAsked, label }) {
+  const { events, problem, isOld } = coming;
+  if (!isAsked) return html`<p class="muted">${t("events.preview.wait")}</p>`;
+  if (problem)
+    return html`<p class="muted">${problem.status === 422 ? t("events.preview.invalid") : visible(problem.title)}</p>`;
+  if (events === null) return html`<p class="muted">${t("loading")}</p>`;
+  if (events.length === 0) return html`<${Empty} title=${t("events.preview.none")} />`;
+  return html`<div class="coming" aria-busy=${String(isOld)}><${Table} isFixed caption=${label} rows=${events} rowKey=${(one) => one.event_id} columns=${PREVIEWED.map((column) => ({ ...column, label: t(column.label) }))} /></div>`;
+}
+var PREVIEWED = [
+  {
+    key: "received",
+    label: "events.received",
+    width: 7,
+    render: (one) => html`<a href=${href("events", { id: one.event_id })} title=${visible(one.event_type)}><${Time} at=${one.received_at} /></a>`
+  },
+  {
+    key: "matches",
+    label: "events.preview.matches",
+    width: 6.5,
+    render: (one) => html`<${Matches} matches=${one.matches} />`
+  },
+  {
+    key: "argument",
+    label: "job.argument",
+    render: (one) => html`<${Excerpt} value=${one.argument} isHidden=${one.argument_hidden} />`
+  }
+];
+function Matches({ matches }) {
+  if (matches === null) return html`<span class="muted">${t("events.preview.unknown")}</span>`;
+  return html`<${Badge} kind=${matches ? "ok" : "off"}>${t(matches ? "yes" : "no")}<//>`;
+}
+var MOST_SHOWN = 300;
+function Excerpt({ value, isHidden }) {
+  if (isHidden) return html`<span class="muted">${t("job.hidden")}</span>`;
+  if (value === null || value === void 0) return html`<${Num} value=${null} />`;
+  const text = visible(toJson(value).slice(0, MOST_SHOWN));
+  return html`<bdi class="line code-line" title=${text}>${text}</bdi>`;
+}
+
 // definition_editor.js
 var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
+var KINDS = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var RETRY = ["base_s", "factor", "max_s"];
@@ -7303,10 +7586,12 @@ function valuesOf2(one) {
   const retry = job?.retry ?? { base_s: 1, factor: 2, max_s: 3600, jitter: true };
   return {
     name: one?.name ?? "",
+    kind: one?.kind ?? "time",
     description: one?.description ?? "",
     job_name: job?.name ?? "",
     argument: !job ? "null" : isLeftOut(job) ? "" : toJson(job.argument, 2),
     ...valuesOfSchedule(one?.schedule ?? null),
+    ...valuesOfTrigger(one),
     time_zone: one?.time_zone ?? ownZone(),
     overlap: one?.overlap ?? "allow",
     catch_up: one?.catch_up ?? "latest",
@@ -7332,8 +7617,9 @@ function labelOf2(name) {
   if (name === "name") return t("job.name");
   if (name === "timeout") return t("job.timeout_s");
   if (DAYS.includes(name)) return dayText(name, "long");
-  return JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`);
+  return triggerLabel(name) || jobLabel(name);
 }
+var jobLabel = (name) => JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`);
 var timesIn = (values2) => ({
   schedule: scheduleIn(values2),
   time_zone: (values2["time_zone"] ?? "").trim(),
@@ -7342,13 +7628,7 @@ var timesIn = (values2) => ({
   jitter_s: asNumber(values2["jitter_s"]) ?? 0
 });
 function requestIn(values2) {
-  const argument = (values2["argument"] ?? "").trim();
-  if (!argument) throw refusal2("argument", t("enqueue.argument.left_out"));
-  try {
-    parseExact(argument);
-  } catch (error) {
-    throw refusal2("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
-  }
+  const argument = argumentIn(values2);
   const headers = {};
   for (const line of (values2["headers"] ?? "").split("\n").filter((one) => one.trim())) {
     const at2 = line.indexOf(":");
@@ -7370,25 +7650,52 @@ function requestIn(values2) {
     rerun_lost: values2["rerun_lost"] === "yes"
   };
   const rest = {
-    ...timesIn(values2),
     description: values2["description"] ?? "",
     enabled: values2["enabled"] === "yes",
-    overlap: values2["overlap"],
-    catch_up: values2["catch_up"],
-    max_catch_up: asNumber(values2["max_catch_up"]),
-    skip_late_after_s: asNumber(values2["skip_late_after_s"])
+    overlap: values2["overlap"]
   };
+  const start2 = isOfEvents(values2) ? triggerIn(values2) : toJson({ ...timesIn(values2), ...latenessIn(values2) }).slice(1, -1);
   const jobName = JSON.stringify((values2["job_name"] ?? "").trim());
-  return `{"job":{"name":${jobName},"argument":${argument},${toJson(job).slice(1)},${toJson(rest).slice(1)}`;
+  return `{"job":{"name":${jobName},"argument":${argument},${toJson(job).slice(1)},${start2},${toJson(rest).slice(1)}`;
+}
+var isOfEvents = (values2) => values2["kind"] === "event";
+var latenessIn = (values2) => ({
+  catch_up: values2["catch_up"],
+  max_catch_up: asNumber(values2["max_catch_up"]),
+  skip_late_after_s: asNumber(values2["skip_late_after_s"])
+});
+function argumentIn(values2) {
+  if (isOfEvents(values2) && values2["argument_way"] !== "fixed") return "null";
+  const argument = (values2["argument"] ?? "").trim();
+  if (!argument) throw refusal2("argument", t("enqueue.argument.left_out"));
+  try {
+    parseExact(argument);
+  } catch (error) {
+    throw refusal2("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
+  }
+  return argument;
+}
+function previewIn(values2) {
+  const name = values2["name"]?.trim() ?? "";
+  const also = toJson({ count: COMING, ...NAME2.test(name) && { name } }).slice(1);
+  if (!isOfEvents(values2)) return `{${toJson(timesIn(values2)).slice(1, -1)},${also}`;
+  if (!values2["event_type"]?.trim()) return "";
+  try {
+    const job = values2["argument_way"] === "fixed" ? `"job":{"name":"job","argument":${argumentIn(values2)}},` : "";
+    return `{${job}${triggerIn(values2)},${also}`;
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return "";
+  }
 }
 var refusal2 = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: ["job", field], msg }] });
 function DefinitionEditor({ definition, onClose, onDone }) {
   useZone();
   const form = useForm(definition, valuesOf2);
   const { values: values2 } = form;
-  const times = timesIn(values2);
-  const typedName = values2["name"]?.trim() ?? "";
-  const coming = useComing({ ...times, count: COMING, ...NAME2.test(typedName) && { name: typedName } });
+  const isEvents = isOfEvents(values2);
+  const asked = previewIn(values2);
+  const coming = useComing(asked);
   const shown = form.problem ?? coming.problem;
   const save = async (given, base) => {
     const name = given["name"]?.trim() ?? "";
@@ -7406,14 +7713,24 @@ function DefinitionEditor({ definition, onClose, onDone }) {
   };
   const reread = () => get(`api/definitions/${encodeURIComponent(definition.name)}`);
   return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
-      reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("constraints.create")} isWide>
-    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf2("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />`}
+      reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
+    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf2("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
+      <${FormField} form=${form} name="kind" as="select" label=${labelOf2("kind")}>${KINDS.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
       <${FormField} form=${form} name="description" label=${labelOf2("description")} maxlength="1000" /></div>
-    <div class="form-grid"><fieldset class="plain-fields"><legend>${t("definitions.when")}</legend><div class="stack"><${When} form=${form} problem=${shown} /></div></fieldset>
-      <section class="preview" aria-live="polite"><h3>${t("definitions.next", { count: COMING })}</h3><${ComingTable} coming=${coming} zone=${times.time_zone} jitterMs=${Number(times.jitter_s) * 1e3 || 0} label=${t("definitions.next", { count: COMING })} /></section></div>
-    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
+    <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown} />` : html`<${When} form=${form} problem=${shown} />`}</div></fieldset>
+      <${Preview2} values=${values2} coming=${coming} isAsked=${asked !== ""} /></div>
+    <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} problem=${shown} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
     <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown} /></fieldset>
     <${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//><//>`;
+}
+function Preview2({ values: values2, coming, isAsked }) {
+  if (isOfEvents(values2)) {
+    const label2 = t("events.preview");
+    return html`<section class="preview" aria-live="polite"><h3>${label2}</h3><${EventsTable} coming=${coming} isAsked=${isAsked} label=${label2} /></section>`;
+  }
+  const times = timesIn(values2);
+  const label = t("definitions.next", { count: COMING });
+  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${times.time_zone} jitterMs=${Number(times.jitter_s) * 1e3 || 0} label=${label} /></section>`;
 }
 function When({ form, problem }) {
   const { values: values2 } = form;
@@ -7433,13 +7750,19 @@ function When({ form, problem }) {
     <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf2("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
 }
-function JobFields({ form, isLeftOut: isArgumentLeftOut }) {
+function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const names = useKnownNames();
   const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} path=${`job.${name}`} label=${labelOf2(name)} ...${more} />`;
+  const argument = field("argument", {
+    as: "textarea",
+    rows: "4",
+    hint: t("enqueue.argument.hint"),
+    spellcheck: false
+  });
   return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf2("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
     <datalist id="known-job-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
-    ${field("argument", { as: "textarea", rows: "4", hint: t("enqueue.argument.hint"), spellcheck: false })}
+    ${isOfEvents(form.values) ? html`<${EventArgument} form=${form} problem=${problem}>${argument}<//>` : argument}
     <div class="form-grid">${field("timeout", { type: "number", min: "0.001", step: "any" })}
       ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
       ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
@@ -7451,6 +7774,10 @@ function JobFields({ form, isLeftOut: isArgumentLeftOut }) {
 function Rules({ form, problem }) {
   const choice = (name, all) => html`<${FormField} form=${form} name=${name} as="select" label=${labelOf2(name)} hint=${t(`definitions.${name}.${form.values[name]}.text`)}>${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}<//>`;
   const field = (name, more) => html`<${FormField} form=${form} name=${name} problem=${problem} label=${labelOf2(name)} ...${more} />`;
+  if (isOfEvents(form.values)) {
+    const overlaps = OVERLAPS.filter((one) => one !== "queue" || form.values["overlap"] === one);
+    return html`<div class="form-grid">${choice("overlap", overlaps)}<${Gathering} form=${form} problem=${problem} /></div>`;
+  }
   return html`<div class="form-grid">${choice("overlap", OVERLAPS)}
     ${field("skip_late_after_s", { type: "number", min: "1", step: "any", hint: t("definitions.skip_late.hint") })}
     ${choice("catch_up", CATCH_UPS)}
@@ -7486,8 +7813,9 @@ function RunStrip({ runs }) {
   const shown = runs.slice(0, STRIP).reverse();
   return html`<span class="run-strip" role="img" aria-label=${label} title=${label}>${shown.map((run) => html`<i key=${`${run.due_at} ${run.event_id ?? ""}`} class=${`run run-${kindOf(run)}`}></i>`)}</span>`;
 }
+var OUTCOME_KINDS = { fired: "ok", missed: "bad", waiting: "info" };
 function Outcome({ run }) {
-  const kind = run.outcome === "fired" ? "ok" : run.outcome === "missed" ? "bad" : "off";
+  const kind = OUTCOME_KINDS[run.outcome] ?? "off";
   return html`<${Badge} kind=${kind}>${tOr(`definitions.outcome.${run.outcome}`, visible(run.outcome))}<//>${run.reason && html` <span class="muted">${tOr(`definitions.reason.${run.reason}`, visible(run.reason))}</span>`}`;
 }
 function Lateness({ run }) {
@@ -7500,15 +7828,77 @@ function RunJob({ run }) {
   return html`<${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> ${run.job_state ? html`<${State} state=${run.job_state} />` : html`<span class="muted">${t("definitions.job_gone")}</span>`}`;
 }
 
+// event_dialogs.js
+function startedText(answer) {
+  if (answer.duplicate) return t("events.sent.duplicate");
+  const waiting = answer.runs.filter((run) => run.outcome === "waiting").length;
+  const parts = [
+    t("events.sent", { count: answer.job_ids.length }),
+    waiting > 0 && t("events.sent.waiting", { count: waiting }),
+    answer.runs.length === 0 && t("events.sent.unmatched")
+  ];
+  return parts.filter(Boolean).join(" ");
+}
+var valuesOf3 = (like) => ({
+  event_type: like?.event_type ?? "",
+  payload: toJson(like && "payload" in like ? like.payload : {}, 2),
+  source: like?.source ?? "",
+  subject: like?.subject ?? "",
+  dedupe_key: "",
+  occurred_at: ""
+});
+function requestIn2(values2) {
+  const payload = (values2["payload"] ?? "").trim() || "null";
+  try {
+    parseExact(payload);
+  } catch (error) {
+    const msg = `${t("events.not_json")}: ${error instanceof Error ? error.message : ""}`;
+    throw new Problem(422, { title: msg, errors: [{ loc: ["payload"], msg }] });
+  }
+  const rest = {
+    event_type: (values2["event_type"] ?? "").trim(),
+    source: values2["source"] ?? "",
+    subject: values2["subject"] ?? "",
+    ...values2["dedupe_key"] && { dedupe_key: values2["dedupe_key"] },
+    ...values2["occurred_at"] && { occurred_at: instantIn(values2["occurred_at"]) }
+  };
+  return `{"payload":${payload},${toJson(rest).slice(1)}`;
+}
+function SendEvent({ like, onClose, onDone }) {
+  useZone();
+  const form = useForm(like, valuesOf3);
+  const types = useKnownTypes();
+  const send = async (values2) => {
+    const answer = await call("POST", "api/events", { text: requestIn2(values2) });
+    await onDone?.();
+    go("events", { id: answer.event_id });
+    return startedText(answer);
+  };
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} label=${t(`events.${name}`)} ...${more} />`;
+  return html`<${FormDialog} title=${t("events.send.title")} form=${form} onClose=${onClose} onSave=${send} isNew saveLabel=${t("events.send")}>
+    <p class="muted">${t("events.send.text")}</p>
+    ${field("event_type", { list: "sent-event-types", placeholder: "order.paid", maxlength: "200", autocapitalize: "none", spellcheck: false })}
+    <datalist id="sent-event-types">${types.map((type) => html`<option key=${type} value=${type} />`)}</datalist>
+    ${field("payload", { as: "textarea", rows: "7", hint: t("enqueue.argument.hint"), spellcheck: false })}
+    <div class="form-grid">${field("source", { maxlength: "1024", spellcheck: false })}${field("subject", { maxlength: "1024", spellcheck: false })}
+      ${field("dedupe_key", { maxlength: "255", hint: t("events.dedupe_key.hint"), spellcheck: false })}
+      ${field("occurred_at", { label: inZone(t("events.occurred_at")), type: "datetime-local", step: "1", max: LATEST })}</div><//>`;
+}
+function ReplayEvent({ event, onClose }) {
+  const replay = async () => {
+    const answer = await post(`api/events/${encodeURIComponent(event.event_id)}/replay`);
+    toast(startedText(answer));
+    go("events", { id: answer.event_id });
+  };
+  return html`<${ConfirmCount} title=${t("events.replay.title")} count=${1} counted=${t("events.replay.count")} verb=${t("events.replay")} kind="primary" onClose=${onClose} onConfirm=${replay}><p>${t("events.replay.text")}</p><//>`;
+}
+
 // definition_page.js
 var COMING2 = 10;
 var PAGE6 = 30;
 var OUTCOMES2 = ["", "fired", "skipped", "missed"];
-var FIELDS3 = [
-  "enabled",
-  "reason",
-  "description",
-  "overlap",
+var FIELDS4 = ["kind", "enabled", "reason", "description", "overlap"];
+var TIME_FIELDS = [
   "schedule",
   "time_zone",
   "starts_at",
@@ -7518,6 +7908,7 @@ var FIELDS3 = [
   "catch_up",
   "max_catch_up"
 ];
+var EVENT_FIELDS = ["event_type", "matcher", "argument", "debounce", "collect"];
 var JOB_FIELDS = [
   "name",
   "argument",
@@ -7530,28 +7921,15 @@ var JOB_FIELDS = [
   "tags",
   "headers"
 ];
-var COMMON = /* @__PURE__ */ new Set([
-  ...FIELDS3,
-  "name",
-  "kind",
-  "job",
-  "next_due_at",
-  "queued_at",
-  "last_run",
-  "runs",
-  "etag",
-  "created_by",
-  "created_at",
-  "changed_at"
-]);
 var isTime = (one) => one.kind === "time";
 var only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
 function Definition({ name, query, go: go3, session: session2 }) {
   const path = `api/definitions/${encodeURIComponent(name)}`;
   const [isEditing, setEditing] = E2(false);
+  const [isSending, setSending] = E2(false);
   useTitle(name);
   const found = useResource((signal) => get(path, {}, signal), [name], {
-    events: ["definitions", "jobs"],
+    events: ["definitions", "events", "jobs"],
     leastMs: 2e3,
     everyMs: 5e3
   });
@@ -7563,28 +7941,34 @@ function Definition({ name, query, go: go3, session: session2 }) {
   }
   const mayOperate = may(session2, "operate");
   const ask2 = (what) => () => askAbout({ what, name, onDone: found.reload });
-  const body = () => ({ ...only(one, FIELDS3), job: only(one.job, JOB_FIELDS) });
+  const body = () => ({
+    ...only(one, [...FIELDS4, ...isTime(one) ? TIME_FIELDS : EVENT_FIELDS]),
+    job: only(one.job, JOB_FIELDS)
+  });
   return html`<p class="crumbs"><a href=${href("definitions")}>${t("nav.definitions")}</a></p>
     <div class="page-head job-head"><h1>${visible(one.name)}</h1><span>${!one.enabled && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}</span></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>${isTime(one) && html`<${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>`}
+    ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}><${Button} opensDialog kind="primary" onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
       ${one.enabled ? html`<${Button} opensDialog onClick=${ask2("pause")}>${t("constraints.pause")}<//>` : html`<${Button} onClick=${() => resumeDefinition(name, found.reload)}>${t("constraints.unpause")}<//>`}
-      <${Button} opensDialog onClick=${ask2("run")}>${t("definitions.run")}<//>
+      ${isTime(one) && html`<${Button} opensDialog onClick=${ask2("run")}>${t("definitions.run")}<//>`}
       ${isTime(one) && html`<${Button} opensDialog onClick=${ask2("backfill")}>${t("definitions.backfill")}<//>`}
-      ${isTime(one) && !one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
+      ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${() => setSending(true)}>${t("events.send_test")}<//>`}
+      ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask2("delete")}>${t("action.delete")}<//></div>`}
-    <div class="job-grid"><div class="stack"><${Facts2} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} /></div>
-      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${Others} one=${one} />`}</div>
+    <div class="job-grid"><div class="stack"><${Facts2} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
+      ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
     <${Runs} one=${one} query=${query} go=${go3} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
-    ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}`;
+    ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
+    ${isSending && html`<${SendEvent} like=${/[*?[]/.test(one.event_type) ? null : { event_type: one.event_type }} onClose=${() => setSending(false)} />`}`;
 }
 function Facts2({ one, mayOperate }) {
-  return html`<section class="card"><h2>${t("definitions.when")}</h2><dl class="facts">
+  return html`<section class="card"><h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2><dl class="facts">
     ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
     ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
-    <dt>${t("definitions.schedule")}</dt><dd>${startText(one)}</dd>
+    <dt>${t(isTime(one) ? "definitions.schedule" : "events.which")}</dt><dd>${startText(one)}</dd>
     ${isTime(one) && html`<dt>${t("definitions.next_due")}</dt><dd>${one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : t("definitions.never_again")}</dd>`}
+    ${!isTime(one) && html`<${Trigger} one=${one} />`}
     ${one.queued_at && html`<dt>${t("definitions.queued")}</dt><dd><${Time} at=${one.queued_at} /></dd>`}
     <dt>${t("definitions.last_run")}</dt><dd>${one.last_run ? html`<${Time} at=${one.last_run.due_at} /> <${Outcome} run=${one.last_run} />` : html`<${Num} value=${null} />`}</dd>
     <dt>${t("definitions.form.overlap")}</dt><dd>${t(`definitions.overlap.${one.overlap}`)}</dd>
@@ -7595,23 +7979,34 @@ function Facts2({ one, mayOperate }) {
     ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
     <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>`;
 }
-function Job({ job }) {
+function Job({ job, made }) {
   const isTooLarge2 = job.argument === null && job.argument_bytes > 1;
   return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
       <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd><dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
       ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}</dl>
-    <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge2 ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${job.argument} label=${t("job.argument")} />`}</section>`;
+    <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge2 ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`}</section>`;
 }
 function Coming({ one }) {
   const times = only(one, ["schedule", "time_zone", "starts_at", "ends_at", "jitter_s"]);
-  const coming = useComing({ ...times, name: one.name, count: COMING2 }, one.next_due_at);
+  const coming = useComing(toJson({ ...times, name: one.name, count: COMING2 }), one.next_due_at);
   const label = t("definitions.next", { count: COMING2 });
   return html`<section class="card coming-card"><h2>${label}</h2>
     ${!one.enabled && html`<p class="muted">${t("definitions.next.paused")}</p>`}<${ComingTable} coming=${coming} zone=${one.time_zone} jitterMs=${one.jitter_s * 1e3} label=${label} /></section>`;
 }
-function Others({ one }) {
-  const own = Object.keys(one).filter((field) => !COMMON.has(field) && one[field] !== null);
-  return html`<section class="card"><h2>${t("definitions.when")}</h2><${Value} value=${only(one, own)} label=${t("definitions.when")} /></section>`;
+function Trigger({ one }) {
+  const gathering = gatheringText(one);
+  return html`${one.matcher && html`<dt>${t("constraints.matcher")}</dt><dd><code><${Text} value=${toJson(one.matcher)} max=${300} /></code></dd>`}
+    ${gathering && html`<dt>${t("events.form.gathering")}</dt><dd>${gathering}</dd>`}
+    <dt>${t("nav.events")}</dt><dd><a href=${href("events", { definition: one.name })}>${t("events.of_definition")}</a></dd>`;
+}
+function NewestEvents({ one }) {
+  const job = one.argument === null ? { job: only(one.job, ["name", "argument"]) } : {};
+  const coming = useComing(
+    toJson({ ...only(one, ["kind", ...EVENT_FIELDS]), ...job, count: COMING2 }),
+    one.last_run?.recorded_at
+  );
+  const label = t("events.preview");
+  return html`<section class="card coming-card"><h2>${label}</h2><${EventsTable} coming=${coming} isAsked label=${label} /></section>`;
 }
 var dueOf = (run) => `${run.due_at} ${run.event_id ?? ""}`;
 function Runs({ one, query, go: go3 }) {
@@ -7623,29 +8018,38 @@ function Runs({ one, query, go: go3 }) {
   );
   const of2 = JSON.stringify([one.name, outcome, query["cursor"]]);
   const found = useResource(
-    (signal) => get(path, { outcome, cursor: query["cursor"], limit: PAGE6 }, signal),
+    async (signal) => ({
+      ...await get(path, { outcome, cursor: query["cursor"], limit: PAGE6 }, signal),
+      of: of2
+    }),
     [of2],
-    { events: ["definitions", "jobs"], leastMs: 2e3, everyMs: 5e3 }
+    { events: ["definitions", "events", "jobs"], leastMs: 2e3, everyMs: 5e3 }
   );
-  const [shownOf, setShownOf] = E2(of2);
-  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
-  const { rows, newCount, showNew } = useSteadyRows(found.data?.runs ?? [], dueOf, hold.isHeld, shownOf);
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.runs ?? [],
+    dueOf,
+    hold.isHeld,
+    found.data?.of ?? ""
+  );
   const change2 = (changes) => go3("definitions", { name: one.name, outcome, ...changes });
   const isWhole = !outcome && !query["cursor"];
   return html`<section class="card after"><div class="page-head"><h2>${t("definitions.runs")}</h2>${isWhole && found.data && html`<${RunStrip} runs=${found.data.runs.slice(0, STRIP)} />`}
       <${Field} label=${t("definitions.outcome")}>${(a2) => html`<select ...${a2} value=${outcome} onChange=${(e2) => change2({ outcome: e2.target.value })}>${OUTCOMES2.map((key) => html`<option key=${key} value=${key}>${t(key ? `definitions.outcome.${key}` : "definitions.state.all")}</option>`)}</select>`}<//></div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${NewRows} count=${newCount} onShow=${showNew} /><div ...${hold.bind}><${Table} isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf} columns=${RUN_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))} empty=${html`<p class="muted">${t("definitions.no_runs")}</p>`} /></div>`}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<${NewRows} count=${newCount} onShow=${showNew} /><div ...${hold.bind}><${Table} isFixed caption=${t("definitions.runs")} rows=${rows} rowKey=${dueOf} columns=${columnsOf(one).map((column) => ({ ...column, label: t(column.label) }))} empty=${html`<p class="muted">${t(isTime(one) ? "definitions.no_runs" : "events.no_runs")}</p>`} /></div>`}
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => change2({ cursor: found.data?.next_cursor ?? null })} onFirst=${() => change2({})} /></section>`;
 }
 var RUN_COLUMNS = [
+  { key: "outcome", label: "definitions.outcome", render: (run) => html`<${Outcome} run=${run} />` },
+  { key: "job", label: "nav.job", render: (run) => html`<${RunJob} run=${run} />` }
+];
+var OF_TIME = [
   {
     key: "due",
     label: "definitions.due",
     width: 11,
     render: (run) => html`<${Time} at=${run.due_at} />`
   },
-  { key: "outcome", label: "definitions.outcome", render: (run) => html`<${Outcome} run=${run} />` },
   {
     key: "late",
     label: "definitions.lateness",
@@ -7653,9 +8057,34 @@ var RUN_COLUMNS = [
     width: 7,
     priority: 2,
     render: (run) => html`<${Lateness} run=${run} />`
-  },
-  { key: "job", label: "nav.job", render: (run) => html`<${RunJob} run=${run} />` }
+  }
 ];
+var OF_EVENTS = [
+  {
+    key: "due",
+    label: "events.received",
+    width: 11,
+    render: (run) => html`<${Time} at=${run.due_at} />`
+  },
+  {
+    key: "event",
+    label: "events.event",
+    width: 9,
+    priority: 2,
+    render: (run) => run.event_id ? html`<${Id} id=${run.event_id} href=${href("events", { id: run.event_id })} />` : html`<${Num} value=${null} />`
+  }
+];
+function columnsOf(one) {
+  const [outcome, job] = (
+    /** @type {[RunColumn, RunColumn]} */
+    RUN_COLUMNS
+  );
+  const [due, more] = (
+    /** @type {[RunColumn, RunColumn]} */
+    isTime(one) ? OF_TIME : OF_EVENTS
+  );
+  return [due, outcome, more, job];
+}
 
 // pages/definitions.js
 var PAGE7 = 25;
@@ -7675,17 +8104,14 @@ function List3({ query, go: go3, session: session2 }) {
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
   const of2 = JSON.stringify([query["q"], state, query["cursor"]]);
   const found = useResource(
-    (signal) => get(
-      "api/definitions",
-      { q: query["q"], state, cursor: query["cursor"], runs: STRIP, limit: PAGE7 },
-      signal
-    ),
+    async (signal) => {
+      const wanted = { q: query["q"], state, cursor: query["cursor"], runs: STRIP, limit: PAGE7 };
+      return { ...await get("api/definitions", wanted, signal), of: of2 };
+    },
     [of2],
-    { events: ["definitions", "jobs"], leastMs: 2e3, everyMs: 5e3 }
+    { events: ["definitions", "events", "jobs"], leastMs: 2e3, everyMs: 5e3 }
   );
-  const [shownOf, setShownOf] = E2(of2);
-  if (!found.isLoading && shownOf !== of2) setShownOf(of2);
-  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf3, hold.isHeld, shownOf);
+  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf3, hold.isHeld, found.data?.of ?? "");
   const mayOperate = may(session2, "operate");
   const change2 = (changes, replace = false) => go3("definitions", { ...query, cursor: "", ...changes }, { replace });
   const isFiltered = Boolean(query["q"] || state);
@@ -7757,6 +8183,180 @@ var actions = (onDone) => ({
   width: 5,
   render: (one) => html`<${RowActions} one=${one} onDone=${onDone} />`
 });
+
+// pages/events.js
+var PAGE8 = 50;
+var ANY = "*";
+var FILTERS3 = ["type", "source", "definition"];
+var MOST_STATES = 20;
+var MOST_PAGES = 10;
+var EXAMPLE2 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
+function Page9({ query, go: go3, session: session2 }) {
+  return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List4} query=${query} go=${go3} session=${session2} />`;
+}
+var idOf2 = (event) => event.event_id;
+async function load2(query, signal) {
+  const events = [];
+  let cursor = query["cursor"] ?? null;
+  for (let page = 0; page < MOST_PAGES && events.length < PAGE8; page += 1) {
+    const found = await get("api/events", { ...query, cursor, limit: PAGE8 - events.length }, signal);
+    events.push(...found.events);
+    cursor = found.next_cursor;
+    if (cursor === null) break;
+  }
+  return { events, next_cursor: cursor };
+}
+function List4({ query, go: go3, session: session2 }) {
+  const hold = useHold();
+  const wanted = Object.fromEntries(FILTERS3.flatMap((key) => query[key] ? [[key, query[key]]] : []));
+  const [like, setLike] = E2(
+    /** @type {any} */
+    null
+  );
+  const [isSending, setSending] = E2(false);
+  const send = query["send"];
+  W2(() => {
+    if (!send) return;
+    go3("events", wanted, { replace: true });
+    setLike(send === ANY ? null : { event_type: send });
+    setSending(true);
+  }, [send]);
+  const of2 = JSON.stringify([wanted, query["cursor"]]);
+  const found = useResource(
+    async (signal) => ({ ...await load2({ ...wanted, cursor: query["cursor"] }, signal), of: of2 }),
+    [of2],
+    {
+      events: ["events"],
+      leastMs: 1e3,
+      everyMs: 5e3
+    }
+  );
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.events ?? [],
+    idOf2,
+    hold.isHeld,
+    found.data?.of ?? ""
+  );
+  useReturn(rows.map(idOf2).join());
+  const mayPush = may(session2, "push");
+  const isFiltered = Object.keys(wanted).length > 0;
+  const filter = (key, label, more = {}) => html`<${FilterInput} label=${label} value=${query[key] ?? ""} onChange=${(text) => go3("events", { ...wanted, [key]: text }, { replace: true })} ...${more} />`;
+  return html`<div class="page-head"><h1>${t("nav.events")}</h1>${mayPush && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => {
+    setLike(null);
+    setSending(true);
+  }}>${t("events.send")}<//>`}</div>
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
+      ${filter("type", t("events.type"), { placeholder: "order.*" })}${filter("source", t("events.source"))}${filter("definition", t("events.definition"))}</form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf2} label=${(event) => event.event_type} onOpen=${(event) => go3("events", { id: event.event_id })}
+            columns=${COLUMNS2.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "events.empty.filtered" : "events.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE2 }) }}>${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("events", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("events", wanted)} />
+    ${isSending && html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`}`;
+}
+var COLUMNS2 = [
+  {
+    key: "received",
+    label: "events.received",
+    width: 8,
+    render: (event) => html`<${Time} at=${event.received_at} />`
+  },
+  {
+    key: "type",
+    label: "events.type",
+    render: (event) => html`<a href=${href("events", { id: event.event_id })} title=${visible(event.event_type)}>${visible(event.event_type)}</a>`
+  },
+  {
+    key: "about",
+    label: "events.subject",
+    priority: 3,
+    render: (event) => {
+      const text = visible([event.source, event.subject].filter(Boolean).join(" · "));
+      return text ? html`<span title=${text}>${text}</span>` : html`<${Num} value=${null} />`;
+    }
+  },
+  {
+    key: "payload",
+    label: "events.payload",
+    priority: 2,
+    render: (event) => html`<${Excerpt} value=${event.payload} isHidden=${event.payload_hidden} />`
+  },
+  { key: "started", label: "events.started", render: (event) => html`<${Effects} runs=${event.runs} />` }
+];
+function Effects({ runs }) {
+  const [first] = runs;
+  if (!first) return html`<span class="muted">${t("events.started.nothing")}</span>`;
+  return html`<${Outcome} run=${{ ...first, reason: null }} /> <a href=${href("definitions", { name: first.definition })} title=${visible(first.definition)}>${visible(first.definition)}</a>${runs.length > 1 && html` <span class="muted">${t("events.started.more", { count: runs.length - 1 })}</span>`}`;
+}
+var stateOf = (id, signal) => get(`api/jobs/${encodeURIComponent(id)}`, {}, signal).then(
+  (job) => job.state,
+  (error) => {
+    if (error instanceof Problem && error.status === 404) return null;
+    throw error;
+  }
+);
+function OneEvent({ id, session: session2 }) {
+  const [dialog, setDialog] = E2("");
+  const path = (
+    /** @type {"api/events/{event_id}"} */
+    `api/events/${encodeURIComponent(id)}`
+  );
+  const found = useResource(
+    async (signal) => {
+      const event2 = await get(path, {}, signal);
+      const ids = event2.runs.flatMap((run) => run.job_id ?? []).slice(0, MOST_STATES);
+      const states2 = await Promise.all(ids.map((job) => stateOf(job, signal)));
+      return { event: event2, states: new Map(ids.map((job, at2) => [job, states2[at2]])) };
+    },
+    [id],
+    { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
+  );
+  useTitle(found.data?.event.event_type ?? null);
+  if (!found.data) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.events")}</h1><div class="card"><${Empty} title=${t("events.unknown")}><p>${t("events.unknown.text")}</p><p><a href=${href("events")}>${t("nav.events")}</a></p><//></div>`;
+    return html`<h1>${t("nav.events")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const { event, states } = found.data;
+  const isWhole = !event.payload_hidden && !event.payload_redacted && !isCut(event);
+  const body = () => ({
+    event_type: event.event_type,
+    payload: event.payload,
+    source: event.source,
+    subject: event.subject
+  });
+  return html`<p class="crumbs"><a href=${href("events")}>${t("nav.events")}</a> / <a href=${href("events", { type: event.event_type })}>${visible(event.event_type)}</a></p>
+    <div class="page-head job-head"><h1><${Text} value=${event.event_type} max=${200} /></h1></div>
+    <div class="row job-id"><code class="id">${visible(event.event_id)}</code> <${CopyMenu}><${Copy} text=${event.event_id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(event, 2)} label=${t("copy.json")} />${isWhole && html` <${Copy} text=${() => curl(session2, "POST", "api/events", { body: body() })} label=${t("copy.curl")} />`}<//></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div class="row actions" role="group" aria-label=${t("job.actions")}>${may(session2, "operate") && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("replay")}>${t("events.replay")}<//>`}
+      ${may(session2, "push") && isWhole && html`<${Button} opensDialog onClick=${() => setDialog("send")}>${t("events.send_like")}<//>`}</div>
+    <div class="job-grid"><div class="stack"><${Facts3} event=${event} /><${Effect} event=${event} states=${states} /></div><${Payload} event=${event} /></div>
+    ${dialog === "replay" && html`<${ReplayEvent} event=${event} onClose=${() => setDialog("")} />`}
+    ${dialog === "send" && html`<${SendEvent} like=${event} onClose=${() => setDialog("")} />`}`;
+}
+var isCut = (event) => event.payload === null && event.payload_bytes > 1;
+function Facts3({ event }) {
+  return html`<section class="card"><h2>${t("events.facts")}</h2><dl class="facts">
+    <dt>${t("events.received")}</dt><dd><${Time} at=${event.received_at} /></dd>
+    ${event.occurred_at && html`<dt>${t("events.occurred_at")}</dt><dd><${Time} at=${event.occurred_at} /></dd>`}
+    ${event.source && html`<dt>${t("events.source")}</dt><dd><a href=${href("events", { source: event.source })}><${Text} value=${event.source} max=${200} /></a></dd>`}
+    ${event.subject && html`<dt>${t("events.subject")}</dt><dd><${Text} value=${event.subject} max=${200} /></dd>`}
+    ${event.dedupe_key && html`<dt>${t("events.dedupe_key")}</dt><dd><${Text} value=${event.dedupe_key} max=${200} /></dd>`}
+    ${event.replay_of && html`<dt>${t("events.replay_of")}</dt><dd><${Id} id=${event.replay_of} href=${href("events", { id: event.replay_of })} /></dd>`}</dl></section>`;
+}
+function Effect({ event, states }) {
+  const count2 = event.job_ids.length;
+  return html`<section class="card"><h2>${t("events.started")} <span class="muted num">${number(count2)}</span></h2>${event.runs.length === 0 ? html`<p class="muted">${t("events.started.none")}</p>` : html`<ul class="plain effects">${event.runs.map((run) => html`<li key=${run.definition}><a href=${href("definitions", { name: run.definition })}>${visible(run.definition)}</a> <${Outcome} run=${run} />${run.job_id && html` <${Id} id=${run.job_id} href=${href("job", { id: run.job_id })} /> <${JobState} run=${run} state=${states.get(run.job_id)} />`}</li>`)}</ul>`}</section>`;
+}
+function JobState({ run, state }) {
+  if (state === void 0) return null;
+  if (state) return html`<${State} state=${state} />`;
+  return html`<span class="muted">${t(run.outcome === "waiting" ? "events.job_later" : "definitions.job_gone")}</span>`;
+}
+function Payload({ event }) {
+  return html`<section class="card"><h2>${t("events.payload")} <span class="muted small"><${Bytes} value=${event.payload_bytes} /></span></h2>${event.payload_hidden ? html`<p class="muted">${t("job.hidden")}</p>` : isCut(event) ? html`<p class="muted">${t("job.too_large", { size: bytesText(event.payload_bytes) })}</p>` : html`${event.payload_redacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${event.payload} label=${t("events.payload")} />`}</section>`;
+}
 
 // worker_drains.js
 var MOST_ASKED = 10;
@@ -7898,7 +8498,7 @@ function FigureFacts({ figures }) {
 
 // pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
-var KINDS = (
+var KINDS2 = (
   /** @type {const} */
   { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
 );
@@ -7910,7 +8510,7 @@ var POLL_MS3 = 2e3;
 var ORDER = ["stale", "detached", "draining", "fresh"];
 function WorkerState({ worker }) {
   return html`<${Badge} kind=${/** @type {any} */
-  KINDS[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+  KINDS2[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
 function Breaker({ breaker }) {
   if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
@@ -7920,12 +8520,12 @@ function Breaker({ breaker }) {
 function Slots({ worker }) {
   return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
 }
-function Page9({ query, go: go3, session: session2 }) {
+function Page10({ query, go: go3, session: session2 }) {
   const id = query["id"];
   return id ? html`<${One3} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
 }
 var nameOf4 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
-var FILTERS3 = {
+var FILTERS4 = {
   name: { label: "job.name", of: (worker, value) => worker.names.includes(value) },
   node: { label: "workers.host", of: (worker, value) => worker.node_id === value },
   version: { label: "workers.version", of: (worker, value) => worker.version === value },
@@ -7956,7 +8556,7 @@ function All({ query, go: go3, session: session2 }) {
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
     <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
     <${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List4} list=${list} query=${query} go=${go3} onDrain=${onDrain} />`}
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List5} list=${list} query=${query} go=${go3} onDrain=${onDrain} />`}
     <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
     ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}`;
 }
@@ -7985,7 +8585,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       key: "states",
       label: t("nav.workers"),
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
-      KINDS[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      KINDS2[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
     {
       key: "slots",
@@ -8004,7 +8604,7 @@ function Groups({ by, query, go: go3, onDrain }) {
     ] : []
   ]} />`}`;
 }
-function List4({ list: { data, problem, reload }, query, go: go3, onDrain }) {
+function List5({ list: { data, problem, reload }, query, go: go3, onDrain }) {
   const hold = useHold();
   const [selected, setSelected] = E2(
     /** @type {Set<string>} */
@@ -8012,13 +8612,13 @@ function List4({ list: { data, problem, reload }, query, go: go3, onDrain }) {
   );
   const state = STATES3.includes(query["state"] ?? "") ? query["state"] : "";
   const sort = query["sort"] ?? "";
-  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS3 && value));
+  const filters = Object.fromEntries(Object.entries(query).filter(([key, value]) => key in FILTERS4 && value));
   const all = (
     /** @type {any[]} */
     data?.workers ?? []
   );
   const chosen = all.filter(
-    (worker) => Object.entries(filters).every(([key, value]) => FILTERS3[key]?.of(worker, value))
+    (worker) => Object.entries(filters).every(([key, value]) => FILTERS4[key]?.of(worker, value))
   );
   const wanted = sortedByFigures(
     chosen.filter((worker) => !state || worker.state === state).sort(
@@ -8039,7 +8639,7 @@ function List4({ list: { data, problem, reload }, query, go: go3, onDrain }) {
     count: chosen.filter((worker) => !one || worker.state === one).length,
     ...["stale", "detached"].includes(one) && chosen.some((worker) => worker.state === one) && { kind: "bad" }
   }));
-  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS3[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS3[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
+  return html`${Object.keys(filters).length > 0 && html`<p class="chips">${Object.entries(filters).map(([key, value]) => html`<span class="chip" key=${key}>${t(FILTERS4[key]?.label ?? key)}: <${Text} value=${value} max=${80} /> <a href=${href("workers", { ...filters, state, [key]: "" })} aria-label=${t("filter.remove", { name: t(FILTERS4[key]?.label ?? key) })}>✕</a></span>`)}</p>`}
     <${Tabs} label=${t("nav.workers")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
@@ -8108,7 +8708,7 @@ var live = (workers) => workers.filter((worker) => worker.state === "fresh" || w
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
   if (workers.length === 0) return null;
-  const what = chosen.length > 0 ? workers.map(nameOf4).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS3[key]?.label ?? key)}: ${value}`).join(", ");
+  const what = chosen.length > 0 ? workers.map(nameOf4).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS4[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
 function One3({ id, session: session2 }) {
@@ -8190,7 +8790,7 @@ function Detach({ worker, onConfirm, onClose }) {
 var POLL_MS4 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
-function Page10({ session: session2 }) {
+function Page11({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
@@ -8332,7 +8932,7 @@ var SOURCES = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
 );
-function Page11({ query, go: go3, session: session2 }) {
+function Page12({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1e3,
@@ -8426,7 +9026,7 @@ function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
   return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
-var valuesOf3 = ({ type, value }) => ({
+var valuesOf4 = ({ type, value }) => ({
   value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (value ?? []).join("\n") : String(value ?? "")
 });
 function sentValue(setting, text) {
@@ -8435,7 +9035,7 @@ function sentValue(setting, text) {
   return setting.type === "list" ? text.split(/\s+/).filter(Boolean) : text;
 }
 function Edit({ setting, onClose, onDone }) {
-  const form = useForm(setting, valuesOf3);
+  const form = useForm(setting, valuesOf4);
   const reread = async () => (await get("api/settings")).settings.find((one) => one.key === setting.key);
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
@@ -8590,7 +9190,7 @@ function Sure({ title: title2, verb, onConfirm, onClose, children }) {
 }
 
 // pages/access.js
-function Page12({ session: session2, onSession }) {
+function Page13({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
   return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`;
@@ -8731,7 +9331,7 @@ function Users({ me, onSession }) {
 }
 
 // pages/account.js
-function Page13({ session: session2 }) {
+function Page14({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
@@ -8905,7 +9505,7 @@ function rangeOf(schema) {
   const side = least === void 0 ? "most" : most === void 0 ? "least" : "range";
   return t(`enqueue.field.${what}.${side}`, { least: String(least), most: String(most) });
 }
-function valuesOf4(schema, text, values2) {
+function valuesOf5(schema, text, values2) {
   let argument;
   try {
     argument = text.trim() ? parseExact(text) : {};
@@ -8920,13 +9520,13 @@ function valuesOf4(schema, text, values2) {
   const fields = new Map(fieldsOf(schema, {}).map((field) => [field.name, field]));
   for (const [name, value] of Object.entries(argument)) {
     const field = fields.get(name) ?? fieldOf(name, {}, schema, false);
-    const [typed, shownAs] = textOf2(field, value);
+    const [typed, shownAs] = textOf3(field, value);
     changes[TYPED + name] = typed;
     changes[SHOWN_AS + name] = shownAs;
   }
   return changes;
 }
-function textOf2(field, value) {
+function textOf3(field, value) {
   const json = toJson(value);
   if (field.control === "json") return [toJson(value, 2), ""];
   if (value === null && field.isNullable && (field.isRequired || field.fallback === "null") && field.control !== "choice")
@@ -9031,7 +9631,7 @@ function useArgument(form, contract) {
   };
   const toFields = () => {
     const isUntouched = typed === given.current && fields.some((one) => values2[keyOf3(one.name)]);
-    const changes = isUntouched ? {} : schema && valuesOf4(schema, typed, values2);
+    const changes = isUntouched ? {} : schema && valuesOf5(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
     given.current = typed;
@@ -9143,7 +9743,7 @@ function adapted(form, shown, kept) {
 
 // pages/enqueue.js
 var PREVIEW_MS2 = 500;
-var BLANK4 = {
+var BLANK3 = {
   name: "",
   argument: "{}",
   // How the argument is entered: by fields, as JSON, or, while nobody has chosen, as soon as possible by fields.
@@ -9164,13 +9764,13 @@ var BLANK4 = {
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page14({ query, go: go3, session: session2 }) {
+function Page15({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
 }
 function Enqueue({ query, go: go3, session: session2 }) {
-  const form = useForm(null, () => ({ ...BLANK4, name: query["name"] ?? "" }));
+  const form = useForm(null, () => ({ ...BLANK3, name: query["name"] ?? "" }));
   const { values: values2, problem, setProblem } = form;
   const [sent, setSent] = E2(
     /** @type {{id: string, isNew: boolean} | null} */
@@ -9260,7 +9860,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       <div class="row">${["keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}>${t(`job.${name}`)}<//> `)}</div>
       <${ErrorBox} problem=${problem} />
       <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
-      <${Preview2} preview=${preview} isReady=${Boolean(made.text && values2["name"])} /></div>`;
+      <${Preview3} preview=${preview} isReady=${Boolean(made.text && values2["name"])} /></div>`;
 }
 function argumentProblem(faults, problem, isMissing, misfits) {
   const found = new Set(faults.map((fault) => fault.loc.join(".")));
@@ -9283,9 +9883,9 @@ function useToldOptions(form, contract, isCopy) {
   W2(() => {
     const changes = {};
     for (const name of isCopy ? [] : TOLD) {
-      const before = filled.current[name] ?? BLANK4[name] ?? "";
+      const before = filled.current[name] ?? BLANK3[name] ?? "";
       if (form.values[name] === before)
-        changes[name] = names.includes(name) ? asTyped(told[name]) : BLANK4[name] ?? "";
+        changes[name] = names.includes(name) ? asTyped(told[name]) : BLANK3[name] ?? "";
     }
     filled.current = { ...filled.current, ...changes };
     form.set(changes);
@@ -9370,7 +9970,7 @@ function formOf2(job) {
     )
   );
   return {
-    ...BLANK4,
+    ...BLANK3,
     name: spec.name,
     argument: isArgumentLeftOut ? "" : toJson(spec.argument, 2),
     priority: String(job.priority),
@@ -9412,7 +10012,7 @@ function usePreview(text) {
   }, [text]);
   return state;
 }
-function Preview2({ preview, isReady }) {
+function Preview3({ preview, isReady }) {
   return html`<section class="card preview" aria-labelledby="preview" aria-live="polite"><h2 id="preview">${t("enqueue.preview")}</h2>
     ${!isReady ? html`<p class="muted">${t("enqueue.preview.wait")}</p>` : preview.problem ? html`<${ErrorBox} problem=${preview.problem} />` : preview.constraints === null ? html`<p class="muted">${t("loading")}</p>` : preview.constraints.length === 0 ? html`<p class="muted">${t("enqueue.preview.none")}</p>` : html`<ul class="plain">${preview.constraints.map(
     (one) => html`<li key=${one.name} class="preview-item"><a href=${href("constraints", { name: one.name })}><strong>${visible(one.name)}</strong></a> ${one.mode === "shadow" && html`<${Badge}>${t("enqueue.shadow")}<//>`} ${one.limits.paused && html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`}
@@ -9437,6 +10037,8 @@ function Page15({ session: session2, query, onSession }) {
   return html`<div class="login card"><h1>${t("nav.login")}</h1>
     ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
     <${ByProvider} session=${session2} /><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
+function Page16({ session: session2, onSession }) {
+  return html`<div class="login card"><h1>${t("nav.login")}</h1><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
 }
 function LoginDialog({ session: session2, onSession, onClose }) {
   return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${ByProvider} session=${session2} onSession=${onSession} /><${LoginForm} session=${session2} onSession=${onSession} /><//>`;
@@ -9512,6 +10114,7 @@ var ENTRIES = [
   { page: "names", key: "n", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
+  { page: "events", key: "v", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
@@ -9521,7 +10124,7 @@ var ENTRIES = [
 ];
 var CHORD_MS = 1500;
 var LOST_GRACE_MS = 1500;
-var TYPING_MS5 = 1e3;
+var TYPING_MS6 = 1e3;
 var lastKeyMs = 0;
 addEventListener("keydown", () => lastKeyMs = Date.now(), true);
 var COMPONENTS = {
@@ -9532,14 +10135,15 @@ var COMPONENTS = {
   failures: Page5,
   constraints: Page7,
   definitions: Page8,
-  workers: Page9,
-  masters: Page10,
+  events: Page9,
+  workers: Page10,
+  masters: Page11,
   audit: Page6,
-  settings: Page11,
-  access: Page12,
-  account: Page13,
-  enqueue: Page14,
-  login: Page15
+  settings: Page12,
+  access: Page13,
+  account: Page14,
+  enqueue: Page15,
+  login: Page16
 };
 function App() {
   const route = useRoute();
@@ -9590,7 +10194,7 @@ function App() {
     void refresh();
   }, []);
   const askAgain = (now) => {
-    if (Date.now() - lastKeyMs < TYPING_MS5) setTimeout(() => askAgain(now), TYPING_MS5);
+    if (Date.now() - lastKeyMs < TYPING_MS6) setTimeout(() => askAgain(now), TYPING_MS6);
     else setOffered(now);
   };
   const endAsking = () => {

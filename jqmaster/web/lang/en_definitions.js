@@ -1,4 +1,4 @@
-/** English: definitions, which start jobs by the clock. */
+/** English: definitions, which start jobs by the clock or by events. */
 export default {
   "nav.definitions": "Definitions",
   "job.definition": "Started by",
@@ -37,7 +37,7 @@ export default {
   "definitions.state.paused": "Paused",
   "definitions.state.troubled": "Late or missed",
   "definitions.empty":
-    "There are no definitions yet. A definition starts a job whenever its schedule is due.",
+    "There are no definitions yet. A definition starts a job whenever its schedule is due, or when an event comes.",
   "definitions.empty.filtered": "No definition matches.",
   "definitions.unknown": "There is no such definition.",
   "definitions.never_again": "It is never due again.",
@@ -84,7 +84,7 @@ export default {
   "definitions.argument.hidden":
     "The present argument is not shown here. Type the whole argument: it replaces the present one.",
   "definitions.overlap.allow": "Start another job",
-  "definitions.overlap.forbid": "Skip the instant",
+  "definitions.overlap.forbid": "Start none",
   "definitions.overlap.replace": "Cancel the earlier job",
   "definitions.overlap.queue": "Wait for its end",
   "definitions.overlap.allow.text": "Jobs of one definition may run at the same time.",
@@ -126,7 +126,7 @@ export default {
   "definitions.run.undone": "Canceled the job.",
   "definitions.run.done": "Started {name}: job …{id}",
   "definitions.pause.title": "Pause a definition",
-  "definitions.pause.text": "Its instants are recorded as skipped until someone resumes it.",
+  "definitions.pause.text": "Its instants and events are recorded as skipped until someone resumes it.",
   "definitions.paused": "Paused {name}.",
   "definitions.resumed": "Resumed {name}.",
   "definitions.deleted": "Deleted {name}.",

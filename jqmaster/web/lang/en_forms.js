@@ -96,7 +96,7 @@ export default {
   "pause.what.matcher": "jobs that match a condition",
   "constraints.reason.hint": "Why this constraint exists.",
   palette: "Command palette",
-  "palette.hint": "Search pages, names, workers, constraints, jobs and actions",
+  "palette.hint": "Search pages, names, workers, constraints, definitions, events, jobs and actions",
   "palette.page": "Page",
   "palette.action": "Action",
   "palette.search": "Search jobs for “{text}”",

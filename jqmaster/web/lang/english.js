@@ -1,9 +1,10 @@
 /** English, as one module: what is loaded when the reader's language is English. */
 import shell from "./en.js";
 import definitions from "./en_definitions.js";
+import events from "./en_events.js";
 import forms from "./en_forms.js";
 import lists from "./en_lists.js";
 import operations from "./en_operations.js";
 import statistics from "./en_statistics.js";
 
-export default { ...shell, ...definitions, ...forms, ...lists, ...operations, ...statistics };
+export default { ...shell, ...definitions, ...events, ...forms, ...lists, ...operations, ...statistics };

@@ -1,4 +1,4 @@
-/** 日本語: 時刻でジョブを開始する定義。 */
+/** 日本語: 時刻やイベントでジョブを開始する定義。 */
 export default {
   "nav.definitions": "定義",
   "job.definition": "開始元",
@@ -36,7 +36,8 @@ export default {
   "definitions.state.enabled": "有効",
   "definitions.state.paused": "一時停止中",
   "definitions.state.troubled": "遅れ・逃した",
-  "definitions.empty": "定義はまだありません。定義は、スケジュールの時刻になるたびにジョブを開始します。",
+  "definitions.empty":
+    "定義はまだありません。定義は、スケジュールの時刻になるたび、またはイベントが届いたときにジョブを開始します。",
   "definitions.empty.filtered": "一致する定義はありません。",
   "definitions.unknown": "その定義はありません。",
   "definitions.never_again": "今後の予定はありません。",
@@ -79,7 +80,7 @@ export default {
   "definitions.argument.hidden":
     "現在の引数はここに表示されません。引数全体を入力してください。現在の引数と置き換わります。",
   "definitions.overlap.allow": "別のジョブを開始",
-  "definitions.overlap.forbid": "その回をスキップ",
+  "definitions.overlap.forbid": "開始しない",
   "definitions.overlap.replace": "前のジョブを取り消し",
   "definitions.overlap.queue": "終了を待つ",
   "definitions.overlap.allow.text": "同じ定義のジョブが同時に実行されることがあります。",
@@ -121,7 +122,7 @@ export default {
   "definitions.run.undone": "ジョブを取り消しました。",
   "definitions.run.done": "{name} を開始しました(ジョブ …{id})",
   "definitions.pause.title": "定義を一時停止",
-  "definitions.pause.text": "再開するまで、予定の回はスキップとして記録されます。",
+  "definitions.pause.text": "再開するまで、予定の回とイベントはスキップとして記録されます。",
   "definitions.paused": "{name} を一時停止しました。",
   "definitions.resumed": "{name} を再開しました。",
   "definitions.deleted": "{name} を削除しました。",

@@ -96,7 +96,7 @@ export default {
   "pause.what.matcher": "条件に一致するジョブ",
   "constraints.reason.hint": "この制約がある理由。",
   palette: "コマンドパレット",
-  "palette.hint": "ページ、名前、ワーカー、制約、ジョブ、操作を検索",
+  "palette.hint": "ページ、名前、ワーカー、制約、定義、イベント、ジョブ、操作を検索",
   "palette.page": "ページ",
   "palette.action": "操作",
   "palette.search": "「{text}」でジョブを検索",

@@ -1,4 +1,4 @@
-/** Jobs by the clock: when each definition is due, what became of it lately; made, changed, paused and run here. */
+/** Jobs by the clock and by events: when each definition is due, what became of it lately; made, changed, paused and run here. */
 import { html, useState } from "../lib.js";
 import { get, may } from "../api.js";
 import { DefinitionDialogs, RowActions } from "../definition_dialogs.js";
@@ -44,18 +44,14 @@ function List({ query, go, session }) {
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
   const of = JSON.stringify([query["q"], state, query["cursor"]]);
   const found = useResource(
-    (signal) =>
-      get(
-        "api/definitions",
-        { q: query["q"], state, cursor: query["cursor"], runs: STRIP, limit: PAGE },
-        signal,
-      ),
+    async (signal) => {
+      const wanted = { q: query["q"], state, cursor: query["cursor"], runs: STRIP, limit: PAGE };
+      return { ...(await get("api/definitions", wanted, signal)), of };
+    },
     [of],
-    { events: ["definitions", "jobs"], leastMs: 2000, everyMs: 5000 },
+    { events: ["definitions", "events", "jobs"], leastMs: 2000, everyMs: 5000 },
   );
-  const [shownOf, setShownOf] = useState(of);
-  if (!found.isLoading && shownOf !== of) setShownOf(of);
-  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf, hold.isHeld, shownOf);
+  const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
   const mayOperate = may(session, "operate");
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("definitions", { ...query, cursor: "", ...changes }, { replace });

@@ -28,8 +28,8 @@ export function Page({ query, go, session }) {
   const of = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
   const [done, setDone] = useState(0);
   const found = useResource(
-    (signal) =>
-      get(
+    async (signal) => ({
+      ...(await get(
         "api/failures",
         {
           q: query["q"],
@@ -40,17 +40,17 @@ export function Page({ query, go, session }) {
           limit: split ? ALL : PAGE,
         },
         signal,
-      ),
+      )),
+      of,
+    }),
     [of],
     { events: ["jobs"], leastMs: 2000, everyMs: 10_000 },
   );
-  const [shownOf, setShownOf] = useState(of);
-  if (!found.isLoading && shownOf !== of) setShownOf(of);
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.groups ?? [],
     idOf,
     hold.isHeld || dialog !== null || ignoring !== null,
-    `${shownOf} ${done}`,
+    `${found.data?.of} ${done}`,
   );
   const change = (/** @type {Record<string, string>} */ changes) =>
     go("failures", { ...query, cursor: "", ...changes }, { replace: true });

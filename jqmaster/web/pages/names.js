@@ -1,5 +1,5 @@
 /** The kinds of jobs: how many, how often they succeed, how long they wait and run; one of them whole, with its course. */
-import { html, useMemo, useState } from "../lib.js";
+import { html, useMemo } from "../lib.js";
 import { get, may } from "../api.js";
 import { number, t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
@@ -44,13 +44,14 @@ function List({ query, go, session }) {
   const hold = useHold();
   const of = JSON.stringify([query["q"], span, sort, query["cursor"]]);
   const found = useResource(
-    (signal) => get("api/names", { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE }, signal),
+    async (signal) => {
+      const wanted = { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE };
+      return { ...(await get("api/names", wanted, signal)), of };
+    },
     [of],
     { events: ["jobs", "workers"], leastMs: 5000, everyMs: 15_000 },
   );
-  const [shownOf, setShownOf] = useState(of);
-  if (!found.isLoading && shownOf !== of) setShownOf(of);
-  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, shownOf);
+  const { rows } = useSteadyRows(found.data?.names ?? [], nameOf, hold.isHeld, found.data?.of ?? "");
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("names", { ...query, cursor: "", ...changes }, { replace });
   return html`<div class="page-head"><h1>${t("nav.names")}</h1><${Spans} query=${query} /></div>

@@ -54,7 +54,7 @@ async def test_a_definition_of_events_is_made_read_and_changed(api: Api) -> None
     assert (await define(api, "plain"))["argument"] == {"from": "payload"}
     assert (await define(api, "literal", job={"name": "ship", "argument": [1]}))["argument"] is None
     status, answer = await api.call("POST", "/api/definitions/preview", body | {"count": 1})
-    assert (status, answer) == (200, {"instants": []})
+    assert (status, answer) == (200, {"instants": [], "events": []})
     for path, request in (
         ("run", None),
         ("backfill", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}),
@@ -124,6 +124,14 @@ async def test_events_start_jobs_and_are_listed_and_replayed(api: Api) -> None:
     assert [one["event_type"] for one in filtered["events"]] == ["order.made"]
     _, rest = await api.call("GET", f"/api/events?type=order.*&cursor={filtered['next_cursor']}")
     assert ([one["event_type"] for one in rest["events"]], rest["next_cursor"]) == (["order.paid"], None)
+    for query, found in (
+        ("source=/shop", ["order.paid"]),
+        ("definition=ship", ["order.made", "order.paid"]),
+        ("definition=ship&type=order.m*", ["order.made"]),
+        ("definition=none", []),
+    ):
+        _, page = await api.call("GET", f"/api/events?{query}")
+        assert [one["event_type"] for one in page["events"]] == found, query
     status, replayed = await api.call("POST", f"/api/events/{answer['event_id']}/replay")
     assert status == 202
     assert replayed["job_ids"] != answer["job_ids"]
@@ -136,6 +144,30 @@ async def test_events_start_jobs_and_are_listed_and_replayed(api: Api) -> None:
     for method, path in (("GET", ""), ("POST", "/replay")):
         status, problem = await api.call(method, f"/api/events/{job_id}{path}")
         assert (status, problem["code"]) == (404, "unknown_event")
+
+
+async def test_a_preview_tells_which_events_would_start_a_job_and_with_which_argument(api: Api) -> None:
+    for total in (5, 50):
+        await send(api, payload={"id": total * 10, "total": total})
+    await send(api, "user.made")
+    body = {
+        "kind": "event",
+        "event_type": "order.*",
+        "matcher": {"field": "payload.total", "op": "ge", "value": 10},
+    }
+
+    async def previewed(**fields: Any) -> list[tuple[bool | None, Any]]:
+        status, answer = await api.call("POST", "/api/definitions/preview", body | fields)
+        assert status == 200, answer
+        assert answer["instants"] == []
+        return [(one["matches"], one["argument"]) for one in answer["events"]]
+
+    assert await previewed() == [(True, {"id": 500, "total": 50}), (False, {"id": 50, "total": 5})]
+    assert await previewed(argument={"order": {"from": "payload.id"}, "via": "post"}, count=1) == [
+        (True, {"order": 500, "via": "post"})
+    ]
+    assert await previewed(job={"name": "ship", "argument": [1]}, matcher=None) == [(True, [1])] * 2
+    assert await previewed(event_type="nothing.*") == []
 
 
 @pytest.mark.parametrize("query", ["cursor=1", "limit=0", "type=" + "%3F".join("**") * 40, "name=a"])

@@ -9,6 +9,7 @@ from jqmaster.domain.master import Pace
 from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.operations.live import LiveStore
+from tests.support.events import Events, event
 from tests.support.store import StoreWorld
 
 pytestmark = pytest.mark.req("D21")
@@ -69,3 +70,13 @@ async def test_the_audit_log_tells_what_was_changed_since_the_look_before(
     assert look.changed == {"worker", "jobs"}
     assert look.news_of_actions == {"a1"}
     assert (await live.look()).changed == frozenset()
+
+
+async def test_each_event_is_seen_also_of_one_millisecond(world: StoreWorld, live: LiveStore) -> None:
+    looks = [await live.look()]
+    events = Events(world)
+    for _ in range(2):
+        await events.intake.one(event())
+        looks.append(await live.look())
+    assert len({look.events for look in looks}) == 3
+    assert len({look.definitions for look in looks}) == 1

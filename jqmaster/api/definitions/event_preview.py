@@ -1,0 +1,43 @@
+"""The newest events of a definition's type, as the definition would take them."""
+
+from dataclasses import replace
+from typing import Any, Final
+
+from jqmaster.api.http.endpoint import Call
+from jqmaster.api.views import shown_value
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.instant import iso_ms
+from jqmaster.store.events.documents import StoredEvent
+
+MAX_SHOWN: Final = 20
+
+
+async def newest_events(call: Call, definition: Definition, count: int) -> list[dict[str, Any]]:
+    """Return the newest events that are kept and have the type, each with the argument that the job would get."""
+    fits = definition.of_events.fits_type
+    page = await call.services.events.page(
+        None, min(count, MAX_SHOWN), lambda stored: fits(stored.event.event_type)
+    )
+    return [_view(stored, definition, call.content) for stored in page.events]
+
+
+def _view(stored: StoredEvent, definition: Definition, access: ContentAccess) -> dict[str, Any]:
+    """`PreviewedEvent`. A payload is read as far as the caller may see it: a matcher could be used to guess more."""
+    event, trigger = stored.event, definition.of_events
+    own = access.for_name(event.event_type)
+    payload = own.redactor.encoded("argument", event.payload)
+    fields = replace(event, payload=payload).fields
+    is_seen = own.is_granted and payload == event.payload
+    matches = trigger.matcher is None or (trigger.matcher.matches(fields) if is_seen else None)
+    argument = (
+        definition.job.argument if trigger.argument is None else trigger.argument.argument(fields, payload)
+    )
+    return {
+        "event_id": event.id,
+        "event_type": event.event_type,
+        "received_at": iso_ms(stored.received_at_ms),
+        "matches": matches,
+        "argument": shown_value(argument) if own.is_granted else None,
+        "argument_hidden": not own.is_granted,
+    }
