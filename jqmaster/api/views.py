@@ -89,6 +89,7 @@ def listed_job(job: Job, excerpt: Excerpt | None) -> dict[str, Any]:
         "error": shown.error,
         "argument_excerpt": shown.argument,
         "worker_name": shown.worker_name,
+        "progress": _told(shown.progress, shown.progress.message or None) if shown.progress else None,
     }
 
 
@@ -124,13 +125,11 @@ def job_view(
 
 def _progress_view(progress: Progress | None, content: JobContent) -> dict[str, Any] | None:
     """`ProgressView`."""
-    if progress is None:
-        return None
-    return {
-        "fraction": progress.fraction,
-        "message": content.text(progress.message),
-        "at": iso_ms(progress.at_ms),
-    }
+    return None if progress is None else _told(progress, content.text(progress.message))
+
+
+def _told(progress: Progress, message: str | None) -> dict[str, Any]:
+    return {"fraction": progress.fraction, "message": message, "at": iso_ms(progress.at_ms)}
 
 
 def _unique_view(job: Job, content: JobContent) -> dict[str, Any] | None:

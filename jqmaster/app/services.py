@@ -90,7 +90,7 @@ class RequestServices:
             live=shared.live,
             enqueue=parts.enqueue,
             jobs=parts.jobs,
-            excerpts=JobExcerpts(stores.records, stores.workers),
+            excerpts=JobExcerpts(stores.records, stores.workers, stores.progress),
             job_actions=parts.job_actions,
             feed=self.feed,
             intake=parts.intake,

@@ -432,6 +432,7 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "error": "ConnectionError: smtp.example.com refused",
                 "argument_excerpt": '{"to":"a@example.com"}',
                 "worker_name": "web-1:4242",
+                "progress": None,
             }
         ],
         "next_cursor": None,

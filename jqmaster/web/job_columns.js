@@ -7,6 +7,7 @@ import { visible } from "./text.js";
 import { Button } from "./ui/controls.js";
 import { Dialog } from "./ui/dialogs.js";
 import { Duration, Id, Num, State, Text, Time, nowMs, useTick } from "./ui/formats.js";
+import { Progress } from "./ui/progress.js";
 import { isIn } from "./states.js";
 
 /** @typedef {import("./ui/tables.js").Column & {by?: (job: any) => number | string, include?: string}} JobColumn */
@@ -16,7 +17,7 @@ const ENDED = ["name", "argument", "finished", "duration", "worker"];
 const DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
   ready: ["name", "argument", "priority", "attempt", "created"],
-  running: ["name", "argument", "attempt", "started", "duration", "worker"],
+  running: ["name", "argument", "progress", "attempt", "started", "duration", "worker"],
   scheduled: ["name", "argument", "run_at", "created"],
   retrying: ["name", "error", "attempt", "run_at", "worker"],
   failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"],
@@ -68,6 +69,17 @@ const ALL = [
     priority: 2,
     by: (job) => job.argument_excerpt ?? "",
     render: (job) => html`<${Line} text=${job.argument_excerpt} isCode />`,
+  },
+  {
+    key: "progress",
+    label: "job.progress",
+    include: "progress",
+    width: 9,
+    by: (job) => job.progress?.fraction ?? -1,
+    render: (job) =>
+      job.progress && job.state !== "succeeded"
+        ? html`<${Progress} progress=${job.progress} />`
+        : html`<${Num} value=${null} />`,
   },
   {
     key: "id",

@@ -112,6 +112,11 @@ export function deployOf(workers) {
   return first.size ? Math.max(...first.values()) : null;
 }
 
+// Their fields are always there, but on phones.
+const SHOWN = ["q", "name", "tag", "within", "cause"];
+/** @param {string} key Of a filter. @param {boolean} isMore @returns {boolean} Whether a field shows it already. */
+const hasField = (key, isMore) => SHOWN.includes(key) || (isMore && key !== "failure_group");
+
 /** @param {{query: Record<string, string>, change: (changes: Record<string, string | undefined>, replace?: boolean) => void}} props */
 export function Filters({ query, change }) {
   useZone();
@@ -145,7 +150,7 @@ export function Filters({ query, change }) {
     }
     ${
       active.length > 0 &&
-      html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
+      html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
       <button type="button" class="link" onClick=${() => change(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`
     }
   </form>`;

@@ -15,7 +15,7 @@ from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
 
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
-from worker_sdk import Worker
+from worker_sdk import Context, Worker
 
 # Effects come at once, unless the machine is busy with other tests.
 expect.set_options(timeout=20_000)
@@ -126,5 +126,11 @@ def worker_on(url: str, token: str | None = None, **more: Any) -> Worker:
     @worker.handler("ui.nap")
     async def nap(argument: float) -> None:
         await asyncio.sleep(argument)
+
+    @worker.handler("ui.walk")
+    async def walk(argument: int, ctx: Context) -> None:
+        for row in range(argument):
+            ctx.progress((row + 1) / argument, f"row {row + 1}")
+            await asyncio.sleep(0.5)
 
     return worker

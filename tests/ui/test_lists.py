@@ -96,6 +96,36 @@ async def test_filters_by_argument_and_time_find_count_and_export(
         await expect(page.locator("tbody tr")).to_have_count(3)
 
 
+@pytest.mark.req("D21")
+async def test_progress_moves_in_the_list_of_running_jobs_and_on_the_page_of_one(
+    screens: Screens, api: Api
+) -> None:
+    mark = f"t{uuid.uuid4().hex[:8]}"
+    job = await api.enqueue("ui.walk", 1000, tags=[mark], timeout=900.0)
+    async with screens.open(f"#/jobs?state=running&tag={mark}") as page:
+        bar = page.locator("td.col-progress progress")
+        await expect(page.locator("td.col-progress")).to_contain_text("row")
+        before = float(await bar.get_attribute("value") or 0)
+        assert 0 < before < 0.5
+        await expect(bar).not_to_have_attribute("value", str(before))
+        await accessible(page)
+        _, listed = await api.call("GET", f"/api/jobs?tag={mark}&include=progress")
+        assert listed["jobs"][0]["progress"]["message"].startswith("row ")
+        assert (await api.call("GET", f"/api/jobs?tag={mark}"))[1]["jobs"][0]["progress"] is None
+        # The filter stands in its field, and nowhere else.
+        await expect(page.get_by_label("Tag", exact=True)).to_have_value(mark)
+        await expect(
+            page.locator(".chip:visible").filter(has_text=mark).and_(page.locator(".filters *"))
+        ).to_have_count(0)
+        await page.goto(f"/#/job?id={job}")
+        bar = page.get_by_role("progressbar", name="Progress")
+        before = float(await bar.get_attribute("value") or 0)
+        await expect(bar).not_to_have_attribute("value", str(before))
+        await accessible(page)
+    assert (await api.call("POST", f"/api/jobs/{job}/cancel"))[0] == 200
+    await api.until_state(job, "canceled")
+
+
 async def test_a_search_goes_on_by_itself_and_can_be_stopped(screens: Screens, api: Api) -> None:
     mark = f"t{uuid.uuid4().hex[:8]}"
     await api.enqueue("ui.echo", tags=[mark], delay=3600)

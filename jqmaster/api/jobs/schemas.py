@@ -342,6 +342,9 @@ class ListedJob(JobSummary):
     worker_name: str | None = Field(
         description="Node and process ID of the worker of the latest attempt, if it is registered."
     )
+    progress: ProgressView | None = Field(
+        description="Null, too, if no attempt has told of any.", json_schema_extra=SINCE
+    )
 
 
 class JobPage(Answer):

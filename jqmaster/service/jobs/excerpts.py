@@ -1,8 +1,8 @@
-"""Excerpts of jobs for lists: the last error, the beginning of the argument, the worker's name."""
+"""Excerpts of jobs for lists: the last error, the beginning of the argument, the worker's name, the progress."""
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import msgpack
@@ -10,13 +10,16 @@ import msgpack
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Attempt, Job, JobState
 from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.progress import Progress
+from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.workers.workers import WorkerStore
 
-ExcerptPart = Literal["error", "argument", "worker"]
+ExcerptPart = Literal["error", "argument", "worker", "progress"]
 
 MAX_ERROR_CHARS: Final = 300
 MAX_ARGUMENT_CHARS: Final = 200
+MAX_MESSAGE_CHARS: Final = 200
 # A list shows nothing of an argument in a record that is longer than this: it would read too much for one line.
 MAX_RECORD_BYTES: Final = 4096
 
@@ -28,14 +31,16 @@ class Excerpt:
     error: str | None = None
     argument: str | None = None
     worker_name: str | None = None
+    progress: Progress | None = None
 
 
 class JobExcerpts:
     """Raises what the store raises."""
 
-    def __init__(self, records: RecordStore, workers: WorkerStore) -> None:
+    def __init__(self, records: RecordStore, workers: WorkerStore, progress: ProgressStore) -> None:
         self._records = records
         self._workers = workers
+        self._progress = progress
 
     async def of(
         self, jobs: Sequence[Job], parts: Collection[ExcerptPart], access: ContentAccess
@@ -45,8 +50,11 @@ class JobExcerpts:
         arguments = await self._arguments(jobs, access) if "argument" in parts else {}
         ids = sorted({job.worker_id for job in jobs if job.worker_id})
         workers = await self._workers.names_of(ids) if "worker" in parts else {}
+        progress = await self._told(jobs, access) if "progress" in parts else {}
         return {
-            job.id: Excerpt(errors.get(job.id), arguments.get(job.id), workers.get(job.worker_id))
+            job.id: Excerpt(
+                errors.get(job.id), arguments.get(job.id), workers.get(job.worker_id), progress.get(job.id)
+            )
             for job in jobs
         }
 
@@ -61,6 +69,18 @@ class JobExcerpts:
             job.id: text
             for job, end in zip(failed, ends, strict=True)
             if (text := _error_text(JobContent(access, job), end))
+        }
+
+    async def _told(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, Progress]:
+        told = {job.id: job for job in jobs if job.has_progress}
+        if told and access.redactor.has("argument", "headers"):
+            told = await self._records.get_all(list(told))
+        found = await self._progress.of(told.values())
+        return {
+            job_id: replace(
+                one, message=_cut(JobContent(access, told[job_id]).text(one.message) or "", MAX_MESSAGE_CHARS)
+            )
+            for job_id, one in found.items()
         }
 
     async def _arguments(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, str]:

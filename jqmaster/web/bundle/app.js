@@ -4817,12 +4817,33 @@ function First({ session: session2 }) {
   return html`<div class="card"><${Empty} title=${t("jobs.empty.first")} curl=${call2}>${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//></div>`;
 }
 
+// ui/progress.js
+var ASK_MS = 2e3;
+function Progress({ progress }) {
+  const { fraction, message } = progress;
+  const text = message ? visible(message) : "";
+  const share = fraction === null ? null : `${Math.floor(fraction * 100)} %`;
+  return html`<span class="progress">${share !== null && html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> <span class="num">${share}</span> `}${text && html`<bdi class="muted" title=${text}>${text}</bdi>`}</span>`;
+}
+function useProgress(jobs, isHeld, reload) {
+  const isMoving = !isHeld && jobs.some((job) => job.state === "running");
+  const newest = j(reload);
+  newest.current = reload;
+  W2(() => {
+    if (!isMoving) return void 0;
+    const timer2 = setInterval(() => {
+      if (!document.hidden) newest.current();
+    }, ASK_MS);
+    return () => clearInterval(timer2);
+  }, [isMoving]);
+}
+
 // job_columns.js
 var ENDED = ["name", "argument", "finished", "duration", "worker"];
 var DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
   ready: ["name", "argument", "priority", "attempt", "created"],
-  running: ["name", "argument", "attempt", "started", "duration", "worker"],
+  running: ["name", "argument", "progress", "attempt", "started", "duration", "worker"],
   scheduled: ["name", "argument", "run_at", "created"],
   retrying: ["name", "error", "attempt", "run_at", "worker"],
   failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"]
@@ -4866,6 +4887,14 @@ var ALL = [
     priority: 2,
     by: (job) => job.argument_excerpt ?? "",
     render: (job) => html`<${Line} text=${job.argument_excerpt} isCode />`
+  },
+  {
+    key: "progress",
+    label: "job.progress",
+    include: "progress",
+    width: 9,
+    by: (job) => job.progress?.fraction ?? -1,
+    render: (job) => job.progress && job.state !== "succeeded" ? html`<${Progress} progress=${job.progress} />` : html`<${Num} value=${null} />`
   },
   {
     key: "id",
@@ -5252,6 +5281,8 @@ function deployOf(workers) {
   }
   return first.size ? Math.max(...first.values()) : null;
 }
+var SHOWN = ["q", "name", "tag", "within", "cause"];
+var hasField = (key, isMore) => SHOWN.includes(key) || isMore && key !== "failure_group";
 function Filters({ query, change: change2 }) {
   useZone();
   const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
@@ -5277,7 +5308,7 @@ function Filters({ query, change: change2 }) {
       ${typed("worker")}
       ${NUMBER_FILTERS.map((key) => typed(key, { type: "number", min: key === "min_attempt" ? "1" : "0", step: key === "min_attempt" ? "1" : "any" }))}
       ${TIME_FILTERS.map((key) => html`<${FilterInstant} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(at2) => change2({ [key]: at2 }, true)} />`)}`}
-    ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class="chip">${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
+    ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
       <button type="button" class="link" onClick=${() => change2(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`}
   </form>`;
 }
@@ -5429,6 +5460,7 @@ function Page2({ query, go: go3, session: session2 }) {
   useActionEnds(() => void page.reload().then(() => setEnded((n) => n + 1)));
   W2(() => setSelected(/* @__PURE__ */ new Set()), [listed]);
   useKeys({ Escape: () => setSelected(/* @__PURE__ */ new Set()) });
+  useProgress(include.includes("progress") ? sorted2 : [], isHeld || Boolean(page.progress), page.reload);
   useReturn(sorted2.map(keyOf).join());
   useTitle(title(state, matching, counts));
   const change2 = (changes, replace = false) => go3("jobs", { ...query, cursor: "", ...changes }, { replace });
@@ -5752,6 +5784,7 @@ function Page3({ query, go: go3, session: session2 }) {
   );
   const job = found.data?.id === id ? found.data : null;
   const isOver = job !== null && isIn(job.state, "finished");
+  useProgress(job ? [job] : [], false, found.reload);
   const why = useResource(
     (signal) => job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null),
     [id, job?.state],
@@ -5947,7 +5980,7 @@ function Facts({ job, mayOperate }) {
     <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
     <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
-    ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /></dd>`}
+    ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd>
     <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
     <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
@@ -5959,11 +5992,6 @@ function Facts({ job, mayOperate }) {
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
-}
-function Progress({ progress }) {
-  const { fraction, message, at: at2 } = progress;
-  const share = fraction === null ? null : `${Math.floor(fraction * 100)} %`;
-  return html`${share !== null && html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> ${share} `}${message && html`<${Text} value=${message} max=${200} /> `}<span class="muted"><${Time} at=${at2} /></span>`;
 }
 var CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 var changeLabel = (name) => name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
@@ -10032,13 +10060,11 @@ var PROBLEMS = [
   "too_many_logins",
   "store_unavailable"
 ];
-function Page15({ session: session2, query, onSession }) {
+function Page16({ session: session2, query, onSession }) {
   const problem = location.hash.startsWith("#/login") ? query["problem"] : void 0;
   return html`<div class="login card"><h1>${t("nav.login")}</h1>
     ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
     <${ByProvider} session=${session2} /><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
-function Page16({ session: session2, onSession }) {
-  return html`<div class="login card"><h1>${t("nav.login")}</h1><${LoginForm} session=${session2} onSession=${onSession} /></div>`;
 }
 function LoginDialog({ session: session2, onSession, onClose }) {
   return html`<${Dialog} title=${t("login.again")} onClose=${onClose}><p>${t("login.again.text")}</p><${ByProvider} session=${session2} onSession=${onSession} /><${LoginForm} session=${session2} onSession=${onSession} /><//>`;

@@ -28,6 +28,7 @@ import {
 import { FormDialog } from "../ui/form_dialog.js";
 import { FormField, useForm } from "../ui/forms.js";
 import { LATEST, inZone, inputOf, instantIn, useZone } from "../ui/instants.js";
+import { Progress, useProgress } from "../ui/progress.js";
 import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
 import { verdictText } from "../verdicts.js";
@@ -48,6 +49,7 @@ export function Page({ query, go, session }) {
   );
   const job = found.data?.id === id ? found.data : null;
   const isOver = job !== null && isIn(job.state, "finished");
+  useProgress(job ? [job] : [], false, found.reload);
   const why = useResource(
     (signal) => (job && !isOver ? get(`${path}/why`, {}, signal) : Promise.resolve(null)),
     [id, job?.state],
@@ -318,7 +320,7 @@ function Facts({ job, mayOperate }) {
     <dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a> ${mayOperate && html`<${PauseButton} target=${{ job_name: job.name }} what=${t("pause.what.name", { name: visible(job.name) })} />`}</dd>
     <dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
     <dt>${t("job.retries")}</dt><dd>${t("job.failures_of", { failures: job.failures, most: job.max_retry })}${job.losses > 0 && html` · ${t("job.losses", { count: job.losses })}`}</dd>
-    ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /></dd>`}
+    ${job.progress && job.state !== "succeeded" && html`<dt>${t("job.progress")}</dt><dd><${Progress} progress=${job.progress} /> <span class="muted"><${Time} at=${job.progress.at} /></span></dd>`}
     <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1000} /></dd>
     <dt>${t("job.created")}</dt><dd><${Time} at=${job.created_at} /></dd>
     <dt>${t("job.due")}</dt><dd><${Time} at=${job.run_at} /></dd>
@@ -330,13 +332,6 @@ function Facts({ job, mayOperate }) {
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((/** @type {string} */ name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
-}
-
-/** How far the job is, as its worker told last. @param {{ progress: { fraction: number | null, message: string | null, at: string } }} props */
-function Progress({ progress }) {
-  const { fraction, message, at } = progress;
-  const share = fraction === null ? null : `${Math.floor(fraction * 100)} %`;
-  return html`${share !== null && html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> ${share} `}${message && html`<${Text} value=${message} max=${200} /> `}<span class="muted"><${Time} at=${at} /></span>`;
 }
 
 /** The names of the values that a person may change, as the API has them. */

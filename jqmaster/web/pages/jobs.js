@@ -17,6 +17,7 @@ import { Bar, Button, Copy, Empty, ErrorBox, Loading, Pager, Tabs } from "../ui/
 import { attempt, toast } from "../ui/dialogs.js";
 import { useKeys } from "../ui/keys.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
+import { useProgress } from "../ui/progress.js";
 import { useReturn } from "../ui/returns.js";
 import { useTitle } from "../ui/titles.js";
 
@@ -68,6 +69,7 @@ export function Page({ query, go, session }) {
   useActionEnds(() => void page.reload().then(() => setEnded((/** @type {number} */ n) => n + 1)));
   useEffect(() => setSelected(new Set()), [listed]);
   useKeys({ Escape: () => setSelected(new Set()) });
+  useProgress(include.includes("progress") ? sorted : [], isHeld || Boolean(page.progress), page.reload);
   useReturn(sorted.map(keyOf).join());
   useTitle(title(state, matching, counts));
 

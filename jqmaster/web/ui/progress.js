@@ -1,0 +1,29 @@
+/** How far jobs are, as their workers told last. */
+import { t } from "../i18n.js";
+import { html, useEffect, useRef } from "../lib.js";
+import { visible } from "../text.js";
+
+/** No event of the stream tells of progress: it is asked for this often while it is shown. */
+const ASK_MS = 2000;
+
+/** @param {{progress: {fraction: number | null, message: string | null}}} props A bar with its share, then the message. */
+export function Progress({ progress }) {
+  const { fraction, message } = progress;
+  const text = message ? visible(message) : "";
+  const share = fraction === null ? null : `${Math.floor(fraction * 100)} %`;
+  return html`<span class="progress">${share !== null && html`<progress max="1" value=${fraction} aria-label=${t("job.progress")}>${share}</progress> <span class="num">${share}</span> `}${text && html`<bdi class="muted" title=${text}>${text}</bdi>`}</span>`;
+}
+
+/** @param {any[]} jobs Those whose progress is shown. @param {boolean} isHeld @param {() => unknown} reload Loads them again while one of them runs. */
+export function useProgress(jobs, isHeld, reload) {
+  const isMoving = !isHeld && jobs.some((job) => job.state === "running");
+  const newest = useRef(reload);
+  newest.current = reload;
+  useEffect(() => {
+    if (!isMoving) return undefined;
+    const timer = setInterval(() => {
+      if (!document.hidden) newest.current();
+    }, ASK_MS);
+    return () => clearInterval(timer);
+  }, [isMoving]);
+}
