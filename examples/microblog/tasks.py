@@ -4,17 +4,12 @@ import html
 import re
 from itertools import chain
 
-import django
 import httpx
 from django.db.models import F
 
 from examples.microblog.models import Account, FeedEntry, Follow, Link, Post
 from worker_sdk import Discard
-
-if django.VERSION >= (6, 0):
-    from django.tasks import task
-else:
-    from django_tasks import task
+from worker_sdk.django import task
 
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 MAX_PAGE_CHARS = 100_000

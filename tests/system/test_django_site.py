@@ -63,8 +63,6 @@ class Site:
             '"clearsessions"', '"clearsessions", "fails"'
         )
         backport = '["django_tasks"]' if IS_BACKPORT else "[]"
-        if IS_BACKPORT:
-            tasks = tasks.replace("from django.tasks", "from django_tasks")
         commands = directory / "blog" / "management" / "commands"
         commands.mkdir(parents=True)
         for package in (directory / "blog", commands.parent, commands):

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from worker_sdk.django.backend import JqmasterBackend
-    from worker_sdk.django.options import JqmasterTask
+    from worker_sdk.django.options import JqmasterTask, task
     from worker_sdk.django.outbox import DjangoOutbox
 
-__all__ = ["DjangoOutbox", "JqmasterBackend", "JqmasterTask"]
+__all__ = ["DjangoOutbox", "JqmasterBackend", "JqmasterTask", "task"]
 
 # Django imports this package before its settings and its models are there.
 _MODULES: Final = {
     "DjangoOutbox": "worker_sdk.django.outbox",
     "JqmasterBackend": "worker_sdk.django.backend",
     "JqmasterTask": "worker_sdk.django.options",
+    "task": "worker_sdk.django.options",
 }
 
 

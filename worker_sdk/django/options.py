@@ -1,13 +1,13 @@
 """Options of jobs for Django's tasks, besides those that Django knows."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from asgiref.sync import sync_to_async
 
-from worker_sdk.django.tasks_api import Task
+from worker_sdk.django.tasks_api import DEFAULT_TASK_QUEUE_NAME, Task, task_backends
 
 # By name: the options that `@task`, `using` and the settings take.
 JOB_OPTIONS: Final = (
@@ -73,6 +73,26 @@ class JqmasterTask(Task):
         """
         found: list[Any] = await sync_to_async(self.enqueue_many)(calls)
         return found
+
+
+def task(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Decorate a function to make it a task, with or without options. It does what `django.tasks.task` does, and takes
+    the options of jqmaster on each version of Django; that of Django 6.0 refuses them.
+
+    * `function`: the function, if there are no options.
+    * `options`: `priority`, `queue_name`, `backend`, `takes_context`, and the options of jqmaster.
+    """
+
+    def decorate(given: Callable[..., Any]) -> Any:
+        settings: dict[str, Any] = {
+            "priority": 0,
+            "queue_name": DEFAULT_TASK_QUEUE_NAME,
+            "backend": "default",
+        }
+        settings |= {"takes_context": False, "run_after": None, **options}
+        return task_backends[settings["backend"]].task_class(func=given, **settings)
+
+    return decorate if function is None else decorate(function)
 
 
 def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:

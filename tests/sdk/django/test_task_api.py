@@ -19,6 +19,7 @@ from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from worker_sdk import configure
+from worker_sdk.django import task
 from worker_sdk.django.tasks_api import (
     InvalidTask,
     TaskResultDoesNotExist,
@@ -175,9 +176,9 @@ async def test_a_task_with_a_time_runs_then(real: Api, using_tz: bool) -> None:
 
 
 def test_what_django_documents_is_there() -> None:
-    task = ("name", "func", "module_path", "priority", "backend", "queue_name", "run_after", "takes_context",
+    names = ("name", "func", "module_path", "priority", "backend", "queue_name", "run_after", "takes_context",
             "using", "enqueue", "aenqueue", "get_result", "aget_result", "call", "acall", "get_backend")  # fmt: skip
-    assert [name for name in task if not hasattr(tasks.add, name)] == []
+    assert [name for name in names if not hasattr(tasks.add, name)] == []
     assert (tasks.add.name, tasks.add.module_path) == ("add", "tests.sdk.django.blog.tasks.add")
     backend = task_backends["default"]
     assert (api.default_task_backend.alias, backend.alias) == ("default", "default")
@@ -303,8 +304,9 @@ def test_a_task_that_cannot_run_is_refused_when_it_is_declared() -> None:
         tasks.add.using(queue_name="unknown")
     with pytest.raises(InvalidTask):
         tasks.add.using(run_after=datetime.now())
-    with pytest.raises(TypeError):
-        api.task(unknown_option=1)(tasks.add.func)
+    for decorate in (api.task, task):
+        with pytest.raises(TypeError):
+            decorate(unknown_option=1)(tasks.add.func)
 
 
 @pytest.mark.parametrize("argument", [{1, 2}, object(), datetime.now(UTC)])

@@ -1,5 +1,6 @@
 from typing import Any
 
+from worker_sdk.django import task
 from worker_sdk.django.tasks_api import api
 
 
@@ -8,7 +9,7 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-@api.task(priority=10, queue_name="mail", timeout=60, tags=["from-task"])
+@task(priority=10, queue_name="mail", timeout=60, tags=["from-task"])
 def send(to: str) -> str:
     return f"sent to {to}"
 
@@ -18,22 +19,22 @@ async def double(number: int) -> int:
     return 2 * number
 
 
-@api.task(takes_context=True)
+@task(takes_context=True)
 def who(context: Any, *names: str) -> list[Any]:
     return [context.task_result.id, context.attempt, list(names)]
 
 
-@api.task(max_retry=0)
+@task(max_retry=0)
 def fail(text: str) -> None:
     raise ValueError(text)
 
 
-@api.task(max_retry=3, retry={"base_s": 0.01})
+@task(max_retry=3, retry={"base_s": 0.01})
 def flaky() -> None:
     raise KeyError("again")
 
 
-@api.task(takes_context=True, max_retry=3, retry={"base_s": 0.01})
+@task(takes_context=True, max_retry=3, retry={"base_s": 0.01})
 def mends(context: Any) -> str:
     if context.attempt < 3:
         raise OSError("not yet")
