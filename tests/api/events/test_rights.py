@@ -32,6 +32,12 @@ async def test_a_token_for_some_names_sends_events_of_such_types(store_server: S
         reader = Api(master.server.url, (await create(admin, "read"))["token"])
         _, view = await reader.call("GET", f"/api/events/{event_id}")
         assert (view["payload"], view["payload_hidden"], view["payload_bytes"]) == (None, True, 1)
+        # A preview lets nobody guess a payload by trying matchers.
+        draft = {"kind": "event", "event_type": "*"}
+        for matcher, matches in ((None, True), ({"field": "payload", "op": "eq", "value": None}, None)):
+            _, preview = await reader.call("POST", "/api/definitions/preview", {**draft, "matcher": matcher})
+            (one,) = preview["events"]
+            assert (one["matches"], one["argument"], one["argument_hidden"]) == (matches, None, True)
         assert (await reader.call("POST", "/api/events", {"event_type": "a"}))[0] == 403
         await api.http.aclose()
         await reader.http.aclose()
@@ -55,6 +61,15 @@ async def test_redacted_parts_are_redacted_in_payloads_and_stay_when_sent_back(
         assert len(answer["job_ids"]) == 1
         _, shown = await api.call("GET", f"/api/events/{answer['event_id']}")
         assert (shown["payload"], shown["payload_redacted"]) == ({"secret": "[redacted]", "open": 1}, True)
+        draft = {
+            "kind": "event",
+            "event_type": "*",
+            "matcher": {"field": "payload.secret", "op": "glob", "value": "s*"},
+        }
+        _, preview = await api.call("POST", "/api/definitions/preview", draft)
+        assert [(one["matches"], one["argument"]) for one in preview["events"]] == [
+            (None, {"secret": "[redacted]", "open": 1})
+        ]
         _, log = await api.call("GET", "/api/audit?target=ship")
         assert log["entries"][0]["after"]["matcher"]["value"] == "[redacted]"
         body = {"kind": "event", "event_type": "order.*", "job": {"name": "ship"}}
