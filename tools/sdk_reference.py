@@ -61,6 +61,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("tasks.task.Task", is_constructed=False),
         Entry("tasks.task.Calls", is_exported=False, is_constructed=False),
         Entry("tasks.options.TaskOptions", is_exported=False),
+        Entry("tasks.options.CommandOptions", is_exported=False),
         Entry("tasks.scheduled.DefinitionOptions", is_exported=False),
         Entry("tasks.signature.INJECTED", is_constructed=False),
         Entry("tasks.task.TaskJob", is_constructed=False),
@@ -69,6 +70,8 @@ SECTIONS: dict[str, list[Entry]] = {
     ],
     "Results of tasks": [
         Entry("tasks.handle.JobHandle", is_constructed=False),
+        Entry("pusher.results.JobProgress", is_constructed=False),
+        Entry("tasks.command.CommandOutput", is_constructed=False),
         Entry("tasks.handle.wait_all"),
         Entry("tasks.handle.await_all"),
         Entry("errors.InvalidArgument", is_constructed=False),

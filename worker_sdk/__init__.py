@@ -36,11 +36,12 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
-    from worker_sdk.pusher.results import JobResult
+    from worker_sdk.pusher.results import JobProgress, JobResult
     from worker_sdk.pusher.sync_client import SyncPusher
     from worker_sdk.pusher.unique import Debounce, Unique, is_duplicate, is_replaced
     from worker_sdk.tasks.batch import Batch
     from worker_sdk.tasks.collection import Tasks
+    from worker_sdk.tasks.command import CommandOutput
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
     from worker_sdk.tasks.signature import INJECTED
     from worker_sdk.tasks.task import Task, TaskJob
@@ -54,6 +55,7 @@ __all__ = [
     "Batch",
     "CancelSignal",
     "CheckpointNotSaved",
+    "CommandOutput",
     "Context",
     "Debounce",
     "Defer",
@@ -70,6 +72,7 @@ __all__ = [
     "JobDiscarded",
     "JobFailed",
     "JobHandle",
+    "JobProgress",
     "JobResult",
     "JobSkipped",
     "Middleware",
@@ -106,12 +109,14 @@ __all__ = [
 _MODULES: Final = {
     "Batch": "worker_sdk.tasks.batch",
     "CancelSignal": "worker_sdk.worker.context",
+    "CommandOutput": "worker_sdk.tasks.command",
     "Context": "worker_sdk.worker.context",
     "Debounce": "worker_sdk.pusher.unique",
     "Depends": "worker_sdk.dependencies.depends",
     "Event": "worker_sdk.pusher.events",
     "INJECTED": "worker_sdk.tasks.signature",
     "JobHandle": "worker_sdk.tasks.handle",
+    "JobProgress": "worker_sdk.pusher.results",
     "JobResult": "worker_sdk.pusher.results",
     "Middleware": "worker_sdk.middleware.base",
     "Pusher": "worker_sdk.pusher.client",

@@ -4,10 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from examples.import_csv.__main__ import bar, watch, write_users
+from examples.import_csv.tasks import BATCH, import_users
+from examples.import_csv.tasks import tasks as import_tasks
 from examples.python.worker import fail, worker
 from examples.stdlib.analysis import Analysis, Branches
 from examples.stdlib.tasks import analyse_file, connect, summarise_files
-from worker_sdk import Fail, JobDiscarded, JobFailed
+from worker_sdk import Fail, JobDiscarded, JobFailed, Worker
 from worker_sdk.testing import WorkerHarness, drain, inline, recording
 
 pytestmark = pytest.mark.req("S9")
@@ -77,6 +80,28 @@ def test_the_archive_is_reached_at_the_third_attempt() -> None:
         connect.enqueue("archive-7")
         (run,) = drain(jobs)
     assert (run.result, run.attempts) == ("connected at attempt 3", 3)
+
+
+@pytest.mark.req("S7", "D21")
+def test_an_import_shows_how_far_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_users(tmp_path / "users.csv", 3 * BATCH + 1)
+    with inline():
+        handle = import_users.enqueue(str(tmp_path / "users.csv"), str(tmp_path / "users.db"))
+        watch(handle)
+    assert handle.get() == 3 * BATCH + 1
+    told = handle.progress()
+    assert told is not None
+    assert (told.fraction, told.message) == (1.0, "4 of 4")
+    assert capsys.readouterr().out == f"\r{bar(told)}\n" == f"\r[{'#' * 40}] 100%  4 of 4\n"
+
+
+@pytest.mark.req("S7")
+async def test_an_import_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    write_users(tmp_path / "users.csv", 3 * BATCH)
+    harness = WorkerHarness(Worker(tasks=import_tasks))
+    arguments = {"file": str(tmp_path / "users.csv"), "database": str(tmp_path / "users.db")}
+    ending = await harness.run("users.import", arguments, checkpoint=2)
+    assert (ending.result, ending.checkpoint) == (BATCH, 3)
 
 
 async def test_the_worker_of_the_conformance_kit_has_tasks_and_handlers() -> None:

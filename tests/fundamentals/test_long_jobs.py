@@ -1,12 +1,13 @@
 """Progress of long jobs, and checkpoints."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.support import real_time
 from tests.support.waiting import wait_until
-from worker_sdk import Context, Pusher, Worker
+from worker_sdk import INJECTED, Context, Pusher, Tasks, Worker, configure
 
 pytestmark = real_time.MASTER
 
@@ -31,6 +32,35 @@ async def test_people_see_how_far_a_job_is(url: str, pusher: Pusher) -> None:
 
         await wait_until(told)
         may_end.set()
+
+
+tasks = Tasks()
+
+
+@tasks.task("count.rows")
+async def count_rows(rows: int, ctx: Context = INJECTED) -> int:
+    for row in range(rows):
+        ctx.progress((row + 1) / rows, f"row {row + 1}")
+    return rows
+
+
+@pytest.mark.req("D21")
+async def test_a_handle_tells_how_far_its_job_is(url: str) -> None:
+    configure(url=url)
+    try:
+        handle = await count_rows.using(keep_result=True).aenqueue(3)
+        assert await handle.aprogress() is None
+        assert handle.status == "ready"
+        async with Worker(url, tasks=tasks).running():
+            assert await handle.aget(20) == 3
+        told = await handle.aprogress()
+        assert told is not None
+        # Also what was told right before the end.
+        assert (told.fraction, told.message) == (1.0, "row 3")
+        assert told.at > datetime.now(UTC) - timedelta(minutes=10)
+        assert await asyncio.to_thread(handle.progress) == told
+    finally:
+        configure()
 
 
 @pytest.mark.req("S7")

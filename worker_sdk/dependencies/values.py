@@ -4,7 +4,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from worker_sdk.dependencies.depends import Dependency, Step, steps_for
+from worker_sdk.dependencies.depends import Dependency
+from worker_sdk.dependencies.steps import Step, steps_for
 from worker_sdk.generators import Around, AsyncAround
 
 if TYPE_CHECKING:

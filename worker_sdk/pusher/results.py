@@ -1,7 +1,9 @@
 """Results of jobs, and how to ask for them."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -37,6 +39,28 @@ class JobResult:
     def is_success(self) -> bool:
         """Return whether the job succeeded."""
         return self.type == "success"
+
+
+@dataclass(frozen=True, slots=True)
+class JobProgress:
+    """Progress of a job, as its worker told it last.
+
+    * `fraction`: share that is done, 0 to 1. None: unknown.
+    * `message`: text for people.
+    * `at`: the time at which it was told, in UTC.
+    """
+
+    fraction: float | None
+    message: str
+    at: datetime
+
+
+def progress_of(view: Mapping[str, Any]) -> JobProgress | None:
+    """Return the progress in a job as `Pusher.status` returns it; None if no attempt told of any."""
+    told = view.get("progress")
+    if told is None:
+        return None
+    return JobProgress(told["fraction"], told["message"] or "", datetime.fromisoformat(told["at"]))
 
 
 def path_of(job_id: str) -> str:

@@ -1,16 +1,19 @@
 """`Tasks`: where a module declares its tasks."""
 
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, Unpack, overload
 
 from worker_sdk.tasks.task import Task
+from worker_sdk.worker.names import ATTRIBUTE, check_name
 from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
-from worker_sdk.worker.registry import ATTRIBUTE, check_name
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from worker_sdk.pusher.by_process import LazyPushers
     from worker_sdk.pusher.unique import Debounce, Unique
+    from worker_sdk.tasks.command import CommandOutput
+    from worker_sdk.tasks.options import CommandOptions
     from worker_sdk.tasks.scheduled import Declared, DefinitionOptions, Scheduled
     from worker_sdk.tasks.task import AsyncContextTask, AsyncTask, SyncContextTask, SyncTask
     from worker_sdk.worker.context import Context
@@ -42,7 +45,7 @@ class Tasks:
         self,
         name: str,
         *,
-        timeout: float | timedelta | None = None,
+        timeout: "float | timedelta | None" = None,
         max_retry: int | None = None,
         retry: Mapping[str, Any] | None = None,
         retry_on: RetryOn | ExceptionType | Iterable[RetryOn | ExceptionType] | None = None,
@@ -50,7 +53,7 @@ class Tasks:
         priority: int | None = None,
         keep_result: bool | None = None,
         tags: Sequence[str] | None = None,
-        expires: float | timedelta | None = None,
+        expires: "float | timedelta | None" = None,
         rerun_lost: bool | None = None,
         unique: "Unique | None" = None,
         debounce: "Debounce | None" = None,
@@ -111,6 +114,56 @@ class Tasks:
             return task
 
         return Decorator(add)
+
+    def command(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | None = None,
+        ok_codes: Collection[int] = (0,),
+        retry_codes: Collection[int] | None = None,
+        discard_codes: Collection[int] = (),
+        cpu_s: int | None = None,
+        memory_mb: int | None = None,
+        **options: "Unpack[CommandOptions]",
+    ) -> "Task[..., CommandOutput]":
+        """Make a command a task: `tasks.command("report.nightly", ["python", "report.py", "--day", "{day}"])`.
+
+        Its placeholders are the arguments of the job: texts and numbers. Each stays one argument of the command, or a
+        part of one, whatever the value holds: no shell ever sees it. The command runs in a process group of its own,
+        with the environment of the worker and `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT`. Its result is a `CommandOutput`.
+
+        When the job is to stop, the group gets SIGTERM, and SIGKILL after at most 5 seconds; a tenth of its timeout is
+        kept for that. All processes that the command has started end with it, also if the worker dies.
+
+        * `name`: as for `task`.
+        * `argv`: the program and its arguments. `{{` and `}}` are braces.
+        * `env`: variables besides those of the worker.
+        * `cwd`: working directory. Default: that of the worker.
+        * `ok_codes`: exit codes that mean success.
+        * `retry_codes`: exit codes that mean a failure worth a retry. Default: all others; if given, further codes
+          fail the job for good. A signal counts as its negative number.
+        * `discard_codes`: exit codes that mean that nothing is left to do: the job ends as `discarded`.
+        * `cpu_s`: seconds of CPU time, after which the system kills a process of the command.
+        * `memory_mb`: MiB of address space of each process, where the system has such a limit.
+        * `options`: those of `task` for its jobs.
+        """
+        from worker_sdk.tasks.command import Command, function_of
+        from worker_sdk.worker.command import Limits
+
+        command = Command(
+            argv,
+            env=env or {},
+            cwd=cwd,
+            limits=Limits(cpu_s, memory_mb),
+            ok_codes=ok_codes,
+            retry_codes=retry_codes,
+            discard_codes=discard_codes,
+        )
+        task: Task[..., CommandOutput] = self.task(name, **options)(function_of(name, command))
+        return task
 
     def every(
         self, *, minutes: int = 0, hours: int = 0, offset: int = 0, **options: "Unpack[DefinitionOptions]"

@@ -21,7 +21,7 @@ from worker_sdk.errors import (
 from worker_sdk.pusher.unique import is_duplicate, is_replaced
 
 if TYPE_CHECKING:
-    from worker_sdk.pusher.results import JobResult
+    from worker_sdk.pusher.results import JobProgress, JobResult
     from worker_sdk.worker.context import Pushers
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
@@ -145,6 +145,22 @@ class JobHandle(Generic[ResultT_co]):
         except RefusedError as exc:
             self._raise_unknown(exc)
         return self
+
+    def progress(self) -> "JobProgress | None":
+        """Ask a master how far the job is, and return what its worker told last, also when it is over; None if no
+        attempt told of any. The handle has its new `status` and `job` then. Raise ResultGone if the job is unknown.
+
+        A worker tells about once a second, so there is no use in asking more often.
+        """
+        from worker_sdk.pusher.results import progress_of
+
+        return progress_of(self.refresh().job or {})
+
+    async def aprogress(self) -> "JobProgress | None":
+        """Do as `progress`, without blocking the event loop."""
+        from worker_sdk.pusher.results import progress_of
+
+        return progress_of((await self.arefresh()).job or {})
 
     def cancel(self) -> None:
         """Cancel the job. A running job ends as soon as its worker has stopped it. Raise RefusedError if the job is

@@ -1,8 +1,11 @@
 """The options of a task's jobs, for type checkers and the reference. No program imports this module when it runs."""
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Any, TypedDict
 
 from worker_sdk.pusher.jobs import JobOptions
+from worker_sdk.pusher.unique import Debounce, Unique
 
 
 class TaskOptions(JobOptions, total=False):
@@ -12,3 +15,25 @@ class TaskOptions(JobOptions, total=False):
     """
 
     expires: float | timedelta | None
+
+
+class CommandOptions(TypedDict, total=False):
+    """Options of `Tasks.command` for its jobs.
+
+    * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `unique`, `debounce`: see
+      `JobOptions`.
+    * `expires`: as in `TaskOptions`.
+    * `confirm_start`: as for `Worker.handler`.
+    """
+
+    timeout: float | timedelta | None
+    max_retry: int | None
+    retry: Mapping[str, Any] | None
+    priority: int | None
+    keep_result: bool | None
+    tags: Sequence[str] | None
+    expires: float | timedelta | None
+    rerun_lost: bool | None
+    unique: Unique | None
+    debounce: Debounce | None
+    confirm_start: bool

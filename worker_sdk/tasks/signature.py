@@ -1,11 +1,18 @@
 """The parameters of a task's function: which of them travel, and which the worker fills."""
 
-import inspect
 import typing
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any, Final
 
 from worker_sdk.dependencies.depends import Dependency, dependencies_of, is_context
+from worker_sdk.parameters import (
+    EMPTY,
+    Parameter,
+    is_coroutine_function,
+    is_generator_function,
+    parameters_of,
+)
 
 Function = Callable[..., Any]
 
@@ -29,9 +36,7 @@ class Signature:
         self._resolved: tuple[dict[str, Any], Any, str | None] | None = None
         self._parameters = _parameters_of(task, function)
         self.dependencies: Mapping[str, Dependency] = dependencies_of(function)
-        self.is_coroutine = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-            inspect.unwrap(function)
-        )
+        self.is_coroutine = is_coroutine_function(function)
 
     @property
     def annotations(self) -> Mapping[str, Any]:
@@ -51,11 +56,11 @@ class Signature:
     @property
     def leading(self) -> list[str]:
         """The parameters that the function takes by position alone, the context among them."""
-        return [name for name, one in self._parameters.items() if one.kind is _POSITIONAL_ONLY]
+        return [name for name, one in self._parameters.items() if one.is_positional_only]
 
     def has_default(self, name: str) -> bool:
         """Return whether a call may omit the parameter."""
-        return self._parameters[name].default is not _EMPTY
+        return self._parameters[name].default is not EMPTY
 
     def default_of(self, name: str) -> Any:
         """Return the default of a parameter that has one."""
@@ -63,7 +68,7 @@ class Signature:
 
     def is_keyword_only(self, name: str) -> bool:
         """Return whether a call must name the parameter."""
-        return self._parameters[name].kind is _KEYWORD_ONLY
+        return self._parameters[name].is_keyword_only
 
     def _resolve(self) -> tuple[dict[str, Any], Any, str | None]:
         if self._resolved is None:
@@ -90,14 +95,9 @@ class Signature:
         return self._resolved
 
 
-_EMPTY: Final = inspect.Parameter.empty
-_KEYWORD_ONLY: Final = inspect.Parameter.KEYWORD_ONLY
-_POSITIONAL_ONLY: Final = inspect.Parameter.POSITIONAL_ONLY
-
-
-def _parameters_of(task: str, function: Function) -> dict[str, inspect.Parameter]:
+def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
     """Raise TypeError for what cannot be a task."""
-    if not inspect.isfunction(function):
+    if not isinstance(function, FunctionType):
         what = "method" if isinstance(function, staticmethod | classmethod) else type(function).__name__
         raise TypeError(f"task {task}: a {what} cannot be a task; decorate a function")
     place = function.__qualname__.rpartition(".")[0]
@@ -106,20 +106,34 @@ def _parameters_of(task: str, function: Function) -> dict[str, inspect.Parameter
             f"task {task}: {function.__qualname__} is a method, and a job has no object to call it on. "
             "Move it out of the class."
         )
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if is_generator_function(function):
         raise TypeError(f"task {task}: a generator cannot be a task, because a job has one result")
-    parameters = dict(inspect.signature(function).parameters)
+    parameters = parameters_of(function)
     for parameter in parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise TypeError(f"task {task}: name each parameter instead of {parameter}")
-        if parameter.name == _NAMED_CONTEXT and parameter.annotation is _EMPTY:
-            raise TypeError(f"task {task}: annotate the parameter, ctx: Context, to be given the context")
-    by_position = [one for one in parameters.values() if one.kind is not _KEYWORD_ONLY]
+        if parameter.is_variable:
+            raise TypeError(f"task {task}: name each parameter instead of {_written(function, parameter)}")
+    if _NAMED_CONTEXT in parameters and not _is_annotated(function, _NAMED_CONTEXT):
+        raise TypeError(f"task {task}: annotate the parameter, ctx: Context, to be given the context")
+    by_position = [one for one in parameters.values() if not one.is_keyword_only]
     filled = [isinstance(one.default, Dependency) for one in by_position]
     if filled != sorted(filled) or any(
-        has_depends and one.kind is _POSITIONAL_ONLY
-        for one, has_depends in zip(by_position, filled, strict=True)
+        has_depends and one.is_positional_only for one, has_depends in zip(by_position, filled, strict=True)
     ):
         # Callers count positions as a type checker does, and give no value for these.
         raise TypeError(f"task {task}: put parameters with Depends behind all others, or behind a *")
     return parameters
+
+
+def _is_annotated(function: Function, name: str) -> bool:
+    if name in function.__annotations__:
+        return True
+    import inspect
+
+    # That of a function which this one wraps.
+    return inspect.signature(function).parameters[name].annotation is not inspect.Parameter.empty
+
+
+def _written(function: Function, parameter: Parameter) -> str:
+    import inspect
+
+    return str(inspect.signature(function).parameters[parameter.name])

@@ -10,7 +10,6 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, Protocol, TypeVar, Unpack
 
 from worker_sdk.job import Job
@@ -91,6 +90,8 @@ class _Maker:
     def _new_fields(self) -> dict[str, Any]:
         given = dict(self._options)
         if (expires := given.pop("expires", None)) is not None:
+            from datetime import UTC, datetime, timedelta
+
             if given.get("expires_at") is not None:
                 raise TypeError("give expires or expires_at, not both")
             after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)

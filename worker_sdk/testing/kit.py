@@ -274,6 +274,7 @@ class _Store:
             "attempts": [attempt] if run.attempts else [],
             "keep_result": bool(run.job.get("keep_result")),
             "argument": run.job.get("argument"),
+            "progress": run.reports.view(),
         }
 
     def result(self, job_id: str) -> JobResult | None:

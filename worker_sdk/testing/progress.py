@@ -1,6 +1,8 @@
 """Progress and checkpoints in tests: they are kept, and no master is asked."""
 
 from concurrent.futures import Future
+from datetime import UTC, datetime
+from typing import Any
 
 
 class KeptReports:
@@ -9,6 +11,15 @@ class KeptReports:
     def __init__(self, checkpoint: bytes | None = None) -> None:
         self.progress: tuple[float | None, str] | None = None
         self.checkpoint = checkpoint
+        # Nothing is under way to a master.
+        self.told: set[str] = set()
+
+    def view(self) -> dict[str, Any] | None:
+        """Return the progress as a master shows it. Tests have a virtual clock, so it was always told right now."""
+        if self.progress is None:
+            return None
+        fraction, message = self.progress
+        return {"fraction": fraction, "message": message, "at": datetime.now(UTC).isoformat()}
 
     def tell(self, token: str, fraction: float | None, message: str) -> None:
         self.progress = (fraction, message)
@@ -18,6 +29,10 @@ class KeptReports:
         saved: Future[None] = Future()
         saved.set_result(None)
         return saved
+
+    def flush(self, token: str) -> "Future[None] | None":
+        """Nothing has to be sent."""
+        return None
 
     def end(self, token: str, why: str) -> None:
         """Nothing waits."""

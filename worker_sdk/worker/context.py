@@ -1,18 +1,17 @@
 """The context of a handler: its job, and the calls that it may make."""
 
-import logging
-import threading
 from collections.abc import Generator, Iterable, Mapping
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack, cast
 
-from worker_sdk import forked
 from worker_sdk.worker.lease import now_s
 
 if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     import asyncio
+    import logging
+    import threading
     from concurrent.futures import Future
+    from datetime import datetime
 
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.jobs import JobLike, JobOptions
@@ -36,8 +35,6 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
         def __await__(self) -> Generator[Any, None, None]: ...
 
 
-logger = logging.getLogger("worker_sdk.job")
-
 T = TypeVar("T")
 
 # The context of the job that runs here: of a task, or of any handler with middleware or dependencies.
@@ -59,7 +56,7 @@ class CancelSignal:
 
     # These belong to the class until one is needed: every job gets a signal, and most are never looked at.
     _is_set = False
-    _event: threading.Event | None = None
+    _event: "threading.Event | None" = None
     _waiters: "list[asyncio.Future[None]] | None" = None
 
     def __bool__(self) -> bool:
@@ -73,6 +70,10 @@ class CancelSignal:
         """Block until the signal is set, for at most `timeout_s`, and return whether the handler should stop."""
         event = self._event
         if event is None:
+            import threading
+
+            from worker_sdk import forked
+
             event = self.__dict__.setdefault("_event", threading.Event())
             forked.renew_in_child(self)
         # Looked at after the event is there, as `set` looks for the event after the mark: one of them sees the other.
@@ -173,8 +174,10 @@ class Context:
         self.unsaved: int | None = None
 
     @property
-    def deadline(self) -> datetime:
+    def deadline(self) -> "datetime":
         """End of this attempt's time, in UTC."""
+        from datetime import UTC, datetime, timedelta
+
         return datetime.now(UTC) + timedelta(seconds=self.deadline_s - now_s())
 
     def remaining(self) -> float:
@@ -274,8 +277,11 @@ class Context:
     @property
     def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
         """A logger whose records carry `job_id`, `job_name` and `attempt`."""
+        import logging
+
         return logging.LoggerAdapter(
-            logger, {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt}
+            logging.getLogger("worker_sdk.job"),
+            {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt},
         )
 
     @property

@@ -297,6 +297,10 @@ class Executor:
             return
         if exc is not None:
             fields = outcomes.failure(str(exc), should_retry=True)
+        if not self._tells_first(run, lambda: self._isolated_settled(run, fields)):
+            self._isolated_settled(run, fields)
+
+    def _isolated_settled(self, run: JobRun, fields: outcomes.Fields) -> None:
         # An attempt that ended there with an exception says how to log it; every other failure is logged as an error.
         level = fields.pop("log_level", logging.ERROR)
         self._settle(run, fields)
@@ -311,6 +315,8 @@ class Executor:
         if self._is_copy:
             forked.end_copy()
         if exc is not None and self._saves_first(run, value, exc):
+            return
+        if run.token in self._reports.told and self._tells_first(run, lambda: self._ended(run, value, exc)):
             return
         self._release(run)
         if exc is None and run.stopping is None and not run.is_settled:
@@ -343,18 +349,39 @@ class Executor:
             return False
         position, run.ctx.unsaved = run.ctx.unsaved, None
         saved = self._reports.save(run.token, encode(position))
-        has_ended = False
-
-        def go_on() -> None:
-            nonlocal has_ended
-            if not has_ended:
-                has_ended = True
-                self._ended(run, value, exc)
-
-        saved.add_done_callback(lambda _: self._loop.call_soon_threadsafe(go_on))
         # Without a master in reach the former checkpoint has to do.
-        self._loop.call_later(self._stop_grace_s, go_on)
+        self._go_on_after(saved, self._stop_grace_s, lambda: self._ended(run, value, exc))
         return True
+
+    def _tells_first(self, run: JobRun, end: Callable[[], None]) -> bool:
+        """Return whether the end has to wait until masters have the last progress of the job: nothing that comes behind
+        the end counts. `end` is called then."""
+        if run.stopping is not None or run.is_settled or run.token not in self._reports.told:
+            return False
+        # People's view of it must not cost a job its time, or its lease.
+        patience_s = min(self._stop_grace_s, (run.due_s - now_s()) / 2)
+        if patience_s <= 0 or (told := self._reports.flush(run.token)) is None:
+            return False
+        self._go_on_after(told, patience_s, end)
+        return True
+
+    def _go_on_after(self, reported: "Future[None]", patience_s: float, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once, when the report is answered, or the patience is over."""
+        has_gone_on = False
+
+        def once() -> None:
+            nonlocal has_gone_on
+            if not has_gone_on:
+                has_gone_on = True
+                timer.cancel()
+                go_on()
+
+        def answered(_: "Future[None]") -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(once)
+
+        timer = self._loop.call_later(patience_s, once)
+        reported.add_done_callback(answered)
 
     @staticmethod
     def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:

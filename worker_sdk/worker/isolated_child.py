@@ -24,7 +24,8 @@ from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.isolated import REPORT, send_frame
 from worker_sdk.worker.lease import now_s
-from worker_sdk.worker.registry import ATTRIBUTE, Handler, call_async
+from worker_sdk.worker.names import ATTRIBUTE
+from worker_sdk.worker.registry import Handler, call_async
 
 
 def main(fd: int) -> None:

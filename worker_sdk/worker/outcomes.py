@@ -25,6 +25,14 @@ class UnfitArgumentError(Exception):
         self.problems = problems
 
 
+class OutOfTimeError(Exception):
+    """A process that a handler started did not end in its time, and was killed."""
+
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__(f"not finished within {timeout_s:g} s")
+        self.timeout_s = timeout_s
+
+
 class UnsendableResultError(Exception):
     """A handler returned what cannot be sent."""
 
@@ -112,6 +120,8 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
         return failure(_text(exc), should_retry=False)
     if isinstance(exc, Retry):
         return failure(_text(exc), should_retry=True, retry_after_s=exc.after_s)
+    if isinstance(exc, OutOfTimeError):
+        return timeout(exc.timeout_s)
     if isinstance(exc, UnfitArgumentError):
         return invalid_argument(exc)
     if isinstance(exc, UnsendableResultError):

@@ -1,7 +1,6 @@
 """Policies by which a handler declares how its job goes on after an exception."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 ExceptionType = type[BaseException]
@@ -9,11 +8,15 @@ ExceptionType = type[BaseException]
 Wait = float | Callable[[int], float] | None
 
 
-@dataclass(frozen=True, slots=True)
 class RetryOn:
-    exceptions: tuple[ExceptionType, ...]
-    wait: Wait
-    attempts: int | None
+    """A policy that `retry_on` made."""
+
+    __slots__ = ("attempts", "exceptions", "wait")
+
+    def __init__(self, exceptions: tuple[ExceptionType, ...], wait: Wait, attempts: int | None) -> None:
+        self.exceptions = exceptions
+        self.wait = wait
+        self.attempts = attempts
 
     def wait_s(self, attempt: int) -> float | None:
         return self.wait(attempt) if callable(self.wait) else self.wait

@@ -14,6 +14,8 @@ MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
 # Progress is for people: by itself it makes no heartbeat sooner than this after the one before.
 PROGRESS_EVERY_S: Final = 1.0
+# The last progress of a job that ends does, but no more often than this.
+LAST_EVERY_S: Final = 0.05
 # The rest goes with the next heartbeat, which follows at once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 
@@ -33,7 +35,17 @@ class Reports(Protocol):
 
 
 class RunReports(Reports, Protocol):
-    """The reports of a worker's runs."""
+    """The reports of a worker's runs.
+
+    * `told`: the tokens of claims that told progress which masters may not have yet.
+    """
+
+    told: set[str]
+
+    def flush(self, token: str) -> "Future[None] | None":
+        """Have the last progress of a claim sent soon. Return what ends when masters have it, or refuse it; None if
+        they have it already."""
+        ...
 
     def end(self, token: str, why: str) -> None:
         """The claim is over: what is here about it does not count any more."""
@@ -42,11 +54,14 @@ class RunReports(Reports, Protocol):
 
 @dataclass(slots=True)
 class News:
-    """News of one claim. `savers` wait for the checkpoint, or for an older one that it replaces."""
+    """News of one claim. `savers` wait for the checkpoint, for an older one that it replaces, or for the last progress
+    of a job that ends (`is_last`)."""
 
     progress: tuple[float | None, str] | None = None
     checkpoint: bytes | None = None
     savers: "list[Future[None]]" = field(default_factory=list)
+    is_last: bool = False
+    is_ended: bool = False
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of the heartbeat's entry."""
@@ -58,7 +73,10 @@ class News:
         return fields
 
     def end(self, error: CheckpointNotSaved | None) -> None:
-        for saver in self.savers:
+        # Before the savers: one that is added meanwhile sees it, and ends itself.
+        self.is_ended = True
+        while self.savers:
+            saver = self.savers.pop(0)
             if error is None:
                 saver.set_result(None)
             else:
@@ -79,6 +97,8 @@ class PendingReports:
         self.on_news: Callable[[], object] = lambda: None
         self._lock = threading.Lock()
         self._news: dict[str, News] = {}
+        self._under_way: dict[str, News] = {}
+        self.told: set[str] = set()
         self._taken_at_s = -_NEVER
         self._is_copy = False
         forked.renew_in_child(self)
@@ -93,6 +113,7 @@ class PendingReports:
             return
         with self._lock:
             self._news.setdefault(token, News()).progress = (fraction, message)
+            self.told.add(token)
         self.on_news()
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
@@ -109,17 +130,37 @@ class PendingReports:
         self.on_news()
         return saver
 
+    def flush(self, token: str) -> "Future[None] | None":
+        """Have the last progress of a claim sent soon. Return what ends when masters have it, or refuse it; None if
+        they have it already."""
+        flushed: Future[None] = Future()
+        flushed.set_running_or_notify_cancel()
+        with self._lock:
+            self.told.discard(token)
+            news = self._news.get(token) or self._under_way.get(token)
+            if news is None:
+                return None
+            news.is_last = True
+            news.savers.append(flushed)
+        if news.is_ended:  # its heartbeat was answered meanwhile
+            news.end(None)
+        self.on_news()
+        return flushed
+
     def due_s(self) -> float:
         """Return when the next heartbeat should take what is here, by `now_s`."""
         if not self._news:
             return _NEVER
         with self._lock:
-            has_checkpoint = any(news.checkpoint is not None for news in self._news.values())
-        return -_NEVER if has_checkpoint else self._taken_at_s + PROGRESS_EVERY_S
+            if any(news.checkpoint is not None for news in self._news.values()):
+                return -_NEVER
+            is_last = any(news.is_last for news in self._news.values())
+        return self._taken_at_s + (LAST_EVERY_S if is_last else PROGRESS_EVERY_S)
 
     def take(self) -> dict[str, News]:
         """Take the news by token, at most so much as a heartbeat should carry."""
         if not self._news:
+            self._under_way = {}
             return {}
         taken: dict[str, News] = {}
         size = 0
@@ -130,6 +171,7 @@ class PendingReports:
                 taken[token] = self._news.pop(token)
                 size += len(taken[token].checkpoint or b"") + MAX_MESSAGE_CHARS
             self._taken_at_s = now_s()
+            self._under_way = taken
         return taken
 
     def put_back(self, taken: Mapping[str, News]) -> None:
@@ -140,6 +182,7 @@ class PendingReports:
                 newer.progress = newer.progress or older.progress
                 newer.checkpoint = newer.checkpoint or older.checkpoint
                 newer.savers[:0] = older.savers
+                newer.is_last = newer.is_last or older.is_last
 
     def refuse_all(self, why: str) -> None:
         """Refuse what is here: it has nowhere to go."""
@@ -150,6 +193,7 @@ class PendingReports:
 
     def end(self, token: str, why: str) -> None:
         """The claim is over: what is here about it does not count any more."""
+        self.told.discard(token)
         if token in self._news:
             with self._lock:
                 news = self._news.pop(token, None)

@@ -1,24 +1,20 @@
 """Which function handles which name."""
 
 import inspect
-import re
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from worker_sdk.dependencies.depends import Dependency, dependencies_of
+from worker_sdk.worker.names import ATTRIBUTE, check_name
 from worker_sdk.worker.policies import ExceptionType, RetryOn, as_discarded, as_retry_policies
 
 if TYPE_CHECKING:
     from worker_sdk.worker.context import Context
 
 Function = Callable[..., Any]
-
-_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
-# A child process finds the handler by its function; decorators that use functools.wraps pass it on.
-ATTRIBUTE: Final = "__worker_sdk_handlers__"
 
 
 class Kind(Enum):
@@ -124,12 +120,6 @@ class Registry:
         if handler.name in self._handlers:
             raise ValueError(f"{handler.name} has a handler already")
         self._handlers[handler.name] = handler
-
-
-def check_name(name: str) -> None:
-    """Raises ValueError for a bad name."""
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"not a name for jobs: {name[:64]!r} (1 to 200 of A-Z a-z 0-9 _ . : / -)")
 
 
 def _takes_context(function: Function) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from jqmaster.cli.commands.enqueue_lines import enqueue_lines
+from jqmaster.cli.commands.follow import follow as follow_job
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import order_each
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
@@ -200,12 +201,23 @@ def list_jobs(
 
 def job(
     job_id: JobArgument,
+    *,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "-f",
+            "--follow",
+            help="Show how far the job is until it is over. Exit code 0 if it went well, else 1.",
+        ),
+    ] = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show one job with its attempts."""
+    """Show one job with its attempts, or follow it until it is over."""
     with Master(master, token) as http:
+        if follow:
+            follow_job(http, job_id, as_json=as_json)
         _, view = http.call("GET", job_path(job_id))
     if as_json:
         output.say_json(view)

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import pkgutil
+import shlex
 import signal
 import sys
 import traceback
@@ -34,6 +35,15 @@ def worker(
             "--autodiscover",
             metavar="PACKAGE",
             help="Run all Tasks in the modules of this package that are named tasks. Can be repeated.",
+        ),
+    ] = None,
+    command: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--command",
+            metavar="NAME=ARGV",
+            help="Run a command for the jobs of this name: 'report.nightly=python report.py --day {day}'. "
+            "{day} is an argument of the job. Can be repeated.",
         ),
     ] = None,
     master: Annotated[
@@ -85,8 +95,8 @@ def worker(
     token: TokenOption = None,
 ) -> None:
     """Run the worker_sdk.Worker or worker_sdk.Tasks at MODULE:OBJECT."""
-    if target is None and not autodiscover:
-        exits.fail(exits.USAGE, "name MODULE:OBJECT, or a package with --autodiscover")
+    if target is None and not autodiscover and not command:
+        exits.fail(exits.USAGE, "name MODULE:OBJECT, a package with --autodiscover, or a --command")
     if reload:
         from jqmaster.cli.process.reloader import Reloader
 
@@ -101,6 +111,7 @@ def worker(
         "max_jobs": max_jobs,
         "token": read_token(token),
         "packages": autodiscover or None,
+        "commands": command or None,
     }
     if burst:
         if processes > 1:
@@ -174,8 +185,10 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
     found = load_worker(target) if target is not None else sdk.Worker()
     if packages := given.get("packages"):
         found.run_tasks(*(one for package in packages for one in discovered(package)))
+    if commands := given.get("commands"):
+        found.run_tasks(_commands(commands))
     for name, value in given.items():
-        if name == "packages":
+        if name in ("packages", "commands"):
             continue
         # Options given here take precedence over the object's own.
         if value is not None:
@@ -185,6 +198,20 @@ def _configured(target: str | None, given: Mapping[str, Any]) -> Any:
     except (TypeError, ValueError) as error:
         exits.fail(exits.USAGE, str(error))
     return found
+
+
+def _commands(given: list[str]) -> Any:
+    """Return the Tasks of `--command`. Ends the command for one that cannot be run."""
+    tasks = importlib.import_module("worker_sdk").Tasks()
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals:
+            exits.fail(exits.USAGE, f"--command {one}: expected NAME=ARGV")
+        try:
+            tasks.command(name, shlex.split(text))
+        except ValueError as error:
+            exits.fail(exits.USAGE, f"--command {one}: {error}")
+    return tasks
 
 
 def _fail_to_import(module_name: str, error: Exception) -> NoReturn:

@@ -10,6 +10,7 @@ from worker_sdk import (
     Context,
     Depends,
     JobHandle,
+    JobProgress,
     Middleware,
     NoResultError,
     NotFinished,
@@ -115,6 +116,7 @@ assert_type(drop_thumbnail.enqueue(42, force=True).get(), str)
 assert_type(drop_thumbnail.to_job(photo_id=1).id, str)
 assert_type(sweep.enqueue(), JobHandle[None])
 assert_type(count(), int)
+assert_type(count.enqueue().progress(), JobProgress | None)
 anything.enqueue({"a": 1}, size=2)
 assert_type(make_thumbnail.many(make_thumbnail.to_job(n) for n in range(3)), list[JobHandle[Thumbnail]])
 assert_type(wait_all([count.enqueue()]), list[int])

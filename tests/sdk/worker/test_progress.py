@@ -52,6 +52,50 @@ async def test_the_last_progress_goes_to_the_masters(
     may_end.set()
 
 
+@pytest.mark.req("D21")
+@pytest.mark.parametrize("kind", ["async", "sync", "failing"])
+async def test_what_is_told_right_before_the_end_arrives_first(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], kind: str
+) -> None:
+    async def aslow(argument: Any, ctx: Context) -> int:
+        ctx.progress(0.5, "half")
+        ctx.progress(1.0, "all")
+        if kind == "failing":
+            raise OSError
+        return 1
+
+    def slow(argument: Any, ctx: Context) -> int:
+        ctx.progress(1.0, "all")
+        return 1
+
+    worker.handler("slow")(slow if kind == "sync" else aslow)
+    await up()
+    for _ in range(3):
+        job = await master.run("slow")
+        result = await wait_until(lambda job=job: master.result(job["job_id"]))
+        assert result["type"] == ("failure" if kind == "failing" else "success")
+        reported = [
+            claim["job_id"] for beat in master.beats for claim in beat["running"] if "progress" in claim
+        ]
+        assert reported[-1] == job["job_id"]
+        assert told(master, "progress")[-1] == {"fraction": 1.0, "message": "all"}
+
+
+async def test_progress_that_no_master_takes_holds_up_no_end(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    @worker.handler("slow")
+    async def slow(argument: Any, ctx: Context) -> int:
+        ctx.progress(1.0, "all")
+        return 1
+
+    await up()
+    master.answers_heartbeats = False
+    job = await master.run("slow", timeout=1.0)
+    assert await wait_until(lambda: master.result(job["job_id"]))
+    master.answers_heartbeats = True
+
+
 async def test_a_message_that_cannot_be_sent_holds_up_no_heartbeat(
     master: FakeMaster, worker: Worker, up: Callable[[], Any]
 ) -> None:

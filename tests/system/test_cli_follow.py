@@ -1,0 +1,122 @@
+"""`jqmaster job ID --follow`: how far a job is, and how it ended."""
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import prepared, real_time
+from tests.support.cli import clean_environment, jqmaster
+from tests.support.ports import free_port
+from tests.system.test_cli import Running
+
+pytestmark = [pytest.mark.system, real_time.PROCESSES, pytest.mark.req("D21")]
+
+TASKS = """
+from worker_sdk import Context, Discard, Fail, Worker
+
+worker = Worker()
+
+@worker.handler("rows")
+def rows(argument, ctx: Context):
+    for n in ctx.track(range(4), every_s=0):
+        pass
+    ctx.progress(1.0, "all \\x1b[31m rows")
+    if argument == "fail":
+        raise Fail("the file is gone")
+    if argument == "discard":
+        raise Discard("nothing to do")
+"""
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    directory = tmp_path_factory.mktemp("master")
+    (directory / "tasks.py").write_text(TASKS)
+    running = Running(
+        directory, "serve", "--port", 0, "--data-dir", directory / "data", "--with-worker", "tasks:worker"
+    )
+    try:
+        line = running.said("serves on")
+        yield next(word for word in line.split() if word.startswith("http://"))
+    finally:
+        assert running.end() == 0
+
+
+def enqueue(url: str, argument: str = "null", *options: object) -> str:
+    return jqmaster("enqueue", "rows", argument, *options, JQMASTER_URL=url).out.strip()
+
+
+def test_lines_are_shown_until_the_job_succeeded(url: str) -> None:
+    job_id = enqueue(url, "null", "--delay", 1)
+    ended = jqmaster("job", job_id, "--follow", JQMASTER_URL=url)
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert lines[0] == "scheduled"
+    # The text of a handler does not drive the terminal.
+    assert lines[-1] == "succeeded  100%  all \\x1b[31m rows"
+
+
+def test_the_exit_code_tells_the_outcome(url: str) -> None:
+    failed = jqmaster("job", enqueue(url, '"fail"'), "-f", JQMASTER_URL=url)
+    assert failed.code == 1
+    assert "failed (error): the file is gone" in failed.err
+    assert jqmaster("job", enqueue(url, '"discard"'), "-f", JQMASTER_URL=url).code == 0
+    canceled = enqueue(url, "null", "--delay", 3600)
+    jqmaster("cancel", canceled, JQMASTER_URL=url)
+    ended = jqmaster("job", canceled, "-f", JQMASTER_URL=url)
+    assert (ended.code, ended.err) == (1, f"Error: job {canceled} canceled\n")
+    assert jqmaster("job", "018f0000-0000-7000-8000-000000000000", "-f", JQMASTER_URL=url).code == 3
+
+
+def test_programs_get_a_line_of_json_for_each_change(url: str) -> None:
+    job_id = enqueue(url)
+    lines = jqmaster("job", job_id, "--follow", "--json", JQMASTER_URL=url).lines()
+    assert (lines[-1]["id"], lines[-1]["state"], lines[-1]["progress"]["fraction"]) == (
+        job_id,
+        "succeeded",
+        1.0,
+    )
+
+
+def test_a_terminal_gets_a_bar(url: str) -> None:
+    job_id = enqueue(url)
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "jqmaster", "job", job_id, "--follow"],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        stderr=theirs,
+        env=clean_environment() | {"JQMASTER_URL": url, "TERM": "xterm", "COLUMNS": "120"},
+        cwd=prepared.ROOT,
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        # A terminal whose other end is gone is an error on Linux, and the end elsewhere.
+        try:
+            while piece := os.read(ours, 65536):
+                shown += piece
+        except OSError:
+            pass
+        finally:
+            os.close(ours)
+        assert process.wait(30) == 0, shown
+    assert "━".encode() in shown
+    assert b"100%" in shown
+
+
+def test_a_master_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    unknown = "018f0000-0000-7000-8000-000000000000"
+    follower = Running(tmp_path, "job", unknown, "--follow", JQMASTER_URL=url)
+    master = Running(tmp_path, "serve", "--port", port, "--data-dir", tmp_path / "data")
+    try:
+        assert follower.popen.wait(60) == 3
+    finally:
+        assert master.end() == 0
+    assert "no answer" not in (tmp_path / "job.err").read_text()

@@ -1,0 +1,107 @@
+"""The calls that make the values of dependencies, and their order."""
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from worker_sdk.dependencies.depends import Dependency, dependencies_of, is_context
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One call that makes a value. `context`: the parameter that takes the context. `needs`: what fills the others."""
+
+    dependency: Dependency
+    is_async: bool
+    is_generator: bool
+    context: str | None
+    needs: Mapping[str, Dependency]
+
+    @property
+    def name(self) -> str:
+        """The name of the function, for people."""
+        return self.dependency.name
+
+
+def steps_for(dependencies: Iterable[Dependency]) -> list[Step]:
+    """Return the calls that make these, in order. Raise TypeError for a function that cannot be called so, and for
+    functions that depend on one another in a circle."""
+    steps: dict[Dependency, Step] = {}
+    path: list[Dependency] = []
+
+    def add(dependency: Dependency) -> None:
+        if dependency in steps:
+            return
+        if dependency in path:
+            circle = [*path[path.index(dependency) :], dependency]
+            raise TypeError(f"dependencies in a circle: {' → '.join(one.name for one in circle)}")
+        path.append(dependency)
+        step = _step_of(dependency)
+        for needed in step.needs.values():
+            add(needed)
+        path.pop()
+        steps[dependency] = step
+
+    for dependency in dependencies:
+        add(dependency)
+    return list(steps.values())
+
+
+_FILLED_BY_CALLS: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+def _step_of(dependency: Dependency) -> Step:
+    function = dependency.function
+    called = function
+    if not (inspect.isroutine(function) or inspect.isclass(function) or hasattr(function, "func")):
+        called = type(function).__call__
+    is_async_generator = inspect.isasyncgenfunction(called)
+    needs = dependencies_of(function)
+    contexts = _contexts_of(function)
+    step = Step(
+        dependency,
+        is_async=is_async_generator or inspect.iscoroutinefunction(called),
+        is_generator=is_async_generator or inspect.isgeneratorfunction(called),
+        context=contexts[0] if contexts else None,
+        needs=needs,
+    )
+    for name, parameter in _parameters_of(function).items():
+        is_filled = name in needs or name == step.context
+        if is_filled and parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(f"dependency {step.name}: {name} cannot be positional-only")
+        if not is_filled and parameter.default is parameter.empty and parameter.kind not in _FILLED_BY_CALLS:
+            raise TypeError(
+                f"dependency {step.name}: nothing fills {name}. Give it Depends(…), a default or the type Context."
+            )
+    if dependency.scope == "worker":
+        short = [one.name for one in needs.values() if one.scope == "job"]
+        if contexts or short:
+            what = "the Context" if contexts else short[0]
+            raise TypeError(
+                f"dependency {step.name}: it lives as long as the worker, and cannot need {what} of one job"
+            )
+    return step
+
+
+def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except ValueError:  # built-in classes have none that Python could tell
+        return {}
+
+
+def _contexts_of(function: Callable[..., Any]) -> list[str]:
+    target: Any = getattr(function, "func", function)  # of functools.partial
+    if inspect.isclass(target):
+        target = target.__init__
+    elif not inspect.isroutine(target):
+        target = type(target).__call__
+    try:
+        hints = typing.get_type_hints(target)
+    except (NameError, TypeError):
+        # Built-in classes have no hints. Types that only a type checker imports cannot be resolved.
+        hints = dict(getattr(target, "__annotations__", {}))
+    names = _parameters_of(function).keys()
+    return [name for name, hint in hints.items() if name in names and is_context(hint)]

@@ -1,0 +1,103 @@
+"""The parameters of a function. Most are read without `inspect`: it takes as long to import as a module of tasks."""
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import inspect
+
+# Stands for what is not there: the default of a parameter, or its annotation.
+EMPTY: Final = object()
+
+# The flags of code, as `inspect` names them.
+_VARARGS: Final = 0x04
+_VARKEYWORDS: Final = 0x08
+_GENERATOR: Final = 0x20
+_COROUTINE: Final = 0x80
+_ASYNC_GENERATOR: Final = 0x200
+
+
+class Parameter:
+    """One parameter of a function.
+
+    * `default`: its default; `EMPTY` if it has none.
+    * `is_positional_only`, `is_keyword_only`: how a call gives it, if not both ways.
+    * `is_variable`: it takes any number of arguments: `*args` or `**kwargs`.
+    """
+
+    __slots__ = ("default", "is_keyword_only", "is_positional_only", "is_variable", "name")
+
+    def __init__(
+        self,
+        name: str,
+        default: Any = EMPTY,
+        *,
+        is_positional_only: bool = False,
+        is_keyword_only: bool = False,
+        is_variable: bool = False,
+    ) -> None:
+        self.name = name
+        self.default = default
+        self.is_positional_only = is_positional_only
+        self.is_keyword_only = is_keyword_only
+        self.is_variable = is_variable
+
+
+def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
+    """Return the parameters of anything that can be called, by name. Raise ValueError if Python cannot tell them, and
+    TypeError for what cannot be called."""
+    if not is_bare(function):
+        import inspect
+
+        return {name: _converted(one) for name, one in inspect.signature(function).parameters.items()}
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    defaults = function.__defaults__ or ()
+    first_default = code.co_argcount - len(defaults)
+    by_name = function.__kwdefaults__ or {}
+    parameters = {}
+    for index, name in enumerate(names):
+        if index >= code.co_argcount:
+            parameters[name] = Parameter(name, by_name.get(name, EMPTY), is_keyword_only=True)
+        else:
+            default = defaults[index - first_default] if index >= first_default else EMPTY
+            is_positional_only = index < code.co_posonlyargcount
+            parameters[name] = Parameter(name, default, is_positional_only=is_positional_only)
+    return parameters
+
+
+def is_bare(function: Callable[..., Any]) -> bool:
+    """Return whether a function has all that is to know of its parameters in its code: nothing is wrapped around it,
+    and it takes no `*args` and no `**kwargs`."""
+    return (
+        type(function) is FunctionType
+        # `functools.wraps`, `__signature__` and `inspect.markcoroutinefunction` leave their marks there.
+        and not function.__dict__
+        and not function.__code__.co_flags & (_VARARGS | _VARKEYWORDS)
+    )
+
+
+def is_coroutine_function(function: Callable[..., Any]) -> bool:
+    """Return whether a call of the function, or of what it wraps, gives a coroutine."""
+    if is_bare(function):
+        return bool(function.__code__.co_flags & _COROUTINE)
+    import inspect
+
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))
+
+
+def is_generator_function(function: Callable[..., Any]) -> bool:
+    """Return whether the function is a generator, of either kind."""
+    code = getattr(function, "__code__", None)
+    return code is not None and bool(code.co_flags & (_GENERATOR | _ASYNC_GENERATOR))
+
+
+def _converted(one: "inspect.Parameter") -> Parameter:
+    return Parameter(
+        one.name,
+        EMPTY if one.default is one.empty else one.default,
+        is_positional_only=one.kind is one.POSITIONAL_ONLY,
+        is_keyword_only=one.kind is one.KEYWORD_ONLY,
+        is_variable=one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD),
+    )

@@ -1,0 +1,161 @@
+"""Run a command for one attempt of a job: its process group, its limits, its output and its end."""
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from worker_sdk.worker.context import Context
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.outcomes import OutOfTimeError
+
+# The end of each output is kept.
+KEPT_BYTES: Final = 64 * 1024
+# So long a command may go on after SIGTERM, and at most this share of its time.
+KILL_AFTER_S: Final = 5.0
+KILL_SHARE: Final = 0.1
+_LOOK_S: Final = 0.1
+_GUARD: Final = Path(__file__).with_name("command_guard.py")
+
+
+class CommandNotStartedError(Exception):
+    """The system did not start the command."""
+
+
+class StoppedError(Exception):
+    """The job was stopped, and the command with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits that the system holds the command to. `cpu_s`: CPU time; `memory_mb`: address space of each process."""
+
+    cpu_s: int | None = None
+    memory_mb: int | None = None
+
+    def to_wire(self) -> dict[str, int]:
+        limits = {}
+        if self.cpu_s is not None:
+            limits["RLIMIT_CPU"] = self.cpu_s
+        if self.memory_mb is not None:
+            limits["RLIMIT_AS"] = self.memory_mb * 1024 * 1024
+        return limits
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a command. `code`: its exit code; negative: the signal that ended it."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+    @property
+    def how(self) -> str:
+        """The end in words."""
+        if self.code < 0:
+            with contextlib.suppress(ValueError):
+                return f"ended by {signal.Signals(-self.code).name}"
+        return f"exit code {self.code}"
+
+
+def run(
+    ctx: Context, argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, limits: Limits
+) -> Ended:
+    """Run the command, and return its end. It blocks.
+
+    Raise CommandNotStartedError, OutOfTimeError, and StoppedError if the job is to stop. All that the command started
+    has ended by then.
+    """
+    total_s = ctx.remaining()
+    status, status_fd = os.pipe()
+    with open(status, "rb", buffering=0) as outcome:
+        try:
+            guard = subprocess.Popen(  # noqa: S603 - our own program, which gets an argv and never a shell
+                [sys.executable, "-I", "-S", str(_GUARD)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                pass_fds=[status_fd],
+                start_new_session=True,
+            )
+        finally:
+            os.close(status_fd)
+        spec = {
+            "argv": list(argv),
+            "env": {**os.environ, **env},
+            "cwd": cwd,
+            "limits": limits.to_wire(),
+            "status_fd": status_fd,
+        }
+        with guard:
+            assert guard.stdin is not None
+            # The end of this pipe is the order to kill, whatever happens here.
+            with guard.stdin:
+                _order(guard, json.dumps(spec).encode() + b"\n")
+                return _attend(ctx, guard, outcome, total_s)
+
+
+def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_s: float) -> Ended:
+    patience_s = min(KILL_AFTER_S, total_s * KILL_SHARE)
+    end_s = ctx.deadline_s - patience_s
+    kill_s: float | None = None
+    is_late = is_killed = False
+    told = b""
+    assert guard.stdout is not None
+    assert guard.stderr is not None
+    kept: dict[Any, bytearray] = {guard.stdout: bytearray(), guard.stderr: bytearray()}
+    with selectors.DefaultSelector() as selector:
+        for one in (guard.stdout, guard.stderr, outcome):
+            selector.register(one, selectors.EVENT_READ)
+        # The outcome comes when nothing holds the outputs any more, or only what escaped.
+        while outcome in {key.fileobj for key in selector.get_map().values()}:
+            now = now_s()
+            if kill_s is None and (now >= end_s or ctx.cancelled):
+                is_late, kill_s = now >= end_s, now + patience_s
+                _order(guard, b"T")
+            elif kill_s is not None and now >= kill_s and not is_killed:
+                is_killed = True
+                _order(guard, b"K")
+            for key, _ in selector.select(_LOOK_S):
+                piece = os.read(key.fd, 65536)
+                if not piece:
+                    selector.unregister(key.fileobj)
+                elif key.fileobj is outcome:
+                    told += piece
+                else:
+                    _keep(kept[key.fileobj], piece)
+        for key in list(selector.get_map().values()):
+            os.set_blocking(key.fd, False)
+            with contextlib.suppress(BlockingIOError):
+                while piece := os.read(key.fd, 65536):
+                    _keep(kept[key.fileobj], piece)
+    ended = json.loads(told) if told else {"error": "the process that guards it has ended"}
+    if kill_s is not None:
+        raise OutOfTimeError(round(total_s, 1)) if is_late else StoppedError("the job is to stop")
+    if "error" in ended:
+        raise CommandNotStartedError(ended["error"])
+    return Ended(ended["code"], bytes(kept[guard.stdout]), bytes(kept[guard.stderr]))
+
+
+def _keep(kept: bytearray, piece: bytes) -> None:
+    kept += piece
+    if len(kept) > KEPT_BYTES:
+        del kept[:-KEPT_BYTES]
+
+
+def _order(guard: "subprocess.Popen[bytes]", order: bytes) -> None:
+    assert guard.stdin is not None
+    # It may have ended by itself.
+    with contextlib.suppress(BrokenPipeError):
+        # An unbuffered pipe may take a part.
+        while order:
+            order = order[guard.stdin.write(order) or 0 :]

@@ -1,0 +1,115 @@
+"""A process between a worker and a command: it ends all that the command has started, also when the worker dies.
+
+It is run as a file of its own, by an interpreter without site packages: it has to start fast. Standard input brings one
+line of JSON, and then an order a byte: T to end, K to kill; its end is a K. Descriptor `status_fd` gets the outcome.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main() -> None:
+    spec = json.loads(_line())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Processes that fork away become children of this one, instead of those of init.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    try:
+        child = subprocess.Popen(  # noqa: S603 - an argv, and never a shell
+            spec["argv"],
+            stdin=subprocess.DEVNULL,
+            env=spec["env"],
+            cwd=spec["cwd"],
+            start_new_session=True,
+            preexec_fn=lambda: _limit(spec["limits"]),  # noqa: PLW1509 - there are no other threads
+        )
+    except (OSError, subprocess.SubprocessError) as exc:
+        _tell(spec["status_fd"], {"error": f"{type(exc).__name__}: {exc}"})
+        return
+    # Only the command holds its output open from here on.
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    _attend(child)
+    _kill_family(child.pid)
+    _tell(spec["status_fd"], {"code": child.wait()})
+
+
+def _line() -> bytes:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = os.read(0, 1)
+        if not piece:
+            sys.exit(1)
+        line += piece
+    return bytes(line)
+
+
+def _limit(limits: "dict[str, int]") -> None:
+    import resource
+
+    for name, value in limits.items():
+        which = getattr(resource, name, None)
+        if which is not None:
+            resource.setrlimit(which, (value, value))
+
+
+def _attend(child: "subprocess.Popen[bytes]") -> None:
+    """Wait for the end of the command, and carry out orders."""
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    # Not `poll`: it would reap the leader, and the number of its group could be another's by then.
+    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        ready, _, _ = select.select([0, woken], [], [])
+        if woken in ready:
+            os.read(woken, 4096)
+        if 0 in ready:
+            if os.read(0, 1) != b"T":
+                return
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGTERM)
+
+
+def _kill_family(leader: int) -> None:
+    """Kill the group of the command, and what has left it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    while children := [pid for pid in _children() if pid != leader]:
+        for pid in children:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+            # Its own children come here when it is reaped.
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, 0)
+
+
+def _children() -> "list[int]":
+    """Return the children of this process; none where the system does not tell."""
+    found = []
+    with contextlib.suppress(OSError):
+        for entry in os.listdir("/proc"):
+            if entry.isdigit():
+                with contextlib.suppress(OSError, ValueError), open(f"/proc/{entry}/stat", "rb") as stat:
+                    # The name of the program, in parentheses, may hold anything.
+                    if int(stat.read().rpartition(b")")[2].split()[1]) == os.getpid():
+                        found.append(int(entry))
+    return found
+
+
+def _tell(status_fd: int, outcome: "dict[str, object]") -> None:
+    with contextlib.suppress(OSError):
+        os.write(status_fd, json.dumps(outcome).encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,14 @@
+"""Names of jobs, and where a function keeps those that it handles."""
+
+import re
+from typing import Final
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
+# A child process finds the handler by its function; decorators that use functools.wraps pass it on.
+ATTRIBUTE: Final = "__worker_sdk_handlers__"
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError for a bad name."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"not a name for jobs: {name[:64]!r} (1 to 200 of A-Z a-z 0-9 _ . : / -)")
