@@ -135,8 +135,8 @@ class Tasks:
         part of one, whatever the value holds: no shell ever sees it. The command runs in a process group of its own,
         with the environment of the worker and `JOB_ID`, `JOB_NAME` and `JOB_ATTEMPT`. Its result is a `CommandOutput`.
 
-        When the job is to stop, the group gets SIGTERM, and SIGKILL after at most 5 seconds; a tenth of its timeout is
-        kept for that. All processes that the command has started end with it, also if the worker dies.
+        When the job is to stop, the group gets SIGTERM, and SIGKILL after at most 5 seconds; at most 15 % of its
+        timeout are kept for that. All processes that the command has started end with it, also if the worker dies.
 
         * `name`: as for `task`.
         * `argv`: the program and its arguments. `{{` and `}}` are braces.

@@ -106,7 +106,8 @@ def run(
 
 def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_s: float) -> Ended:
     patience_s = min(KILL_AFTER_S, total_s * KILL_SHARE)
-    end_s = ctx.deadline_s - patience_s
+    # Time is left to kill it and to tell so before masters would start the next attempt.
+    end_s = ctx.deadline_s - 1.5 * patience_s
     kill_s: float | None = None
     is_late = is_killed = False
     told = b""

@@ -59,7 +59,8 @@ def _limit(limits: "dict[str, int]") -> None:
     for name, value in limits.items():
         which = getattr(resource, name, None)
         if which is not None:
-            resource.setrlimit(which, (value, value))
+            # One second between SIGXCPU and SIGKILL, where it is CPU time.
+            resource.setrlimit(which, (value, value + 1))
 
 
 def _attend(child: "subprocess.Popen[bytes]") -> None:
