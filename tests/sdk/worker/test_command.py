@@ -120,7 +120,7 @@ STUBBORN = f"""
 import os, signal, sys
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 def note():
-    with open(sys.argv[1], "a") as file: file.write(f"{{os.getpid()}}\\n")
+    with open(sys.argv[1], "a") as file: file.write("%d\\n" % os.getpid())
 note()
 if os.fork() == 0:
     note()
