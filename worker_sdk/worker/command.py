@@ -139,7 +139,7 @@ def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_
             with contextlib.suppress(BlockingIOError):
                 while piece := os.read(key.fd, 65536):
                     _keep(kept[key.fileobj], piece)
-    ended = json.loads(told) if told else {"error": "the process that guards it has ended"}
+    ended: dict[str, Any] = json.loads(told) if told else {"error": "the process that guards it has ended"}
     if kill_s is not None:
         raise OutOfTimeError(round(total_s, 1)) if is_late else StoppedError("the job is to stop")
     if "error" in ended:

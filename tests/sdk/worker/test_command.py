@@ -76,7 +76,7 @@ async def test_exit_codes_decide_and_the_last_lines_of_stderr_are_the_message() 
         "import sys; [print(n, file=sys.stderr) for n in range(20)]; print('out'); sys.exit(int(sys.argv[1]))"
     )
     tail = "\n".join(str(n) for n in range(10, 20))
-    codes = {"ok_codes": {0, 4}, "discard_codes": {5}}
+    codes: dict[str, Any] = {"ok_codes": {0, 4}, "discard_codes": {5}}
     assert (await ran([*argv, "{code}"], {"code": 4}, **codes)).result["exit_code"] == 4
     assert failure(await ran([*argv, "{code}"], {"code": 3}, **codes)) == (
         "other",
