@@ -101,16 +101,32 @@ async def check_definitions(client: StoreClient, keys: Keys) -> AsyncIterator[Fi
         yield Finding("definition", keys.definition_clocks, f"definition {name.decode()} does not exist")
 
 
-async def check_events(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
-    """Yield events of the list that are not there whole, and groups of events that would never become a job."""
+@dataclass(frozen=True, slots=True)
+class EventFault:
+    """A fault of what is kept of events. `kind` and `member` are those of repair_events.lua."""
+
+    kind: str
+    member: str
+
+    def finding(self, keys: Keys) -> Finding:
+        key, detail = {
+            "event": (keys.events, f"event {self.member} is not there whole"),
+            "slot": (keys.event_slots, f"the open group of {self.member} is never due"),
+            "group": (keys.event_groups, f"group {self.member} has no events"),
+            "definition": (keys.event_definitions, f"definition {self.member} does not exist"),
+        }[self.kind]
+        return Finding("event", key, detail)
+
+
+async def event_faults(client: StoreClient, keys: Keys) -> list[EventFault]:
+    """Return events of the list that are not there whole, and groups of events that would never become a job."""
     faults = await _event_faults(client, keys)
     # Events come and go between two reads of one look: what both looks found is there.
     again = await _event_faults(client, keys) if faults else set()
-    for finding in sorted(faults & again, key=lambda finding: finding.detail):
-        yield finding
+    return sorted(faults & again, key=lambda fault: (fault.kind, fault.member))
 
 
-async def _event_faults(client: StoreClient, keys: Keys) -> set[Finding]:
+async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
     ids, bodies, due, slots, names, definitions = await client.pipeline(
         [
             ("ZRANGE", keys.events, 0, -1),
@@ -121,23 +137,18 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[Finding]:
             ("HKEYS", keys.definitions),
         ]
     )
-    found = {
-        Finding("event", keys.events, f"event {event_id.decode()} is not there whole")
-        for event_id in set(ids) ^ set(bodies)
-    }
+    found = {EventFault("event", event_id.decode()) for event_id in set(ids) ^ set(bodies)}
     for slot, group in zip(slots[::2], slots[1::2], strict=True):
         if group not in due:
-            found.add(Finding("event", keys.event_slots, f"the open group of {slot.decode()} is never due"))
+            found.add(EventFault("slot", slot.decode()))
     for page in pages(due, KEYS_PER_READ):
         groups = await client.pipeline(
             [("HMGET", keys.event_group(group.decode()), "definition", "1") for group in page]
         )
         for group, fields in zip(page, groups, strict=True):
             if None in fields:
-                found.add(Finding("event", keys.event_groups, f"group {group.decode()} has no events"))
-    for name in set(names) - set(definitions):
-        found.add(Finding("event", keys.event_definitions, f"definition {name.decode()} does not exist"))
-    return found
+                found.add(EventFault("group", group.decode()))
+    return found | {EventFault("definition", name.decode()) for name in set(names) - set(definitions)}
 
 
 class Checker:
@@ -265,8 +276,8 @@ class Checker:
             yield finding
         async for finding in check_definitions(self._client, self._keys):
             yield finding
-        async for finding in check_events(self._client, self._keys):
-            yield finding
+        for fault in await event_faults(self._client, self._keys):
+            yield fault.finding(self._keys)
 
     async def check_constraints(self) -> AsyncIterator[Finding]:
         flat = await self._client.command("HGETALL", self._keys.constraints)

@@ -11,13 +11,13 @@ from typing import Any, Final
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.health.batches import BatchFault, batch_faults
-from jqmaster.store.health.fsck import PAGE, Checker, Finding
+from jqmaster.store.health.fsck import PAGE, Checker, EventFault, Finding, event_faults
 from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
-from jqmaster.store.link.wake import JobDelayed, JobsReady
+from jqmaster.store.link.wake import EventsWaiting, JobDelayed, JobsReady
 
 # Nobody can know the contents of a lost record.
 _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
@@ -57,6 +57,10 @@ class Repair:
             yield Step(await self.repair_unique(found))
         async for fault in batch_faults(self._client, self._keys):
             yield Step(await self.repair_batch(fault))
+        # A group that is removed may leave its slot behind: the second look finds that.
+        for _ in range(2):
+            yield Step(await self.repair_events(await event_faults(self._client, self._keys)))
+        self._shard.leader.wake(EventsWaiting())
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())
 
@@ -133,6 +137,29 @@ class Repair:
             fault.missing,
         )
         return [finding] if done else []
+
+    async def repair_events(self, faults: Sequence[EventFault]) -> list[Finding]:
+        """Repair what was left behind of events, and return the findings that were repaired."""
+        k, repaired = self._keys, list[Finding]()
+        for page in pages(faults, PAGE):
+            found = [fault.finding(k) for fault in page]
+            done = await self._run(
+                "repair_events",
+                (
+                    k.events,
+                    k.event_bodies,
+                    k.event_groups,
+                    k.event_slots,
+                    k.event_definitions,
+                    k.definitions,
+                    k.audit,
+                ),
+                (self._shard.wake_channel,),
+                found,
+                [text for fault in page for text in (fault.kind, fault.member)],
+            )
+            repaired += [found[number - 1] for number in done]
+        return repaired
 
     async def repair_slots(self, found: Sequence[Finding]) -> list[Finding]:
         """Count all sums and lists again, if any of them is wrong."""

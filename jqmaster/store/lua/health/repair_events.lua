@@ -1,0 +1,79 @@
+#!lua flags=allow-oom
+-- Puts right what was left behind of events: an event that is not there whole goes, a group that is never due becomes
+-- due, a group without events goes, and so does the name of a definition that does not exist.
+-- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
+--   definitions:hash audit:stream
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ kind(event, slot, group or
+--   definition) member(its ID, slot, or name)]
+-- REPLY ok:[number of each that was put right, from 1] | stale_epoch
+-- CHECKS FIRST epoch, then the fault of each
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/audit_log.lua
+local epoch_key, events_key, bodies_key, groups_key, slots_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local names_key, definitions_key, audit_key = KEYS[6], KEYS[7], KEYS[8]
+local now_ms, epoch, wake_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
+local tag = ARGV[2]
+local audit_entry, audit_max = ARGV[5], tonumber(ARGV[6])
+local FIRST, WIDTH = 7, 2
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+
+local function key_of(group)
+  return tag .. 'event_group:' .. group
+end
+
+local function has_events(group)
+  local fields = redis.call('HMGET', key_of(group), 'definition', '1')
+  return fields[1] and fields[2]
+end
+
+local is_due = false
+-- Each puts a fault right, if it is still there, and returns whether it was.
+local mend = {}
+
+function mend.event(id)
+  local is_listed = redis.call('ZSCORE', events_key, id) ~= false
+  if is_listed == (redis.call('HEXISTS', bodies_key, id) == 1) then return false end
+  redis.call('ZREM', events_key, id)
+  redis.call('HDEL', bodies_key, id)
+  return true
+end
+
+function mend.slot(slot)
+  local group = redis.call('HGET', slots_key, slot)
+  if not group or redis.call('ZSCORE', groups_key, group) then return false end
+  redis.call('HDEL', slots_key, slot)
+  if has_events(group) then
+    -- Its events were accepted: their job starts now rather than never.
+    redis.call('ZADD', groups_key, now_ms, group)
+    is_due = true
+  else
+    redis.call('UNLINK', key_of(group))
+  end
+  return true
+end
+
+function mend.group(group)
+  if not redis.call('ZSCORE', groups_key, group) then return false end
+  local fields = redis.call('HMGET', key_of(group), '1', 'slot')
+  -- Events without a definition are left to people.
+  if fields[1] then return false end
+  if fields[2] and redis.call('HGET', slots_key, fields[2]) == group then redis.call('HDEL', slots_key, fields[2]) end
+  redis.call('ZREM', groups_key, group)
+  redis.call('UNLINK', key_of(group))
+  return true
+end
+
+function mend.definition(name)
+  if redis.call('HEXISTS', definitions_key, name) == 1 then return false end
+  return redis.call('SREM', names_key, name) == 1
+end
+
+local done = {}
+for at = FIRST, #ARGV, WIDTH do
+  if mend[ARGV[at]](ARGV[at + 1]) then done[#done + 1] = (at - FIRST) / WIDTH + 1 end
+end
+if #done > 0 then audit_log.write(audit_key, now_ms, audit_entry, audit_max) end
+if is_due and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'events') end
+return {'ok', done}
