@@ -17,7 +17,7 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import constraints, fleet, masters, microblog, overload, pull, suite
+from benchmarks import constraints, definitions, fleet, masters, microblog, overload, pull, suite, unique
 from benchmarks.load import ROOT, loop_ns
 from benchmarks.scenario import Figures, Params, Scenario, label
 
@@ -56,6 +56,8 @@ SCENARIOS: list[Scenario] = [
     ),
     *overload.SCENARIOS,
     *microblog.SCENARIOS,
+    *definitions.SCENARIOS,
+    *unique.SCENARIOS,
 ]
 GROUPS = sorted({scenario.group for scenario in SCENARIOS})
 

@@ -117,6 +117,13 @@ class Requests:
         return connection
 
 
+class UniqueRequests(Requests):
+    """POST requests of jobs with uniqueness keys of their own."""
+
+    def _item(self, name: str, argument: Any, own_id: str) -> dict[str, Any]:
+        return {"name": name, "argument": argument, "unique": {"key": own_id}}
+
+
 class EventRequests(Requests):
     """POST requests of one event each, or of many."""
 
@@ -166,10 +173,18 @@ async def events(
 
 
 async def single(
-    urls: list[str], *, count: int, connections: int, argument_bytes: int, name: str = "noop"
+    urls: list[str],
+    *,
+    count: int,
+    connections: int,
+    argument_bytes: int,
+    name: str = "noop",
+    batch: int = 1,
+    is_unique: bool = False,
 ) -> Told:
-    """`count` POSTs, one after the other on each connection."""
-    all_requests = [Requests(url, name=name, argument=argument_of(argument_bytes)) for url in urls]
+    """`count` POSTs of `batch` jobs, one after the other on each connection."""
+    kind = UniqueRequests if is_unique else Requests
+    all_requests = [kind(url, name=name, argument=argument_of(argument_bytes), jobs=batch) for url in urls]
     open_ones = [await all_requests[n % len(urls)].connect() for n in range(connections)]
     left = iter(range(count))
     waits: list[float] = []

@@ -16,7 +16,7 @@ Figures = dict[str, float]
 class Scenario:
     """`run(**params)` measures once. `quick` replaces parameters where only the working of it is to be seen.
     `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload`
-    (long), `example` (the microblog of examples/)."""
+    (long), `example` (the microblog of examples/), `definitions` (up to three minutes each)."""
 
     name: str
     run: Callable[..., Figures]
