@@ -177,6 +177,9 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.SCHEDULED, "patch"): frozenset({JobState.SCHEDULED, JobState.READY}),
     (JobState.READY, "patch"): frozenset({JobState.READY, JobState.SCHEDULED}),
     (JobState.RETRYING, "patch"): frozenset({JobState.RETRYING, JobState.READY}),
+    # By a later push of the same uniqueness key.
+    (JobState.SCHEDULED, "replace"): frozenset({JobState.SCHEDULED, JobState.READY}),
+    (JobState.READY, "replace"): frozenset({JobState.READY, JobState.SCHEDULED}),
     (JobState.SUCCEEDED, "retry"): frozenset({JobState.READY}),
     (JobState.DISCARDED, "retry"): frozenset({JobState.READY}),
     (JobState.FAILED, "retry"): frozenset({JobState.READY}),

@@ -12,6 +12,7 @@ from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.store import LEASE_MS, StoreWorld
+from tests.support.unique import unique
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "job_lifecycle.md"
 EVENTS = sorted({event for _, event in TRANSITIONS})
@@ -61,7 +62,7 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
 ) -> None:
     targets = TRANSITIONS.get((state, event), frozenset())
     for target in targets:
-        job = await start(world, state)
+        job = await start(world, state, event)
         await ATTEMPTS[event](world, job, target)
         after = await world.get(job.id)
         assert after.state is target
@@ -69,7 +70,7 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
             await world.steering.cancel(after.id)
         await world.steering.delete(job.id)
     if not targets and state is not None and event != "enqueue":
-        job = await start(world, state)
+        job = await start(world, state, event)
         for target in {t for s, e, t in ARROWS if e == event}:
             try:
                 await ATTEMPTS[event](world, job, target)
@@ -82,11 +83,11 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
         await world.assert_sound()
 
 
-async def start(world: StoreWorld, state: JobState | None) -> Job:
+async def start(world: StoreWorld, state: JobState | None, event: str) -> Job:
     if state is None:
         spec = world.spec()
         return await decoded(world, spec.id)
-    return await job_in(world, state, timeout_ms=600_000)
+    return await job_in(world, state, timeout_ms=600_000, unique=unique() if event == "replace" else None)
 
 
 async def decoded(world: StoreWorld, job_id: str) -> Job:
@@ -167,10 +168,16 @@ async def patch(world: StoreWorld, job: Job, target: JobState) -> None:
     await world.steering.patch(job, Changes(run_at_ms=run_at_ms))
 
 
+async def replace(world: StoreWorld, job: Job, target: JobState) -> None:
+    rule = unique(on_conflict="replace")
+    spec = world.spec(unique=rule, delay_ms=5 if target is JobState.SCHEDULED else None)
+    await world.acceptance.enqueue([spec])
+
+
 ATTEMPTS: dict[str, Callable[[StoreWorld, Job, JobState], Awaitable[None]]] = {
     "enqueue": enqueue, "promote": promote, "claim": claim, "return_offers": return_offers, "settle": settle,
     "reclaim": reclaim, "expire": expire, "cancel": cancel, "retry": retry, "run_now": run_now, "patch": patch,
-    "claim_alone": claim_alone,
+    "claim_alone": claim_alone, "replace": replace,
 }  # fmt: skip
 
 
