@@ -35,7 +35,7 @@ import functools
 import hashlib
 import struct
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -162,11 +162,14 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     extras = b""
     # Identity first: comparing dataclasses makes tuples of them.
     has_own_retry = spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY
-    has_added = False
-    for read in ADDED_EXTRAS.values():
-        has_added = has_added or read(spec) is not None
-    if spec.tags or spec.headers or has_own_retry or has_added:
-        extras = _encode_extras(spec, has_own_retry)
+    added: dict[str, Any] = {}
+    for key, read in ADDED_EXTRAS.items():
+        if (value := read(spec)) is not None:
+            added[key] = value
+    if spec.tags or spec.headers or has_own_retry:
+        extras = _encode_extras(spec, added, has_own_retry)
+    elif added:
+        extras = _PACKER.pack(added)
     terms = _TERMS.pack(
         spec.priority,
         spec.max_retry,
@@ -433,10 +436,9 @@ def _gates_end(record: bytes, name_end: int) -> int:
     return name_end + 1 if count == GATES_IN_LANE[0] else name_end + 1 + count * GATE_BYTES
 
 
-def _encode_extras(spec: JobSpec, has_own_retry: bool) -> bytes:
+def _encode_extras(spec: JobSpec, added: dict[str, Any], has_own_retry: bool) -> bytes:
     """The shorter form that holds them all; nothing where each has its default."""
     headers, retry = dict(sorted(spec.headers.items())), spec.retry
-    added = {key: value for key, read in ADDED_EXTRAS.items() if (value := read(spec)) is not None}
     if added:
         former = {"tags": spec.tags, "headers": headers, "retry": asdict(retry) if has_own_retry else None}
         return bytes(_PACKER.pack({key: value for key, value in former.items() if value} | added))
@@ -460,10 +462,15 @@ def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], Retr
     return tuple(tags), headers, RetryPolicy(*numbers, bool(jitter))
 
 
-def unique_request(number: int, unique: Unique) -> tuple[Any, ...]:
-    """Return what the enqueue script is told of the key of a job: see lib/unique_pushes.lua."""
-    scope, on_conflict = SCOPE_CODES[unique.scope], CONFLICT_CODES[unique.on_conflict]
-    return number, unique.digest, scope, on_conflict, unique.ttl_ms, unique.max_ms
+def unique_requests(jobs: Iterable[tuple[int, Unique]]) -> bytes:
+    """Return what the enqueue script is told of the keys of jobs, by their numbers: see lib/unique_pushes.lua."""
+    rules: dict[tuple[int, int, int, int], int] = {}
+    fields: list[Any] = [rules]
+    for number, unique in jobs:
+        rule = SCOPE_CODES[unique.scope], CONFLICT_CODES[unique.on_conflict], unique.ttl_ms, unique.max_ms
+        fields += (number, unique.digest, rules.setdefault(rule, len(rules) + 1))
+    fields[0] = list(rules)
+    return pack(fields)
 
 
 def _encode_unique(unique: Unique) -> list[Any]:

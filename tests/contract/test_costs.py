@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 
 from jqmaster.api.http import endpoint
+from jqmaster.domain.ids import new_id
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pool import StorePool
 from jqmaster.store.link.shard import Shard
 from tests.support.admin import admin_of
+from tests.support.events import Events
 from tests.support.master import master_on
 from tests.support.server import StoreServer, started
 from tests.support.store import StoreWorld
+from tests.support.unique import unique
 from worker_sdk import Pusher, Worker
 from worker_sdk.worker import asgi
 
@@ -89,7 +92,47 @@ async def test_commands_and_round_trips_of_a_batch(
         assert_at_most(f"commands a job, {step} of {jobs}", cost.total() / jobs, bounds[step])
 
 
-def steps(world: StoreWorld, worker_id: str, jobs: int) -> dict[str, Callable[[], Awaitable[object]]]:
+async def costs_of(
+    world: StoreWorld, worker_id: str, jobs: int, *, has_keys: bool = False
+) -> dict[str, Counter[str]]:
+    """Return the commands of each step."""
+    return {
+        step: await commands_of(world, act)
+        for step, act in steps(world, worker_id, jobs, has_keys=has_keys).items()
+    }
+
+
+@pytest.mark.req("S7", "D9")
+@pytest.mark.parametrize("jobs", [BATCH, 1])
+async def test_jobs_without_keys_cost_the_same_beside_keys_events_and_definitions(
+    world: StoreWorld, jobs: int
+) -> None:
+    worker_id = await world.worker("work", max_jobs=1000)
+    for _ in range(2):
+        await through(world, worker_id, jobs)
+    before = await costs_of(world, worker_id, jobs)
+    events = Events(world)
+    await events.define(event_type="order.*", job={"name": "other"})
+    await events.send("order.paid")
+    await world.acceptance.enqueue([world.spec(name="other", unique=unique("k"))])
+    assert await costs_of(world, worker_id, jobs) == before
+
+
+@pytest.mark.req("S7")
+@pytest.mark.parametrize("jobs", [BATCH, 1])
+async def test_a_uniqueness_key_costs_one_command_a_push_and_none_later(world: StoreWorld, jobs: int) -> None:
+    worker_id = await world.worker("work", max_jobs=1000)
+    for has_keys in (False, True):
+        await through(world, worker_id, jobs, has_keys=has_keys)
+    without = await costs_of(world, worker_id, jobs)
+    with_keys = await costs_of(world, worker_id, jobs, has_keys=True)
+    assert with_keys["enqueue"] - without["enqueue"] == {"mget": 1}
+    assert (with_keys["claim"], with_keys["settle"]) == (without["claim"], without["settle"])
+
+
+def steps(
+    world: StoreWorld, worker_id: str, jobs: int, *, has_keys: bool = False
+) -> dict[str, Callable[[], Awaitable[object]]]:
     claimed: list[tuple[str, str, bytes]] = []
 
     async def claim() -> None:
@@ -98,14 +141,19 @@ def steps(world: StoreWorld, worker_id: str, jobs: int) -> dict[str, Callable[[]
         assert len(claimed) == jobs
 
     return {
-        "enqueue": lambda: world.acceptance.enqueue([world.spec(argument=ARGUMENT) for _ in range(jobs)]),
+        "enqueue": lambda: world.acceptance.enqueue(
+            [
+                world.spec(argument=ARGUMENT, unique=unique(new_id()) if has_keys else None)
+                for _ in range(jobs)
+            ]
+        ),
         "claim": claim,
         "settle": lambda: world.settlements.settle_success(worker_id, claimed),
     }
 
 
-async def through(world: StoreWorld, worker_id: str, jobs: int) -> None:
-    for act in steps(world, worker_id, jobs).values():
+async def through(world: StoreWorld, worker_id: str, jobs: int, *, has_keys: bool = False) -> None:
+    for act in steps(world, worker_id, jobs, has_keys=has_keys).values():
         await act()
 
 

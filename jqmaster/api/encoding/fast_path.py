@@ -16,8 +16,16 @@ from jqmaster.api.schemas import NAME_PATTERN, is_instant
 from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN, Event
 from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.job import JobSpec
-from jqmaster.domain.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S
+from jqmaster.domain.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
 from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.unique import (
+    MOST_UNIQUE_KEY_BYTES,
+    TTL_S,
+    OnConflict,
+    Unique,
+    UniqueScope,
+    unique_digest,
+)
 from jqmaster.errors import JqmasterError
 
 # Patterns are matched here, for all jobs or results at once: one by one they would take half the time of the decode.
@@ -30,11 +38,18 @@ _NIL: Final = b"\xc0"
 _DEFAULT_PRIORITY: Final = PRIORITY.default
 _DEFAULT_MAX_RETRY: Final = MAX_RETRY.default
 _DEFAULT_TIMEOUT_MS: Final = round(TIMEOUT_S.default * 1000)
-_LEAST_TIMEOUT_S: Final = TIMEOUT_S.least
-_MOST_TIMEOUT_S: Final = TIMEOUT_S.most
 
 # Raised for data that the decoder rejects as broken or as of another type.
 _NOT_USUAL: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError, JqmasterError)
+
+
+class _Unique(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_UNIQUE_KEY_BYTES)] | UnsetType | None = (
+        UNSET
+    )
+    scope: UniqueScope | UnsetType = UNSET
+    ttl_s: msgspec.Raw | UnsetType = UNSET
+    on_conflict: OnConflict | UnsetType = UNSET
 
 
 class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -47,6 +62,7 @@ class _Job(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     # As it came: a number has several encodings, and what is not written as it came is not usual.
     timeout: msgspec.Raw | UnsetType = UNSET
     batch: Annotated[str, _ID] | UnsetType = UNSET
+    unique: _Unique | UnsetType = UNSET
 
 
 class _Jobs(msgspec.Struct, forbid_unknown_fields=True):
@@ -84,6 +100,7 @@ _EVENTS: Final = msgspec.msgpack.Decoder(_Events)
 _SUCCESS: Final = msgspec.msgpack.Decoder(_Success)
 _SUCCESSES: Final = msgspec.msgpack.Decoder(_Successes)
 _SECONDS: Final = msgspec.msgpack.Decoder(float)
+_ARGUMENT: Final = msgspec.msgpack.Decoder()
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _SUCCESS_HEADER: Final = 0x80 | len(_Success.__struct_fields__)
 
@@ -93,7 +110,11 @@ def usual_job(data: bytes | msgspec.Raw, limits: ScanLimits) -> JobSpec | None:
     try:
         job = _JOB.decode(data)
         # Written again it has as many members as it came with, or one of them came twice.
-        if _ENCODER.encode(job)[0] != memoryview(data)[0] or not _is_name(job.name):
+        written = _ENCODER.encode(job)
+        if written[0] != memoryview(data)[0] or not _is_name(job.name):
+            return None
+        # That holds for the map inside as well.
+        if job.unique is not UNSET and len(written) != len(memoryview(data)):
             return None
         return _spec(job, limits) if job.id is UNSET or is_id(job.id) else None
     except _NOT_USUAL:
@@ -190,11 +211,30 @@ def _spec(job: _Job, limits: ScanLimits) -> JobSpec:
         job.keep_result is True,
         _DEFAULT_TIMEOUT_MS if job.timeout is UNSET else _timeout_ms(job.timeout),
     )
+    if job.unique is not UNSET:
+        spec.unique = _unique(job.unique, job.name, argument)
     if job.batch is not UNSET:
         if not _is_batch(job.batch):
             raise _NotUsualError("the ID of a batch is none")
         spec.batch = job.batch
     return spec
+
+
+def _unique(asked: _Unique, name: str, argument: bytes) -> Unique:
+    """Raises one of `_NOT_USUAL`."""
+    key = None if asked.key is UNSET else asked.key
+    if key is not None and len(key.encode()) > MOST_UNIQUE_KEY_BYTES:
+        raise _NotUsualError("a key is too long")
+    scope = UniqueScope.UNTIL_FINISHED if asked.scope is UNSET else asked.scope
+    if (scope is UniqueScope.WINDOW) != (asked.ttl_s is not UNSET):
+        raise _NotUsualError("a window and its length go together")
+    return Unique(
+        unique_digest(name, key, argument, _ARGUMENT.decode),
+        key,
+        scope,
+        OnConflict.REJECT if asked.on_conflict is UNSET else asked.on_conflict,
+        0 if asked.ttl_s is UNSET else _milliseconds(asked.ttl_s, TTL_S),
+    )
 
 
 def _event(item: _Event, limits: ScanLimits) -> Event:
@@ -214,9 +254,14 @@ def _event(item: _Event, limits: ScanLimits) -> Event:
 
 def _timeout_ms(encoded: msgspec.Raw) -> int:
     """Raises one of `_NOT_USUAL`."""
+    return _milliseconds(encoded, TIMEOUT_S)
+
+
+def _milliseconds(encoded: msgspec.Raw, term: Term[float]) -> int:
+    """Raises one of `_NOT_USUAL`."""
     seconds = _SECONDS.decode(encoded)
-    if not _LEAST_TIMEOUT_S <= seconds <= _MOST_TIMEOUT_S:
-        raise _NotUsualError("a timeout is out of its bounds")
+    if not term.least <= seconds <= term.most:
+        raise _NotUsualError("a time is out of its bounds")
     return round(seconds * 1000)
 
 

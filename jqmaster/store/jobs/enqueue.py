@@ -208,7 +208,7 @@ class AcceptanceStore:
             numbers: list[int] = []
             for number, spec in enumerate(chunk, 1):
                 if spec.unique is not None:
-                    uniques.append(codec.unique_request(number, spec.unique))
+                    uniques.append((number, spec.unique))
                 if spec.batch is not None:
                     numbers += [0] * (number - 1 - len(numbers))
                     numbers.append(batches.setdefault(spec.batch, len(batches) + 1))
@@ -222,7 +222,7 @@ class AcceptanceStore:
             head: tuple[Arg, ...] = (
                 self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
                 codec.pack(list(following.items())), table.packed(), self._shard.mark,
-                codec.pack(uniques) if uniques else "",
+                codec.unique_requests(uniques) if uniques else "",
                 codec.pack([list(batches), numbers]) if batches else "",
             )  # fmt: skip
             calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))

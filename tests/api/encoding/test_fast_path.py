@@ -48,12 +48,23 @@ IDS = st.sampled_from([JOB_ID, JOB_ID + "\n", JOB_ID.upper(), JOB_ID.replace("-7
 NUMBERS = st.sampled_from(
     [0, 1, -1, 5.0, 0.0005, 0.001, 1000, 1001, 2**31, -(2**31), True, float("nan"), float("inf"), 7e5]
 )
+UNIQUE = st.fixed_dictionaries(
+    {},
+    optional={
+        "key": st.sampled_from(["k", "x" * 200, "x" * 201, "é" * 101, "", None]) | ANY,
+        "scope": st.sampled_from(["until_start", "until_finished", "window", "for_ever"]) | ANY,
+        "ttl_s": NUMBERS | st.none(),
+        "on_conflict": st.sampled_from(["reject", "existing", "replace", "drop"]) | ANY,
+        "other": NUMBERS,
+    },
+)
 JOBS = st.fixed_dictionaries(
     {"name": st.sampled_from(["mail.send", "a\n", "é", "x" * 200, "x" * 201, ""]) | ANY},
     optional={
         "argument": ANY, "id": IDS | ANY, "priority": NUMBERS | ANY, "max_retry": NUMBERS | ANY,
         "timeout": NUMBERS | ANY,
         "keep_result": st.booleans() | ANY, "delay": NUMBERS, "tags": st.just(["a"]), "other": ANY,
+        "unique": UNIQUE | ANY,
     },
 )  # fmt: skip
 RESULTS = st.fixed_dictionaries(
@@ -194,7 +205,13 @@ def test_the_usual_event_takes_the_short_way() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"id": JOB_ID, "argument": {"user_id": 42}, "timeout": 1.5, "max_retry": 0, "keep_result": True}],
+    [
+        {},
+        {"id": JOB_ID, "argument": {"user_id": 42}, "timeout": 1.5, "max_retry": 0, "keep_result": True},
+        {"unique": {}},
+        {"unique": {"key": None, "on_conflict": "existing"}, "argument": {"user_id": 42}},
+        {"unique": {"key": "user:42", "scope": "window", "ttl_s": 5, "on_conflict": "replace"}},
+    ],
 )
 def test_the_usual_job_takes_the_short_way(fields: dict[str, Any]) -> None:
     assert usual_job(msgpack.packb({"name": "mail.send", **fields}), LIMITS) is not None
@@ -209,6 +226,10 @@ def test_a_key_that_comes_twice_is_left_to_the_models() -> None:
     name = msgpack.packb("name") + msgpack.packb("noop")
     assert usual_job(b"\x82" + name + name, LIMITS) is None
     assert usual_jobs(bulk(b"\x82" + name + name), LIMITS) is None
+    key = msgpack.packb("key") + msgpack.packb("k")
+    unique = b"\x82" + name + msgpack.packb("unique") + b"\x82" + key + key
+    assert usual_job(unique, LIMITS) is None
+    assert usual_jobs(bulk(unique), LIMITS) is None
 
 
 def test_a_key_that_comes_twice_is_not_made_up_for_by_a_number_that_is_written_short() -> None:

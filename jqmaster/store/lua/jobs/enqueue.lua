@@ -43,7 +43,7 @@ local count = (#ARGV - FIRST + 1) / WIDTH
 local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
 local some_taken = redis.call('EXISTS', unpack(keys)) > 0
-local requests = uniques ~= '' and unique_pushes.read(uniques, now_ms) or nil
+local requests = uniques ~= '' and unique_pushes.read(uniques, now_ms, FIRST, WIDTH) or nil
 local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
 
 -- Room behind each gate that bounds its backlog; nil for the others.
@@ -129,7 +129,7 @@ for i = 1, count do
     local bounding, counted, holder = kind_of(ARGV[at + 1]).gates, nil, nil
     is_new = true
     if requests and requests[i] then
-      status[i], holder = unique_pushes.judge(requests[i])
+      status[i], holder = unique_pushes.judge(i)
       if status[i] == 3 and holder.head ~= '' then counted = counted_at(holder.head) end
       is_refused = is_refused or status[i] == -3
     end
@@ -149,7 +149,7 @@ for i = 1, count do
           if not (counted and counted[gate_id]) then rooms[gate_id] = rooms[gate_id] - 1 end
         end
         if outcome == 1 then seen[keys[i]] = ARGV[at + 2] end
-        if requests and requests[i] then unique_pushes.take(requests[i], holder, ARGV[at], i) end
+        if requests and requests[i] then unique_pushes.take(holder, i) end
       end
     end
     if holder and status[i] ~= -2 then lists.add_pair(told, i - 1, holder.id) end
@@ -215,7 +215,7 @@ for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   if status[i] == 1 then
     -- A later job with the same key may have replaced its content.
-    local content = requests and requests[i] and unique_pushes.content_of(requests[i]) or i
+    local content = requests and requests[i] and unique_pushes.content_of(i) or i
     local from = FIRST + (content - 1) * WIDTH
     local id, kind = ARGV[at], placed(kinds[ARGV[from + 1]])
     if batch_of and batch_of[content] then batches.join(batch_of[content], id) end
@@ -239,7 +239,7 @@ for _, kind in ipairs(kinds_seen) do
 end
 if requests then
   for _, holder in ipairs(unique_pushes.replaced) do replace(holder) end
-  unique_pushes.add_writes(requests, records, filled, now_ms)
+  unique_pushes.add_writes(records, filled)
 end
 if #records > 0 then redis.call('MSET', unpack(records)) end
 lane_writes.write(nil)

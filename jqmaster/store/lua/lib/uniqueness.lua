@@ -10,8 +10,13 @@ local uniqueness = (function()
     return tag .. 'unique:' .. digest
   end
 
+  -- What stands behind the ID in the value of a key.
+  local function ending_of(scope, until_ms)
+    return struct.pack('>Bi8', scope, until_ms)
+  end
+
   local function value_of(id, scope, until_ms)
-    return id .. struct.pack('>Bi8', scope, until_ms)
+    return id .. ending_of(scope, until_ms)
   end
 
   local function has_waited_only(head)
@@ -46,8 +51,8 @@ local uniqueness = (function()
 
   -- Writes what is there already: WAIT would else confirm, to a caller who is told of the holder, a key that never
   -- replicated. The end of its life stays.
-  local function write_again(digest, holder)
-    redis.call('SET', key_of(digest), holder.value, 'KEEPTTL')
+  local function write_again(key, holder)
+    redis.call('SET', key, holder.value, 'KEEPTTL')
   end
 
   -- Returns what the record of a job says of its key: digest, scope, end of its window; nil where it says nothing.
@@ -89,7 +94,8 @@ local uniqueness = (function()
   end
 
   return {
-    key_of = key_of, value_of = value_of, holder_in = holder_in, holder_of = holder_of, write_again = write_again,
-    of_record = of_record, named_in = named_in, drop = drop, leave = leave, is_used = is_used,
+    key_of = key_of, ending_of = ending_of, value_of = value_of, holder_in = holder_in, holder_of = holder_of,
+    write_again = write_again, of_record = of_record, named_in = named_in, drop = drop, leave = leave,
+    is_used = is_used,
   }
 end)()
