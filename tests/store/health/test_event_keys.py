@@ -1,4 +1,4 @@
-"""What is left behind of events is put right, and nothing that was accepted is lost by it."""
+"""The repair puts right what is left behind of events, and loses nothing that was accepted."""
 
 import pytest
 
