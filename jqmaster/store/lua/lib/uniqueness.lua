@@ -10,7 +10,7 @@ local uniqueness = (function()
     return tag .. 'unique:' .. digest
   end
 
-  -- What stands behind the ID in the value of a key.
+  -- The part of the value of a key that follows the ID.
   local function ending_of(scope, until_ms)
     return struct.pack('>Bi8', scope, until_ms)
   end
