@@ -250,7 +250,7 @@ class Keys:
         "hash",
         "with its batch",
         "a batch: `spec` (description, tags, callbacks), `state`, counts of its members, `parent` and what was told to "
-        "it, the state of each callback, instants",
+        "it, the state of each callback, instants, `filled_by` (the bulk that fills it) until it is sealed",
         of=("batch_id",),
     )
     batch_members = NamedKey(

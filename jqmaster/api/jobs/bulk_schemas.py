@@ -14,6 +14,7 @@ class BulkRequest(Request):
     batch: BatchRequest | None = Field(
         None,
         description="The batch of all of these jobs, which have none of their own: it is made, filled and sealed. Give "
-        "it and each job an `id` to repeat the request safely. One that is not finished is canceled after 10 minutes.",
+        "it and each job an `id` to repeat the request safely. A refused request leaves no batch. If only some of the "
+        "jobs got in, the batch is canceled after 10 minutes.",
         json_schema_extra=SINCE,
     )

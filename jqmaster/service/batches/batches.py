@@ -1,5 +1,6 @@
 """Use cases of batches: made, filled, sealed, canceled, retried, read."""
 
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -7,15 +8,22 @@ from typing import Final
 from jqmaster.config import Durability
 from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchSpec, BatchState, callback_job_id
 from jqmaster.domain.batches.figures import BatchFigures
-from jqmaster.domain.ids import is_id
+from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import FINISHED, Job, JobSpec, JobState
-from jqmaster.errors import ConflictError, FieldError, NotFoundError, invalid
+from jqmaster.errors import (
+    ConflictError,
+    FieldError,
+    JqmasterError,
+    NotFoundError,
+    invalid,
+)
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService
 from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.records import RecordStore
 
-# A bulk that makes its batch and breaks off in between is canceled after this time, unless it is repeated.
+# A bulk that makes its batch and breaks off in between is canceled after this time, unless it is repeated. The batch is
+# removed instead if no job got in.
 FILL_MS: Final = 10 * 60 * 1000
 # Members that one page looks at, and batches.
 MAX_LOOKED_AT: Final = 2_000
@@ -76,7 +84,9 @@ class BatchService:
     async def create(self, spec: BatchSpec) -> bool:
         """Make a batch, and return whether it is new. Raise ConflictError when its ID stands for another request, or
         its parent is over; InvalidError when the parent does not exist."""
-        return await self._put(spec, None)
+        is_new = await self._put(spec)
+        self._figures.made += is_new
+        return is_new
 
     async def create_with(
         self,
@@ -87,19 +97,21 @@ class BatchService:
         durability: Durability | None = None,
     ) -> EnqueuedBulk:
         """Make a batch, enqueue its jobs, and seal it. A call that broke off may be repeated with the same IDs. Raise
-        what `create` and `EnqueueService.bulk` raise; then the batch is canceled where it was made."""
+        what `create` and `EnqueueService.bulk` raise; then there is no batch, unless some of its jobs got in."""
+        members = [replace(job, batch=spec.id) for job in jobs]
+        await self._enqueue.check_bulk(members, durability=durability)
         now_ms = await self._now_ms()
         expires_at_ms = spec.expires_at_ms or now_ms + self._life_ms.current
-        is_new = await self._put(spec, min(expires_at_ms, now_ms + FILL_MS))
+        call = new_id()
+        is_new = await self._put(spec, min(expires_at_ms, now_ms + FILL_MS), call)
         try:
-            answer = await self._enqueue.bulk(
-                [replace(job, batch=spec.id) for job in jobs], caller=caller, durability=durability
-            )
-        except ConflictError:
-            # Nothing of it is in. A repeat of a call that went through meets its own jobs, and no conflict.
-            if is_new:
-                await self._store.cancel(spec.id)
+            answer = await self._enqueue.bulk(members, caller=caller, durability=durability)
+        except JqmasterError:
+            # A store that fails here as well removes an empty batch when the time to fill it is over.
+            with contextlib.suppress(JqmasterError):
+                await self._store.drop(spec.id, call)
             raise
+        self._figures.made += is_new
         await self._store.seal(spec.id, expires_at_ms=expires_at_ms)
         return answer
 
@@ -199,9 +211,11 @@ class BatchService:
             raise unknown_batch(batch_id)
         return batch
 
-    async def _put(self, spec: BatchSpec, expires_at_ms: int | None) -> bool:
+    async def _put(self, spec: BatchSpec, expires_at_ms: int | None = None, filled_by: str = "") -> bool:
         try:
-            is_new = await self._store.put(spec, life_ms=self._life_ms.current, expires_at_ms=expires_at_ms)
+            return await self._store.put(
+                spec, life_ms=self._life_ms.current, expires_at_ms=expires_at_ms, filled_by=filled_by
+            )
         except BatchRefused as exc:
             if exc.word == "taken":
                 raise ConflictError(f"the ID {spec.id} is that of another batch", code="id_taken") from None
@@ -211,8 +225,6 @@ class BatchService:
                     f"batch {spec.parent}: {error.msg}", code="batch_over", errors=[error]
                 ) from None
             raise invalid([error]) from None
-        self._figures.made += is_new
-        return is_new
 
 
 def callback_ids(batch: Batch) -> dict[BatchCallback, str]:

@@ -147,6 +147,20 @@ class EnqueueService:
         held = await self._enqueue_all(specs, replicas, range(len(specs)))
         return _bulk_answer([spec.id for spec in specs], held)
 
+    async def check_bulk(self, specs: Sequence[JobSpec], *, durability: Durability | None = None) -> None:
+        """Raise what `bulk` would raise now, as far as a look at the store tells it: the room of constraints, and the
+        idempotency keys of jobs with what is behind them, are judged by the write."""
+        self._admit(durability)
+        numbers = [n for n, spec in enumerate(specs) if not spec.key]
+        await self._check_ids([specs[n] for n in numbers], numbers)
+        if holders := await self._acceptance.find_held([specs[n] for n in numbers]):
+            raise _not_unique(holders, numbers, "no job was accepted")
+
+    async def _check_ids(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
+        doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
+        if taken := doubled or await self._acceptance.find_taken(specs):
+            raise _ids_taken(specs, taken, numbers, "no job was accepted")
+
     async def _keyed_bulk(self, specs: Sequence[JobSpec], caller: str, replicas: int) -> EnqueuedBulk:
         keyed = {n: _keyed(spec, caller) for n, spec in enumerate(specs) if spec.key}
         async with self._keyed:
@@ -174,9 +188,7 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         """Return, by position, those whose key another job holds. `numbers`: the index of each in its push."""
-        doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
-        if taken := doubled or await self._acceptance.find_taken(specs):
-            raise _ids_taken(specs, taken, numbers, "no job was accepted")
+        await self._check_ids(specs, numbers)
         # A push of one call is judged by that call itself.
         has_keys = len(specs) > MAX_PER_CALL and any(spec.unique for spec in specs)
         if has_keys and (holders := await self._acceptance.find_held(specs)):

@@ -74,10 +74,12 @@ class BatchStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def put(self, spec: BatchSpec, *, life_ms: int, expires_at_ms: int | None = None) -> bool:
+    async def put(
+        self, spec: BatchSpec, *, life_ms: int, expires_at_ms: int | None = None, filled_by: str = ""
+    ) -> bool:
         """Make a batch, and return whether it is new. `life_ms`: how long it may take if it has no `expires_at_ms`;
-        the argument stands in for that of the spec. Raise BatchRefused; StoreUnavailableError when the data are gone or
-        others."""
+        the argument stands in for that of the spec. `filled_by`: the call that fills the batch and seals it, and may
+        `drop` it until then. Raise BatchRefused; StoreUnavailableError when the data are gone or others."""
         k = self._keys
         until_ms = expires_at_ms or spec.expires_at_ms or 0
         callbacks = [str(callback) for callback in spec.callbacks]
@@ -85,7 +87,7 @@ class BatchStore:
             "put_batch",
             (k.batch(spec.id), k.batches, k.batches_due, k.rules),
             (self._shard.now_arg, k.tag, spec.id, encode_spec(spec), spec.parent or "", until_ms, life_ms,
-             codec.pack(callbacks), MAX_DEPTH, self._shard.mark),
+             codec.pack(callbacks), MAX_DEPTH, self._shard.mark, filled_by),
         )  # fmt: skip
         _raise_other_data(word)
         if word in ("taken", "parent"):
@@ -99,6 +101,16 @@ class BatchStore:
             "seal_batch",
             (k.batch(batch_id), k.batches_due),
             (self._shard.now_arg, k.tag, batch_id, expires_at_ms or ""),
+        )
+        return word == "ok"
+
+    async def drop(self, batch_id: str, filled_by: str) -> bool:
+        """Remove a batch that the call `filled_by` made to fill it, and return whether it is gone. It stays where it
+        ever had a member, or where a repeat of the call fills it now."""
+        word, _ = await self._client.run(
+            "drop_batch",
+            (self._keys.batch(batch_id),),
+            (self._shard.now_arg, self._keys.tag, batch_id, filled_by),
         )
         return word == "ok"
 

@@ -104,6 +104,27 @@ async def test_a_bulk_makes_its_batch(api: Api) -> None:
     assert (status, answer["errors"][0]["loc"]) == (422, ["batch", "on_success", "name"])
 
 
+async def test_a_bulk_that_is_refused_leaves_no_batch_and_starts_no_callback(api: Api) -> None:
+    taken = await push(api, argument=1)
+    limited = {"matcher": {"field": "name", "op": "eq", "value": "few"}, "max_backlog": 1}
+    status, answer = await api.call("PUT", "/api/constraints/few", limited)
+    assert status in (200, 201), answer
+    for jobs, more, expected in (
+        ([{"name": "work"}, {"name": "work", "id": taken}], {}, (409, "id_taken")),
+        ([{"name": "few"}, {"name": "few"}], {}, (429, "backlog_full")),
+        ([{"name": "work"}], {"batch": new_id()}, (422, "invalid")),
+        ([{"name": "work"}, {"name": ""}], {}, (422, "invalid")),
+    ):
+        batch = new_id()
+        body = {"batch": {"id": batch, **CALLBACKS, **more}, "jobs": jobs}
+        status, answer = await api.call("POST", "/api/jobs/bulk", body)
+        assert (status, answer["code"]) == expected
+        status, answer = await api.call("GET", f"/api/batches/{batch}")
+        assert (status, answer["code"]) == (404, "unknown_batch")
+    _, page = await api.call("GET", "/api/jobs?name=told.complete")
+    assert page["jobs"] == []
+
+
 async def test_batches_are_listed_newest_first(api: Api) -> None:
     ids = [await make(api, description=f"number {n}", tags=["odd"] if n % 2 else []) for n in range(5)]
     found, cursor = [], ""

@@ -1,6 +1,6 @@
 #!lua
 -- Looks at batches whose time has come, at most `limit` a call: cancels those that expire, and removes complete ones
--- that are over their retention.
+-- that are over their retention, or that a call made to fill them and never did.
 -- KEYS epoch:string batches:zset batches_due:zset
 -- ARGV now_ms tag epoch limit retention_ms
 -- REPLY ok:removed,canceled,ms until the next is due (0: some are, -1: none waits) | stale_epoch
@@ -22,6 +22,9 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', due_key, '-inf', now_ms, 'LIMIT'
   if state == 'complete' then again_ms = tonumber(values[2] or 0) + retention_ms end
   if state and again_ms > now_ms then
     redis.call('ZADD', due_key, again_ms, id)
+  elseif state and batches.is_unfilled(id) then
+    batches.drop(id)
+    removed = removed + 1
   elseif state and state ~= 'complete' then
     batches.cancel(id, now_ms, values[4] or '')
     redis.call('ZREM', due_key, id)

@@ -3,14 +3,16 @@
 -- KEYS batch:hash batches:zset batches_due:zset rules:hash
 -- ARGV now_ms tag batch_id spec parent(empty: none) expires_at_ms(0: after `life_ms`) life_ms
 --   callbacks(MessagePack: [those that it has]) max_depth mark(of the data; empty: whatever it is)
+--   filled_by(the call that fills it and seals it; empty: none)
 -- REPLY ok | known | taken | parent:unknown, over or too_deep | other_data
 -- CHECKS FIRST the mark of the data; whether the ID is taken, and by what; that the parent takes new members
 -- include lib/clock.lua
+-- include lib/lists.lua
 -- include lib/batches.lua
 local batch_key, batches_key, due_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, id, spec, parent = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local expires_at_ms, life_ms, callbacks = tonumber(ARGV[6]), tonumber(ARGV[7]), cmsgpack.unpack(ARGV[8])
-local max_depth, mark = tonumber(ARGV[9]), ARGV[10]
+local max_depth, mark, filled_by = tonumber(ARGV[9]), ARGV[10], ARGV[11]
 local tag = ARGV[2]
 
 if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
@@ -19,6 +21,11 @@ if present then
   -- See enqueue.lua: a repeat writes, or WAIT would lie.
   if present ~= spec then return {'taken'} end
   redis.call('HSET', batch_key, 'spec', spec)
+  -- The newest call answers for a batch that is not sealed yet: no older one may drop it.
+  if redis.call('HEXISTS', batch_key, 'filled_by') == 1 then
+    if filled_by ~= '' then redis.call('HSET', batch_key, 'filled_by', filled_by)
+    else redis.call('HDEL', batch_key, 'filled_by') end
+  end
   return {'known'}
 end
 if parent ~= '' then
@@ -38,6 +45,7 @@ for _, callback in ipairs(callbacks) do
   fields[#fields + 1] = callback
   fields[#fields + 1] = 'waiting'
 end
+if filled_by ~= '' then lists.add_pair(fields, 'filled_by', filled_by) end
 redis.call('HSET', batch_key, unpack(fields))
 redis.call('ZADD', batches_key, now_ms, id)
 redis.call('ZADD', due_key, expires_at_ms, id)

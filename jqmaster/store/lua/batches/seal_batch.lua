@@ -16,6 +16,7 @@ if state ~= 'open' then
   return {'ok'}
 end
 redis.call('HSET', batch_key, 'state', 'sealed')
+redis.call('HDEL', batch_key, 'filled_by')
 if expires_at_ms ~= '' then
   redis.call('HSET', batch_key, 'expires_at_ms', expires_at_ms)
   redis.call('ZADD', due_key, expires_at_ms, id)

@@ -169,6 +169,25 @@ local batches = (function()
     return (values[1] == 'complete' or (values[2] or '') ~= '') and 'over' or nil
   end
 
+  -- Returns whether a call made a batch to fill it, and nothing came of it so far.
+  local function is_unfilled(id)
+    local values = redis.call('HMGET', tag .. 'batch:' .. id, 'filled_by', 'state', 'changes', 'canceled_at_ms')
+    return values[1] and values[2] == 'open' and values[3] == '0' and not values[4]
+  end
+
+  -- Removes a batch as if it had never been made. The caller calls `write`.
+  local function drop(id)
+    local key = tag .. 'batch:' .. id
+    local parent = redis.call('HGET', key, 'parent') or ''
+    redis.call('UNLINK', key, tag .. 'batch_members:' .. id, tag .. 'batch_children:' .. id)
+    redis.call('ZREM', tag .. 'batches', id)
+    redis.call('ZREM', tag .. 'batches_due', id)
+    if parent ~= '' then
+      redis.call('SREM', tag .. 'batch_children:' .. parent, id)
+      add(parent, 'batches', -1)
+    end
+  end
+
   -- Returns whether the members of a batch are still needed: it exists and is not complete.
   local function needs_members(id)
     local state = redis.pcall('HGET', tag .. 'batch:' .. id, 'state')
@@ -177,6 +196,6 @@ local batches = (function()
 
   return {
     touch = touch, add = add, join = join, move = move, leave = leave, lose = lose, forget = forget, write = write,
-    cancel = cancel, refusal = refusal, needs_members = needs_members,
+    cancel = cancel, refusal = refusal, is_unfilled = is_unfilled, drop = drop, needs_members = needs_members,
   }
 end)()

@@ -1,0 +1,15 @@
+#!lua
+-- Removes a batch that a call made to fill it, if nothing came of it: no callback starts.
+-- KEYS batch:hash
+-- ARGV now_ms tag batch_id filled_by(the call)
+-- REPLY ok | kept
+-- CHECKS FIRST that this call is the newest that fills the batch, and that the batch never had a member
+-- include lib/clock.lua
+-- include lib/batches.lua
+local batch_key = KEYS[1]
+local now_ms, id, filled_by = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
+
+if redis.call('HGET', batch_key, 'filled_by') ~= filled_by or not batches.is_unfilled(id) then return {'kept'} end
+batches.drop(id)
+batches.write(now_ms)
+return {'ok'}
