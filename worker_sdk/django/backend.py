@@ -1,7 +1,8 @@
 """The backend of Django's tasks that enqueues jobs of jqmaster."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -32,11 +33,12 @@ class _Shared:
     params: Mapping[str, Any]
     outbox: DjangoOutbox
     pushers: LazyPushers | None
-    # By the path of its function: each task of this backend.
-    tasks: dict[str, Any] = field(default_factory=dict)
 
 
 _shared: Final[dict[str, _Shared]] = {}
+# By alias and the path of its function: each declared task. It is declared once, as its module is imported, and stays
+# declared when the settings change, as in tests.
+_declared: Final[defaultdict[str, dict[str, Any]]] = defaultdict(dict)
 
 
 class JqmasterBackend(BaseTaskBackend):
@@ -79,7 +81,7 @@ class JqmasterBackend(BaseTaskBackend):
     @property
     def tasks(self) -> Mapping[str, Any]:
         """The tasks of this backend that were declared so far, by the path of their function."""
-        return self._shared.tasks
+        return _declared[self.alias]
 
     def validate_task(self, task: Any) -> None:
         """Raise InvalidTask if this backend cannot run a task.
@@ -88,7 +90,7 @@ class JqmasterBackend(BaseTaskBackend):
         """
         super().validate_task(task)
         # Each task comes by here when it is declared.
-        self._shared.tasks.setdefault(task.module_path, task)
+        _declared[self.alias].setdefault(task.module_path, task)
 
     def job_of(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the job of a call, as `make_job` does."""

@@ -15,7 +15,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from tests.sdk.django.blog import tasks
-from tests.support import real_time
+from tests.support import django_site, real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from worker_sdk import configure
@@ -185,6 +185,19 @@ def test_what_django_documents_is_there() -> None:
     assert backend.queues == {"default", "mail"}
     assert {"enqueue", "aenqueue", "get_result", "aget_result", "validate_task", "check"} <= set(dir(backend))
     assert [status.value for status in TaskResultStatus] == ["READY", "RUNNING", "FAILED", "SUCCESSFUL"]
+
+
+async def test_a_worker_knows_the_tasks_that_were_declared_under_other_settings(real: Api) -> None:
+    with override_settings(TASKS=django_site.tasks(timeout=50)):
+        async with working() as worker:
+            assert {task.func.__name__ for task in task_backends["default"].tasks.values()} >= {
+                "add",
+                "flaky",
+            }
+            assert "tests.sdk.django.blog.tasks.flaky" in worker.names
+            assert (await finished(await call(tasks.add.enqueue, 1))).return_value == 2
+    async with working() as worker:
+        assert "tests.sdk.django.blog.tasks.flaky" in worker.names
 
 
 def test_these_are_the_tasks_of_the_wanted_django() -> None:
