@@ -1,6 +1,5 @@
 """Calls to masters that block a thread, with the standard library only: nothing in them needs the event loop."""
 
-import contextlib
 import functools
 import http.client
 import io
@@ -75,8 +74,11 @@ class BlockingClient:
 
     def close(self) -> None:
         if self._connection is not None:
-            with contextlib.suppress(OSError):
+            # Not with contextlib: at the exit of Python, `__del__` comes here when the names of modules are gone.
+            try:  # noqa: SIM105
                 self._connection.close()
+            except OSError:
+                pass
             self._connection = None
 
     def __del__(self) -> None:
