@@ -24,6 +24,18 @@ from jqmaster.net.store_url import StoreUrl
 KIB = 1024
 MIB = 1024 * KIB
 DAY_S = 86_400
+_PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
+_HEADER = r"^[A-Za-z0-9-]{1,64}$"
+# Headers that mean something else, or that a caller may always send.
+_OTHER_HEADERS = {
+    "authorization",
+    "cookie",
+    "host",
+    "origin",
+    "x-forwarded-for",
+    "x-csrf-token",
+    "jq-proxy-secret",
+}
 MOST_KEPT_S = 3650 * DAY_S
 MOST_KEPT_JOBS = 100_000_000
 
@@ -164,11 +176,44 @@ class Settings(BaseSettings):
         max_length=50,
         description="Name of the provider on the login page: `Log in with …`.",
     )
+    login_user_header: str | None = Field(
+        None,
+        pattern=_HEADER,
+        description="Header in which a proxy names the person who has logged in there, such as `X-Forwarded-User` or "
+        "`Remote-User`. Needs `login_proxies` and `public_url`. Default: no header is believed.",
+    )
+    login_groups_header: str | None = Field(
+        None,
+        pattern=_HEADER,
+        description="Header in which the proxy lists the person's groups, separated by commas, such as "
+        "`X-Forwarded-Groups`.",
+    )
+    login_proxies: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        description="Networks of the proxies that people log in to, such as `10.0.0.7/32`. The headers count only in "
+        "requests that come from there, or from there through `trusted_proxies` alone. In all other requests they are "
+        "ignored, which the log says. Each proxy must replace the headers that callers send.",
+    )
+    login_proxy_secret: SecretStr | None = Field(
+        None,
+        description="Secret that the proxy must send in the header `JQ-Proxy-Secret`. Set it where others can call "
+        "from the address of the proxy, as on a shared machine.",
+    )
+    proxy_login_url: str | None = Field(
+        None,
+        pattern=_PROXY_URL,
+        description="Address at which people log in to the proxy, such as `/oauth2/start`. The login page shows it.",
+    )
+    proxy_logout_url: str | None = Field(
+        None,
+        pattern=_PROXY_URL,
+        description="Address at which people log out of the proxy, such as `/oauth2/sign_out`. The web UI shows it.",
+    )
     group_roles: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
         max_length=1000,
-        description="Roles of the groups that the provider names, as `GROUP=ROLE`. The roles are viewer, operator "
-        "and admin; the highest one of a person counts.",
+        description="Roles of the groups that the provider or the proxy names, as `GROUP=ROLE`. The roles are viewer, "
+        "operator and admin; the highest one of a person counts.",
     )
     default_role: Literal["viewer", "operator", "admin"] | None = Field(
         None,
@@ -535,11 +580,19 @@ class Settings(BaseSettings):
                 raise ValueError(f"{entry[:100]}: expected GROUP=ROLE, with viewer, operator or admin")
         return entries
 
-    @field_validator("trusted_proxies")
+    @field_validator("trusted_proxies", "login_proxies")
     @classmethod
     def _are_networks(cls, networks: list[str]) -> list[str]:
         for text in networks:
             ipaddress.ip_network(text)
+        return networks
+
+    @field_validator("login_proxies")
+    @classmethod
+    def _are_proxies(cls, networks: list[str]) -> list[str]:
+        for text in networks:
+            if ipaddress.ip_network(text).prefixlen == 0:
+                raise ValueError(f"{text}: with every address, anybody could name themselves admin")
         return networks
 
     @field_validator("redis_url")
@@ -562,7 +615,7 @@ class Settings(BaseSettings):
             raise ValueError("set both calls_certfile and calls_keyfile, or neither")
         if (self.redis_certfile is None) != (self.redis_keyfile is None):
             raise ValueError("set both redis_certfile and redis_keyfile, or neither")
-        if fault := self._oidc_fault():
+        if fault := self._oidc_fault() or self._proxy_fault():
             raise ValueError(fault)
         store = StoreUrl.parse(self.redis_url.get_secret_value()) if self.redis_url else None
         if (self.redis_cafile or self.redis_certfile) and not (store and store.is_tls):
@@ -594,6 +647,28 @@ class Settings(BaseSettings):
         host = urlsplit(self.oidc_issuer).hostname or ""
         if not self.oidc_issuer.startswith("https://") and host not in ("localhost", "127.0.0.1", "::1"):
             return "oidc_issuer must begin with https://, except on this machine"
+        return None
+
+    def _proxy_fault(self) -> str | None:
+        if self.login_user_header is None:
+            needless = (
+                "login_groups_header",
+                "login_proxies",
+                "login_proxy_secret",
+                "proxy_login_url",
+                "proxy_logout_url",
+            )
+            found = next((name for name in needless if getattr(self, name)), None)
+            return f"{found} requires login_user_header" if found else None
+        for name in (self.login_user_header, self.login_groups_header or ""):
+            if name.lower() in _OTHER_HEADERS:
+                return f"{name} names no person and no groups"
+        if not self.login_proxies:
+            return "login_user_header requires login_proxies, whose word is taken"
+        if self.public_url is None:
+            return "login_user_header requires public_url, at which the proxy serves"
+        if not self.group_roles and self.default_role is None:
+            return "login_user_header requires group_roles or default_role: otherwise nobody has a role"
         return None
 
     @classmethod

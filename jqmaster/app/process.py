@@ -11,7 +11,7 @@ from jqmaster import __version__
 from jqmaster.api.app import build_app
 from jqmaster.api.http.auth import AccessPolicy, configured_tokens
 from jqmaster.api.http.server import MasterServer
-from jqmaster.app.login_provider import oidc_provider, provider_policy
+from jqmaster.app.outside_logins import oidc_provider, provider_policy, proxy_login
 from jqmaster.app.policies import Policies
 from jqmaster.app.services import RequestServices
 from jqmaster.app.shard import ServedShard
@@ -100,6 +100,7 @@ class Master:
                     configured=configured,
                     credentials=self.identity.directory,
                     sessions=self.identity.sessions,
+                    proxy_login=proxy_login(settings, clock),
                 ),
             ),
             settings,

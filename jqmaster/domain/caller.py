@@ -41,6 +41,17 @@ class TrustedProxies:
         effective = getattr(parsed, "ipv4_mapped", None) or parsed
         return any(effective in network for network in self._networks)
 
+    def were_passed(self, peer: str, forwarded_for: bytes | None, between: "TrustedProxies") -> bool:
+        """Return whether a request came through one of these, with nobody but `between` after it. Arguments as of
+        `origin`."""
+        hop: str | None = peer
+        rest = [] if forwarded_for is None else forwarded_for.decode("latin-1").split(",")
+        while hop is not None and hop not in self:
+            if hop not in between or not rest:
+                return False
+            hop = _address_in(rest.pop().strip())
+        return hop is not None
+
     def origin(self, peer: str, forwarded_for: bytes | None) -> str:
         """Return the address that a request came from, given its peer and its `X-Forwarded-For`.
 

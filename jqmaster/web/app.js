@@ -292,6 +292,7 @@ function Preferences({ session, onLeave, onHelp }) {
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
     <${Language} class=${session ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
+    ${session?.method === "proxy" && html`<span class="who">${visible((session.who ?? "").replace(/^proxy:/, ""))} ${session.logout_url && html`<a href=${session.logout_url}>${t("logout")}</a>`}</span>`}
     ${session?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session.who ?? "").replace(/^(user|oidc):/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
 }

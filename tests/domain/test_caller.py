@@ -57,3 +57,37 @@ def test_without_trusted_proxies_nobody_is_believed() -> None:
     assert TrustedProxies().origin("127.0.0.1", b"192.0.2.1") == "127.0.0.1"
     with pytest.raises(ValueError, match="nonsense"):
         TrustedProxies(["nonsense"])
+
+
+LOGIN = TrustedProxies(["10.9.0.1/32"])
+BETWEEN = TrustedProxies(["10.8.0.0/16"])
+
+
+@pytest.mark.req("D26")
+@pytest.mark.parametrize(
+    ("peer", "field", "were_passed"),
+    [
+        ("10.9.0.1", None, True),
+        ("::ffff:10.9.0.1", None, True),
+        ("10.9.0.1", b"192.0.2.1", True),
+        # Through others that are known, and through nobody else.
+        ("10.8.0.1", b"192.0.2.1, 10.9.0.1", True),
+        ("10.8.0.1", b"192.0.2.1, 10.9.0.1:4711, 10.8.0.2", True),
+        ("10.8.0.1", b"10.9.0.1, 192.0.2.1", False),
+        ("10.8.0.1", b"10.9.0.1, nonsense", False),
+        ("10.8.0.1", b"10.8.0.2", False),
+        ("10.8.0.1", b"", False),
+        ("10.8.0.1", None, False),
+        ("192.0.2.1", b"10.9.0.1", False),
+        ("192.0.2.1", None, False),
+        ("", b"10.9.0.1", False),
+    ],
+)
+def test_a_request_came_through_a_proxy_if_nobody_unknown_came_after_it(
+    peer: str, field: bytes | None, were_passed: bool
+) -> None:
+    assert LOGIN.were_passed(peer, field, BETWEEN) is were_passed
+
+
+def test_proxies_that_are_not_named_were_not_passed() -> None:
+    assert not TrustedProxies().were_passed("127.0.0.1", None, TrustedProxies())

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from jqmaster.api.encoding.negotiation import Fields
 from jqmaster.api.http.cookies import SessionCookie
+from jqmaster.api.http.proxy_login import ProxyLogin, check_proxy_csrf
 from jqmaster.config import Settings
 from jqmaster.domain.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
 from jqmaster.domain.caller import TrustedProxies
@@ -56,6 +57,7 @@ class AccessPolicy:
         credentials: Credentials | None = None,
         sessions: Sessions | None = None,
         trusted_proxies: Iterable[str] = (),
+        proxy_login: ProxyLogin | None = None,
     ) -> None:
         """`tokens`: see `ConfiguredTokens`; `host`: the address that the master listens on."""
         self._configured = tokens if isinstance(tokens, ConfiguredTokens) else ConfiguredTokens(tokens)
@@ -63,6 +65,8 @@ class AccessPolicy:
         self._sessions = sessions
         self._proxies = TrustedProxies(trusted_proxies)
         self._demands_credentials = not self._configured.is_empty or public_url is not None
+        # Asked only where people log in through a proxy.
+        self.proxy_login: Final = proxy_login
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
         self._public_origin = _origin(public_url) if public_url else None
         listed = {name.lower().strip("[]").rstrip(".") for name in allowed_hosts}
@@ -80,6 +84,7 @@ class AccessPolicy:
         configured: ConfiguredTokens | None = None,
         credentials: Credentials | None = None,
         sessions: Sessions | None = None,
+        proxy_login: ProxyLogin | None = None,
     ) -> "AccessPolicy":
         """`configured`: those of `configured_tokens`, which are made here if not given. Raises what that raises."""
         return cls(
@@ -91,6 +96,7 @@ class AccessPolicy:
             credentials=credentials,
             sessions=sessions,
             trusted_proxies=settings.trusted_proxies,
+            proxy_login=proxy_login,
         )
 
     @property
@@ -122,28 +128,35 @@ class AccessPolicy:
         session: Session | None = None,
         *,
         has_effect: bool = False,
+        person: Principal | None = None,
     ) -> Principal:
         """The caller, if it may do what asks for `scope`. `client_host`: the peer's address, None for a unix socket.
-        `has_effect`: of a method that as a rule has none.
+        `has_effect`: of a method that as a rule has none. `person`: named by a proxy.
 
         Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
         `forbidden`).
         """
         self.check_site(method, fields, has_effect=has_effect)
-        principal = self._principal(fields, client_host, session)
+        principal = self._principal(fields, client_host, session, person)
         if session is not None and principal is session.principal:
             check_csrf(method, fields, session)
+        elif person is not None and principal is person and method not in _SAFE_METHODS:
+            check_proxy_csrf(fields, CSRF_FIELD)
         if scope not in principal.scopes:
             raise ForbiddenError(f"the caller does not have the scope {scope}")
         return principal
 
     def identify(
-        self, fields: Fields, client_host: str | None, session: Session | None = None
+        self,
+        fields: Fields,
+        client_host: str | None,
+        session: Session | None = None,
+        person: Principal | None = None,
     ) -> Principal | None:
         """The caller of what is open to anybody; None where it is not known, which refuses nothing."""
         try:
             self.check_host(fields)
-            return self._principal(fields, client_host, session)
+            return self._principal(fields, client_host, session, person)
         except JqmasterError:
             return None
 
@@ -161,9 +174,13 @@ class AccessPolicy:
         if host not in self._hosts and not is_loopback(host):
             raise UnparsableError("the Host header names another server", code="bad_host")
 
-    def _principal(self, fields: Fields, client_host: str | None, session: Session | None) -> Principal:
+    def _principal(
+        self, fields: Fields, client_host: str | None, session: Session | None, person: Principal | None
+    ) -> Principal:
         if (authorization := fields.get(b"authorization")) is not None and not self.is_open:
             return self._authenticate(authorization)
+        if person is not None:
+            return person
         if session is not None:
             return session.principal
         if not self.is_open:

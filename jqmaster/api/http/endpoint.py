@@ -249,14 +249,23 @@ class Endpoint:
                 raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": self._allow})
             client = scope.get("client")
             host = client[0] if client else None
-            session = await self._session(fields, operation) if b"cookie" in fields else None
+            person = self._person(scope, fields, host, operation) if self._policy.proxy_login else None
+            session = (
+                await self._session(fields, operation) if b"cookie" in fields and person is None else None
+            )
             if operation.access is None:
                 if operation.method != "GET":
                     self._policy.check_site(operation.method, fields)
-                principal = self._policy.identify(fields, host, session)
+                principal = self._policy.identify(fields, host, session, person)
             else:
                 principal = self._policy.authorize(
-                    scope["method"], fields, host, operation.access, session, has_effect=operation.has_effect
+                    scope["method"],
+                    fields,
+                    host,
+                    operation.access,
+                    session,
+                    has_effect=operation.has_effect,
+                    person=person,
                 )
                 if (prove := scope.get(PROVE)) is not None:
                     prove(is_worker=operation.access is AccessScope.WORK)
@@ -308,12 +317,27 @@ class Endpoint:
             return True
         client = scope.get("client")
         host = client[0] if client else None
-        session = await self._session(fields, operation)
         try:
-            self._policy.authorize(scope["method"], fields, host, operation.access, session)
+            person = self._person(scope, fields, host, operation) if self._policy.proxy_login else None
+            session = await self._session(fields, operation) if person is None else None
+            self._policy.authorize(scope["method"], fields, host, operation.access, session, person=person)
         except (UnauthorizedError, ForbiddenError):
             return False
         return True
+
+    def _person(
+        self, scope: Scope, fields: Fields, host: str | None, operation: Operation
+    ) -> Principal | None:
+        """Return the person whom a proxy names. One without a role may still show a token, and log in by it."""
+        assert self._policy.proxy_login is not None
+        try:
+            return self._policy.proxy_login.person(scope["headers"], fields, host)
+        except ForbiddenError:
+            # The proxy has cookies of its own.
+            has_own = b"authorization" in fields or self._policy.cookie.candidates(fields)
+            if operation.access is not None and not has_own:
+                raise
+            return None
 
     async def _session(self, fields: Fields, operation: Operation) -> Session | None:
         if b"cookie" not in fields or b"authorization" in fields:

@@ -129,14 +129,14 @@ class Site:
 
     def _page(self, scope: Scope) -> bytes | None:
         """Return the UI's address of a page that a browser asks for by path: `/jobs?state=failed` is
-        `/#/jobs?state=failed`."""
+        `/#/jobs?state=failed`. It is relative, as a proxy may show the UI below a path."""
         path: str = scope["path"]
         if scope["method"] not in ("GET", "HEAD") or f"/pages{path}.js" not in self._files:
             return None
         if b"text/html" not in join_fields(scope["headers"]).get(b"accept", b"").lower():
             return None
         query: bytes = scope.get("query_string", b"")
-        return b"/#" + path.encode() + (b"?" + query if query else b"")
+        return b"./#" + path.encode() + (b"?" + query if query else b"")
 
 
 @functools.cache

@@ -51,16 +51,24 @@ class SessionView(Answer):
         description="Highest role that the scopes include. Null if they do not include read."
     )
     scopes: list[ScopeName]
-    method: Literal["local", "token", "session"] | None = Field(
-        description="local: neither tokens nor users exist, and the caller is on this machine."
+    method: Literal["local", "token", "session", "proxy"] | None = Field(
+        description="local: neither tokens nor users exist, and the caller is on this machine. proxy: a proxy in front "
+        "of the master names the caller."
     )
     csrf_token: str | None = Field(
-        description="Send it as X-CSRF-Token with every change that the session makes."
+        description="Send it as X-CSRF-Token with every change that the session, or the caller of a proxy, makes."
     )
     expires_at: Timestamp | None = Field(description="Latest end of the session.")
     login_by_user: bool = Field(description="True: users exist. Otherwise, only tokens can log in.")
     login_provider: str | None = Field(
         description="Name of the OpenID Connect provider at `GET /api/login/oidc`. Null: none is configured."
+    )
+    login_url: str | None = Field(
+        description="Address at which people log in to the proxy in front of the master. Null: none is configured."
+    )
+    logout_url: str | None = Field(
+        description="Address at which the caller of a proxy logs out. Null: none is configured, or no proxy names the "
+        "caller."
     )
 
 

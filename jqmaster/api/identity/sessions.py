@@ -4,6 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.auth import check_csrf
 from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.proxy_login import CSRF_TOKEN, PREFIX
 from jqmaster.api.identity.schemas import LoginRequest, OwnPasswordRequest
 from jqmaster.domain.access import Principal, role_of
 from jqmaster.domain.instant import iso_ms
@@ -119,14 +120,19 @@ def _view(call: Call, principal: Principal | None, session: Session | None) -> d
     scopes = principal.scopes if principal else frozenset()
     method, by_provider = None, call.services.identity.provider_logins
     if principal is not None:
-        method = "session" if session else "local" if call.policy.is_open else "token"
+        is_by_proxy = principal.name.startswith(PREFIX)
+        method = (
+            "session" if session else "proxy" if is_by_proxy else "local" if call.policy.is_open else "token"
+        )
     return {
         "who": principal.name if principal else None,
         "role": role_of(scopes),
         "scopes": sorted(scopes),
         "method": method,
-        "csrf_token": session.csrf_token if session else None,
+        "csrf_token": session.csrf_token if session else CSRF_TOKEN if method == "proxy" else None,
         "expires_at": iso_ms(session.until_ms) if session else None,
         "login_by_user": call.services.identity.directory.has_users,
         "login_provider": by_provider.policy.label if by_provider else None,
+        "login_url": call.services.settings.proxy_login_url,
+        "logout_url": call.services.settings.proxy_logout_url if method == "proxy" else None,
     }

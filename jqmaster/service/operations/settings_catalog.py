@@ -48,9 +48,11 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "tls_client_cafile", "calls_cafile", "calls_certfile", "calls_keyfile",
         "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s",
     ),
-    "Login by a provider": (
+    "Login elsewhere": (
         "oidc_issuer", "oidc_client_id", "oidc_client_secret", "oidc_client_secret_file", "oidc_cafile",
-        "oidc_scopes", "oidc_user_claim", "oidc_groups_claim", "oidc_label", "group_roles", "default_role",
+        "oidc_scopes", "oidc_user_claim", "oidc_groups_claim", "oidc_label", "login_user_header",
+        "login_groups_header", "login_proxies", "login_proxy_secret", "proxy_login_url", "proxy_logout_url",
+        "group_roles", "default_role",
     ),
     "Store": (
         "redis_url", "redis_cafile", "redis_certfile", "redis_keyfile", "sentinel_username", "sentinel_password",
@@ -81,6 +83,9 @@ _INTERNAL: Final = frozenset(
         "allowed_worker_networks",
         "audit_export",
         "group_roles",
+        "login_groups_header",
+        "login_proxies",
+        "login_user_header",
         "oidc_client_id",
         "oidc_issuer",
         "sentinel_username",

@@ -10082,9 +10082,11 @@ function ByProvider({ session: session2, onSession }) {
     addEventListener("focus", look);
     return () => removeEventListener("focus", look);
   }, []);
-  if (session2.login_provider === null) return null;
+  const elsewhere = { target: onSession ? "_blank" : void 0, rel: onSession ? "noopener" : void 0 };
+  const proxy = session2.login_url !== null && html`<p><a class="button primary" href=${session2.login_url} ...${elsewhere}>${t("login.proxy")}</a></p>`;
+  if (session2.login_provider === null) return proxy;
   const page = location.hash.startsWith("#/login") ? "" : location.hash;
-  return html`<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} target=${onSession ? "_blank" : void 0} rel=${onSession ? "noopener" : void 0}>${t("login.provider", { name: visible(session2.login_provider) })}</a></p>`;
+  return html`${proxy}<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>${t("login.provider", { name: visible(session2.login_provider) })}</a></p>`;
 }
 function LoginForm({ session: session2, onSession }) {
   const [chosen, setByUser] = E2(
@@ -10371,6 +10373,7 @@ function Preferences({ session: session2, onLeave, onHelp }) {
     <button type="button" class="icon-button" title=${t("theme.switch", { theme: t(`theme.${theme}`) })} aria-label=${t("theme.switch", { theme: t(`theme.${theme}`) })} onClick=${() => setTheme(next)}><${Icon} name=${theme} /></button>
     <${Language} class=${session2 ? "wide-only" : ""} />
     <button type="button" class="icon-button wide-only" aria-label=${t("help.keys")} title=${t("help.keys")} onClick=${onHelp}><${Icon} name="keys" /></button>
+    ${session2?.method === "proxy" && html`<span class="who">${visible((session2.who ?? "").replace(/^proxy:/, ""))} ${session2.logout_url && html`<a href=${session2.logout_url}>${t("logout")}</a>`}</span>`}
     ${session2?.method === "session" && html`<span class="who"><a href=${href("account")} title=${t("nav.account")}>${visible((session2.who ?? "").replace(/^(user|oidc):/, ""))}</a> <button type="button" class="link" onClick=${onLeave}>${t("logout")}</button></span>`}
   </div>`;
 }

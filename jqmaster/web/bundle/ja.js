@@ -348,6 +348,7 @@ var ja_default = {
   "login.password": "パスワード",
   "login.token": "トークン",
   "login.provider": "{name} でログイン",
+  "login.proxy": "このサイトでログイン",
   "login.problem": "ログインに失敗しました。",
   "login.problem.login_expired": "このログインはこのブラウザーで開始されていないか、時間切れです。もう一度ログインしてください。",
   "login.problem.login_denied": "認証プロバイダーがログインを拒否しました。",

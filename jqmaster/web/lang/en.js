@@ -353,6 +353,7 @@ export default {
   "login.password": "Password",
   "login.token": "Token",
   "login.provider": "Log in with {name}",
+  "login.proxy": "Log in on this site",
   "login.problem": "The login failed.",
   "login.problem.login_expired": "This login was not begun in this browser, or took too long. Log in again.",
   "login.problem.login_denied": "The login provider did not let you in.",

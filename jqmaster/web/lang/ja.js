@@ -361,6 +361,7 @@ export default {
   "login.password": "パスワード",
   "login.token": "トークン",
   "login.provider": "{name} でログイン",
+  "login.proxy": "このサイトでログイン",
   "login.problem": "ログインに失敗しました。",
   "login.problem.login_expired":
     "このログインはこのブラウザーで開始されていないか、時間切れです。もう一度ログインしてください。",

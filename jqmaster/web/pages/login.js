@@ -49,9 +49,13 @@ function ByProvider({ session, onSession }) {
     addEventListener("focus", look);
     return () => removeEventListener("focus", look);
   }, []);
-  if (session.login_provider === null) return null;
+  const elsewhere = { target: onSession ? "_blank" : undefined, rel: onSession ? "noopener" : undefined };
+  const proxy =
+    session.login_url !== null &&
+    html`<p><a class="button primary" href=${session.login_url} ...${elsewhere}>${t("login.proxy")}</a></p>`;
+  if (session.login_provider === null) return proxy;
   const page = location.hash.startsWith("#/login") ? "" : location.hash;
-  return html`<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} target=${onSession ? "_blank" : undefined} rel=${onSession ? "noopener" : undefined}>${t("login.provider", { name: visible(session.login_provider) })}</a></p>`;
+  return html`${proxy}<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>${t("login.provider", { name: visible(session.login_provider) })}</a></p>`;
 }
 
 /** @param {LoginProps} props */

@@ -136,9 +136,9 @@ BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;
 
 async def test_a_page_that_is_typed_as_a_path_opens_in_the_ui(site: httpx.AsyncClient) -> None:
     found = await site.get("/jobs?state=failed", headers=BROWSER)
-    assert (found.status_code, found.headers["location"]) == (302, "/#/jobs?state=failed")
+    assert (found.status_code, found.headers["location"]) == (302, "./#/jobs?state=failed")
     assert found.headers["content-security-policy"] == CSP
-    assert (await site.head("/jobs", headers=BROWSER)).headers["location"] == "/#/jobs"
+    assert (await site.head("/jobs", headers=BROWSER)).headers["location"] == "./#/jobs"
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/../secret", "/jobs/", "/jobs%00", "/api/nothing"])

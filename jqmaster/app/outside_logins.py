@@ -1,9 +1,11 @@
-"""The OpenID Connect provider of the settings, and who gets in by it."""
+"""The login provider and the login proxies of the settings, and who gets in by them."""
 
 from typing import TYPE_CHECKING, Final
 
+from jqmaster.api.http.proxy_login import ProxyLogin, ProxyLoginRules
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
+from jqmaster.domain.caller import TrustedProxies
 from jqmaster.domain.group_roles import GroupRoles
 from jqmaster.service.identity.provider_logins import ProviderPolicy
 
@@ -44,6 +46,22 @@ def provider_policy(settings: Settings) -> ProviderPolicy | None:
         settings.oidc_label,
         _home(settings),
     )
+
+
+def proxy_login(settings: Settings, clock: Clock) -> ProxyLogin | None:
+    """Return who is known by the headers of a proxy; None: nobody is. Raise ValueError for faulty roles."""
+    if settings.login_user_header is None:
+        return None
+    secret = settings.login_proxy_secret
+    rules = ProxyLoginRules(
+        settings.login_user_header,
+        settings.login_groups_header,
+        TrustedProxies(settings.login_proxies),
+        TrustedProxies(settings.trusted_proxies),
+        secret.get_secret_value() if secret else "",
+        GroupRoles(settings.group_roles, settings.default_role),
+    )
+    return ProxyLogin(rules, clock.monotonic_s)
 
 
 def _home(settings: Settings) -> str:

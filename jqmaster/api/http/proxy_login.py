@@ -1,0 +1,108 @@
+"""People whom a proxy in front of the master has logged in, and names in headers."""
+
+import hmac
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.api.encoding.negotiation import Fields
+from jqmaster.domain.access import ROLE_SCOPES, Principal
+from jqmaster.domain.caller import TrustedProxies
+from jqmaster.domain.group_roles import GroupRoles
+from jqmaster.errors import ForbiddenError
+
+logger = logging.getLogger(__name__)
+
+SECRET_FIELD: Final = b"jq-proxy-secret"
+# The web UI sends it with each change. Only scripts of the master's own pages can send a header of this name.
+CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
+PREFIX: Final = "proxy:"
+MAX_NAME: Final = 128
+_WARN_EVERY_S: Final = 60.0
+_FORWARDED_FOR: Final = b"x-forwarded-for"
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyLoginRules:
+    """The headers of the proxies, their networks (`proxies`), those of proxies that may stand between them and the
+    master (`between`), the secret that they send (empty: none), and the roles of people."""
+
+    user_header: str
+    groups_header: str | None
+    proxies: TrustedProxies
+    between: TrustedProxies
+    secret: str
+    roles: GroupRoles
+
+
+class ProxyLogin:
+    """Tells who the caller is by the headers of a request."""
+
+    def __init__(self, rules: ProxyLoginRules, monotonic_s: Callable[[], float]) -> None:
+        self._user_field = rules.user_header.lower().encode()
+        self._groups_field = (rules.groups_header or "").lower().encode()
+        self._single = {self._user_field, self._groups_field, SECRET_FIELD}
+        self._rules = rules
+        self._monotonic_s = monotonic_s
+        self._warn_at_s = float("-inf")
+
+    def person(
+        self, headers: Iterable[tuple[bytes, bytes]], fields: Fields, client_host: str | None
+    ) -> Principal | None:
+        """Return the person whom a login proxy names. None: no proxy names anybody, or nobody believes who does; that
+        is told in the log. `headers`: as they came, `fields`: joined. Raise ForbiddenError (`no_role`,
+        `no_login_name`)."""
+        if self._user_field not in fields:
+            return None
+        if fault := self._fault(headers, fields, client_host):
+            self._warn(fault, client_host)
+            return None
+        name = _text(fields[self._user_field])
+        if not 0 < len(name) <= MAX_NAME or not name.isprintable():
+            raise ForbiddenError("the proxy gives the person no usable name", code="no_login_name")
+        groups = [group.strip() for group in _text(fields.get(self._groups_field, b"")).split(",")]
+        role = self._rules.roles.role_of(groups)
+        if role is None:
+            raise ForbiddenError(f"{name} is in no group that has a role", code="no_role")
+        return Principal(PREFIX + name, ROLE_SCOPES[role])
+
+    def _fault(
+        self, headers: Iterable[tuple[bytes, bytes]], fields: Fields, client_host: str | None
+    ) -> str | None:
+        rules = self._rules
+        if not rules.proxies.were_passed(client_host or "", fields.get(_FORWARDED_FOR), rules.between):
+            return "it did not come through a network of login_proxies"
+        if rules.secret and not hmac.compare_digest(fields.get(SECRET_FIELD, b""), rules.secret.encode()):
+            return "it does not have the secret of the proxy"
+        # A proxy that adds its header, and does not replace it, would leave the caller's own one beside it.
+        names = [name for name, _ in headers if name in self._single]
+        if len(names) != len(set(names)):
+            return "a header of the login is there twice"
+        return None
+
+    def _warn(self, fault: str, client_host: str | None) -> None:
+        now_s = self._monotonic_s()
+        if now_s < self._warn_at_s:
+            return
+        self._warn_at_s = now_s + _WARN_EVERY_S
+        logger.warning(
+            "the header %s of a request from %s is ignored: %s",
+            self._rules.user_header,
+            client_host or "a unix socket",
+            fault,
+        )
+
+
+def check_proxy_csrf(fields: Fields, field: bytes) -> None:
+    """Refuse a change that a page of another site has the browser send: the proxy lets it pass like any other. Raise
+    ForbiddenError."""
+    if fields.get(field) != CSRF_TOKEN.encode():
+        raise ForbiddenError(f"X-CSRF-Token must be {CSRF_TOKEN!r}, as `GET /api/session` says", code="csrf")
+
+
+def _text(value: bytes) -> str:
+    try:
+        return value.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        return value.decode("latin-1").strip()
