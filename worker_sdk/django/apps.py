@@ -1,6 +1,7 @@
 """The application as Django knows it."""
 
 from django.apps import AppConfig
+from django.core import checks
 
 
 class JqmasterConfig(AppConfig):
@@ -10,3 +11,8 @@ class JqmasterConfig(AppConfig):
     label = "jqmaster"
     verbose_name = "jqmaster"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        from worker_sdk.django.ui_checks import problems_of_ui
+
+        checks.register(problems_of_ui)

@@ -21,6 +21,12 @@ class OutboxRow(models.Model):
         indexes = (models.Index(fields=["txn", "seq"], name="jqmaster_outbox_txn_seq"),)
         verbose_name = "job in the outbox"
         verbose_name_plural = "jobs in the outbox"
+        # The web UI asks for these permissions. Django keeps each permission under a model.
+        permissions = (
+            ("view_jobs", "Can see jobs"),
+            ("operate_jobs", "Can change jobs, constraints and workers"),
+            ("administer_jobs", "Can do everything with jobs"),
+        )
 
     def __str__(self) -> str:
         return str(self.job_id)

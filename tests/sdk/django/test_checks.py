@@ -51,3 +51,30 @@ def test_queues_that_nobody_can_know_and_a_missing_master_are_warnings(
     monkeypatch.delenv("JQMASTER_URL", raising=False)
     setting = {"default": {"BACKEND": BACKEND, "QUEUES": []}}
     assert list(found(setting, DEBUG=False)) == ["jqmaster.W001", "jqmaster.W002"]
+
+
+def ui(given: dict[str, Any], **settings: Any) -> dict[str, Any]:
+    with override_settings(JQMASTER_UI=given, **settings):
+        return {one.id: one for one in checks.run_checks() if str(one.id).startswith("jqmaster")}
+
+
+@pytest.mark.req("D26")
+@pytest.mark.parametrize(
+    ("given", "numbers"),
+    [
+        ({"secret": "s"}, ["E008"]),
+        ({"secret": "s", "mastre": "x"}, ["E007", "E008"]),
+        ({"secret": "s", "role": "nowhere.role"}, ["E008", "E009"]),
+        ({"secret": "s", "role": 7}, ["E008", "E009"]),
+        ({}, ["E008", "W003"]),
+        ({"secret": "s", "master": ["http://10.0.0.1:8080", "https://jobs.example.org"]}, ["E008", "W004"]),
+    ],
+)
+def test_each_problem_of_the_web_ui_in_a_site_has_a_remedy(
+    given: dict[str, Any], numbers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("JQMASTER_URL", raising=False)
+    monkeypatch.delenv("JQMASTER_LOGIN_PROXY_SECRET", raising=False)
+    problems = ui(given)
+    assert sorted(problems) == [f"jqmaster.{number}" for number in numbers]
+    assert all(one.hint for one in problems.values())

@@ -1,0 +1,110 @@
+"""The masters to which the web UI's requests go."""
+
+import asyncio
+import functools
+import json
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Final
+
+import httpx
+
+from worker_sdk.django.ui_settings import ui_settings
+
+CONNECT_TIMEOUT_S: Final = 5.0
+# Long polls and event streams say something sooner.
+READ_TIMEOUT_S: Final = 90.0
+# How long a master that knows the site is not asked again whether it does.
+KNOWN_S: Final = 60.0
+
+Fields = Sequence[tuple[str, bytes]]
+
+
+class UnknownSiteError(Exception):
+    """The master does not take the word of this site on who its users are."""
+
+
+class Masters:
+    """Sends requests to the first master that takes the connection. Raise httpx.TransportError where none does, and
+    UnknownSiteError."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        self._urls = [url.rstrip("/") for url in urls]
+        self._first = 0
+        self._timeout = httpx.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S, pool=CONNECT_TIMEOUT_S)
+        self._limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
+        self._known_until_s: dict[str, float] = {}
+        self._sync: httpx.Client | None = None
+        # Connections belong to the event loop that opened them.
+        self._async: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    async def send(self, method: str, target: str, fields: Fields, content: bytes) -> httpx.Response:
+        """Return an answer whose body is still to be read. `fields` name a user."""
+        loop = asyncio.get_running_loop()
+        if (client := self._async.get(loop)) is None:
+            client = self._async[loop] = httpx.AsyncClient(timeout=self._timeout, limits=self._limits)
+        for url in self._in_turn():
+            try:
+                if not self._is_known(url):
+                    self._judge(url, await client.get(f"{url}/api/session", headers=_asking(fields)))
+                request = client.build_request(method, f"{url}/{target}", headers=fields, content=content)
+                return await client.send(request, stream=True)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        raise httpx.ConnectError("no master takes a connection")
+
+    def send_sync(self, method: str, target: str, fields: Fields, content: bytes) -> httpx.Response:
+        """As `send`, where there is no event loop."""
+        if self._sync is None:
+            self._sync = httpx.Client(timeout=self._timeout, limits=self._limits)
+        for url in self._in_turn():
+            try:
+                if not self._is_known(url):
+                    self._judge(url, self._sync.get(f"{url}/api/session", headers=_asking(fields)))
+                request = self._sync.build_request(method, f"{url}/{target}", headers=fields, content=content)
+                return self._sync.send(request, stream=True)
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                continue
+        raise httpx.ConnectError("no master takes a connection")
+
+    def _in_turn(self) -> list[str]:
+        """Return the addresses. Another one comes first the next time."""
+        first = self._first
+        self._first = (first + 1) % len(self._urls)
+        return self._urls[first:] + self._urls[:first]
+
+    def _is_known(self, url: str) -> bool:
+        return time.monotonic() < self._known_until_s.get(url, float("-inf"))
+
+    def _judge(self, url: str, answer: httpx.Response) -> None:
+        """Refuse a master that would take users for somebody else: one without tokens lets its own machine do all."""
+        try:
+            method = json.loads(answer.content).get("method")
+        except (ValueError, AttributeError):
+            method = None
+        if method != "proxy":
+            raise UnknownSiteError(
+                f"the master at {url} does not take the word of this site: compare login_user_header, login_proxies, "
+                "login_proxy_secret and group_roles with JQMASTER_UI"
+            )
+        self._known_until_s[url] = time.monotonic() + KNOWN_S
+
+
+def _asking(fields: Fields) -> list[tuple[str, bytes]]:
+    """Return the fields that name the user, without those of the message at hand."""
+    names = {"accept", "accept-encoding", "content-type", "if-match", "if-none-match", "idempotency-key"}
+    kept = [(name, value) for name, value in fields if name not in names]
+    return [*kept, ("accept", b"application/json"), ("accept-encoding", b"identity")]
+
+
+@functools.cache
+def _masters(urls: tuple[str, ...]) -> Masters:
+    return Masters(urls)
+
+
+def masters() -> Masters:
+    """Return the masters of the settings."""
+    return _masters(ui_settings().masters)

@@ -1,0 +1,195 @@
+"""The web UI of jqmaster as a part of a Django site, behind its login and its permissions.
+
+`path("jobs/", include("worker_sdk.django.ui"))` in the URLs of the site. Requests go to a master with the name and the
+role of Django's user; neither Django's cookies nor any credential of the master reach the browser.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import httpx
+from asgiref.sync import sync_to_async
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
+from django.core.handlers.asgi import ASGIRequest
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
+from django.urls import re_path
+from django.views.decorators.csrf import csrf_exempt
+
+from worker_sdk.django.masters import UnknownSiteError, masters
+from worker_sdk.django.ui_settings import role_of, ui_settings
+
+logger = logging.getLogger(__name__)
+
+_METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+_SAFE: Final = frozenset({"GET", "HEAD"})
+# No cookie and no credential is among them: those are Django's.
+_REQUEST_FIELDS: Final = (
+    "accept", "accept-encoding", "content-type", "idempotency-key", "if-match", "if-none-match", "jq-store",
+    "last-event-id", "x-request-id",
+)  # fmt: skip
+_DROPPED_FIELDS: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "set-cookie",
+        "strict-transport-security",
+        "transfer-encoding",
+        "server",
+        "date",
+    }
+)
+# The answer of `GET api/session` for who is not logged in to the site.
+_NOBODY: Final[dict[str, Any]] = {
+    "who": None, "role": None, "scopes": [], "method": None, "csrf_token": None, "expires_at": None,
+    "login_by_user": False, "login_provider": None, "logout_url": None,
+}  # fmt: skip
+_CSRF_TOKEN: Final = "by-proxy"  # noqa: S105  no secret
+
+
+async def jobs(request: HttpRequest, path: str) -> HttpResponseBase:
+    """Show a page of the web UI, or pass a call of it to a master."""
+    user = await request.auser()
+    role = await sync_to_async(role_of)(user)
+    if role is None:
+        return _without_role(request, path, is_authenticated=user.is_authenticated)
+    if refusal := _refusal(request, path):
+        return refusal
+    try:
+        content = request.body
+    except RequestDataTooBig:
+        return _problem(
+            HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "too_large", "DATA_UPLOAD_MAX_MEMORY_SIZE is exceeded"
+        )
+    query = request.META["QUERY_STRING"]
+    target = quote(path, safe="/~!$&'()*+,;=:@") + (f"?{query}" if query else "")
+    fields = _fields(request, user.get_username(), role)
+    try:
+        if isinstance(request, ASGIRequest):
+            answer = await masters().send(request.method, target, fields, content)
+            if _is_stream(answer):
+                return _answer(answer, StreamingHttpResponse(_body(answer)))
+            return _answer(answer, HttpResponse([part async for part in _body(answer)]))
+        # A WSGI server has made this loop for this request alone: nothing else waits meanwhile.
+        answer = masters().send_sync(request.method, target, fields, content)
+        if _is_stream(answer):
+            return _answer(answer, StreamingHttpResponse(_body_sync(answer)))
+        return _answer(answer, HttpResponse(list(_body_sync(answer))))
+    except UnknownSiteError as exc:
+        logger.error("%s", exc)
+        return _problem(HTTPStatus.BAD_GATEWAY, "site_unknown", "the master does not know this site")
+    except httpx.TransportError as exc:
+        logger.warning("no master answers: %s", exc)
+        return _problem(HTTPStatus.BAD_GATEWAY, "no_master", "no master answers")
+
+
+# Pages of other sites cannot send the header that changes need; the master's pages know nothing of Django's token.
+urlpatterns = [re_path(r"^(?P<path>.*)$", csrf_exempt(jobs), name="jqmaster")]
+
+
+def _without_role(request: HttpRequest, path: str, *, is_authenticated: bool) -> HttpResponseBase:
+    if not path.startswith("api/"):
+        if is_authenticated:
+            raise PermissionDenied("the user may not see jobs")
+        return redirect_to_login(request.get_full_path())
+    if is_authenticated:
+        return _problem(HTTPStatus.FORBIDDEN, "no_role", "the user has no permission to see jobs")
+    if request.method == "GET" and path == "api/session":
+        # A page that is open still asks how one logs in again.
+        back = request.path.removesuffix(path)
+        login_url = redirect_to_login(back).url
+        return JsonResponse(_NOBODY | {"login_url": login_url}, headers={"Cache-Control": "no-store"})
+    return _problem(HTTPStatus.UNAUTHORIZED, "unauthorized", "log in to this site")
+
+
+def _refusal(request: HttpRequest, path: str) -> HttpResponse | None:
+    if request.method not in _METHODS:
+        return _problem(HTTPStatus.METHOD_NOT_ALLOWED, "method_not_allowed", "the method is not known")
+    if any(segment in (".", "..") for segment in path.split("/")):
+        return _problem(HTTPStatus.NOT_FOUND, "not_found", "there is no such page")
+    if request.method in _SAFE:
+        return None
+    origin = request.headers.get("origin")
+    is_elsewhere = origin is not None and urlsplit(origin).netloc != request.get_host()
+    if is_elsewhere or request.headers.get("sec-fetch-site", "same-origin") == "cross-site":
+        return _problem(HTTPStatus.FORBIDDEN, "cross_site", "requests from other sites are refused")
+    if request.headers.get("x-csrf-token") != _CSRF_TOKEN:
+        return _problem(HTTPStatus.FORBIDDEN, "csrf", "X-CSRF-Token is not as `GET api/session` says")
+    return None
+
+
+def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes]]:
+    """Return the header fields for the master: who it is, and what the browser says of the message."""
+    known = ui_settings()
+    fields = [
+        (field, request.headers[field].encode("latin-1"))
+        for field in _REQUEST_FIELDS
+        if field in request.headers
+    ]
+    if "accept-encoding" not in request.headers:
+        fields.append(("accept-encoding", b"identity"))  # httpx would ask for more than the browser can read
+    if known.secret:
+        fields.append(("jq-proxy-secret", known.secret.encode()))
+    return [
+        *fields,
+        ("x-forwarded-for", str(request.META.get("REMOTE_ADDR") or "").encode()),
+        ("x-csrf-token", _CSRF_TOKEN.encode()),
+        (known.user_header, name.encode()),
+        (known.groups_header, role.encode()),
+    ]
+
+
+def _is_stream(answer: httpx.Response) -> bool:
+    return str(answer.headers.get("content-type", "")).startswith("text/event-stream")
+
+
+def _answer(answer: httpx.Response, response: HttpResponseBase) -> HttpResponseBase:
+    response.status_code = answer.status_code
+    del response["content-type"]
+    for name, value in answer.headers.multi_items():
+        if name not in _DROPPED_FIELDS:
+            response[name] = value
+    # Proxies in front of Django would hold events back.
+    response["x-accel-buffering"] = "no"
+    return response
+
+
+async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+    """Yield the body as it came, still compressed if it is."""
+    try:
+        async for part in answer.aiter_raw():
+            yield part
+    except httpx.TransportError:
+        if not _is_stream(answer):
+            raise
+        # The master has gone: the page connects again.
+    finally:
+        await answer.aclose()
+
+
+def _body_sync(answer: httpx.Response) -> Iterator[bytes]:
+    try:
+        yield from answer.iter_raw()
+    except httpx.TransportError:
+        if not _is_stream(answer):
+            raise
+    finally:
+        answer.close()
+
+
+def _problem(status: HTTPStatus, code: str, detail: str) -> HttpResponse:
+    return JsonResponse(
+        {
+            "type": "about:blank",
+            "title": status.phrase,
+            "status": status.value,
+            "detail": detail,
+            "code": code,
+        },
+        status=status,
+        content_type="application/problem+json",
+        headers={"Cache-Control": "no-store"},
+    )
