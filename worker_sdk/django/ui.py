@@ -154,6 +154,9 @@ def _answer(answer: httpx.Response, response: HttpResponseBase) -> HttpResponseB
             response[name] = value
     # Proxies in front of Django would hold events back.
     response["x-accel-buffering"] = "no"
+    if _is_stream(answer) and "content-encoding" not in response:
+        # Django's GZipMiddleware would hold small events back, and leaves alone what has an encoding.
+        response["content-encoding"] = "identity"
     return response
 
 
