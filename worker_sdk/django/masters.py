@@ -49,8 +49,8 @@ class Masters:
         for url in self._in_turn():
             try:
                 if not self._is_known(url):
-                    self._judge(url, await client.get(f"{url}/api/session", headers=_asking(fields)))
-                request = client.build_request(method, f"{url}/{target}", headers=fields, content=content)
+                    self._judge(url, await client.get(f"{url}/api/session", headers=_raw(_asking(fields))))
+                request = client.build_request(method, f"{url}/{target}", headers=_raw(fields), content=content)
                 return await client.send(request, stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
@@ -63,8 +63,8 @@ class Masters:
         for url in self._in_turn():
             try:
                 if not self._is_known(url):
-                    self._judge(url, self._sync.get(f"{url}/api/session", headers=_asking(fields)))
-                request = self._sync.build_request(method, f"{url}/{target}", headers=fields, content=content)
+                    self._judge(url, self._sync.get(f"{url}/api/session", headers=_raw(_asking(fields))))
+                request = self._sync.build_request(method, f"{url}/{target}", headers=_raw(fields), content=content)
                 return self._sync.send(request, stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
@@ -98,6 +98,10 @@ def _asking(fields: Fields) -> list[tuple[str, bytes]]:
     names = {"accept", "accept-encoding", "content-type", "if-match", "if-none-match", "idempotency-key"}
     kept = [(name, value) for name, value in fields if name not in names]
     return [*kept, ("accept", b"application/json"), ("accept-encoding", b"identity")]
+
+
+def _raw(fields: Fields) -> list[tuple[bytes, bytes]]:
+    return [(name.encode("ascii"), value) for name, value in fields]
 
 
 @functools.cache

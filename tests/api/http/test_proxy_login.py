@@ -169,7 +169,7 @@ async def test_the_person_of_the_proxy_comes_before_an_old_session_of_the_browse
 
 
 async def test_everybody_gets_the_default_role_where_there_is_one(store_server: StoreServer) -> None:
-    changed = {"login_groups_header": None, "group_roles": [], "default_role": "viewer"}
+    changed: dict[str, Any] = {"login_groups_header": None, "group_roles": [], "default_role": "viewer"}
     async with callers(store_server.url, PROXY, **changed) as ((proxy,), _):
         session = await session_of(proxy, ADA | {"Remote-User": "ada@example.org"})
         assert (session["who"], session["role"]) == ("proxy:ada@example.org", "viewer")
