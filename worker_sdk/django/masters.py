@@ -50,7 +50,9 @@ class Masters:
             try:
                 if not self._is_known(url):
                     self._judge(url, await client.get(f"{url}/api/session", headers=_raw(_asking(fields))))
-                request = client.build_request(method, f"{url}/{target}", headers=_raw(fields), content=content)
+                request = client.build_request(
+                    method, f"{url}/{target}", headers=_raw(fields), content=content
+                )
                 return await client.send(request, stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
@@ -64,7 +66,9 @@ class Masters:
             try:
                 if not self._is_known(url):
                     self._judge(url, self._sync.get(f"{url}/api/session", headers=_raw(_asking(fields))))
-                request = self._sync.build_request(method, f"{url}/{target}", headers=_raw(fields), content=content)
+                request = self._sync.build_request(
+                    method, f"{url}/{target}", headers=_raw(fields), content=content
+                )
                 return self._sync.send(request, stream=True)
             except (httpx.ConnectError, httpx.ConnectTimeout):
                 continue
