@@ -83,6 +83,12 @@ class ConflictError(JqmasterError):
     code = "conflict"
 
 
+class ChallengeOverError(JqmasterError):
+    """The attempt that waited for the callback is over."""
+
+    code = "challenge_over"
+
+
 class NotUniqueError(ConflictError):
     """Another job, `job_id`, holds the uniqueness key."""
 

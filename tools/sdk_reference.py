@@ -90,6 +90,14 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("worker.context.Context", is_constructed=False),
         Entry("worker.context.CancelSignal"),
     ],
+    "Work that others do": [
+        Entry("outside.OutsideWork", is_constructed=False),
+        Entry("outside.Ready"),
+        Entry("worker.context.Challenge", is_constructed=False),
+        Entry("worker.context.Callback", is_constructed=False),
+        Entry("errors.Challenged"),
+        Entry("errors.CodedError"),
+    ],
     "Middleware and dependencies": [
         Entry("middleware.base.Middleware"),
         Entry("enqueueing.EnqueueMiddleware", is_exported=False, is_constructed=False),

@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.errors import (
     AnswerMismatchError,
+    Challenged,
     CheckpointNotSaved,
+    CodedError,
     Defer,
     Discard,
     Duplicate,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
+    from worker_sdk.outside import OutsideWork, Ready
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
     from worker_sdk.tasks.signature import INJECTED
     from worker_sdk.tasks.task import Task, TaskJob
+    from worker_sdk.worker.challenge import Callback, Challenge
     from worker_sdk.worker.context import CancelSignal, Context
     from worker_sdk.worker.policies import discard_on, retry_on
     from worker_sdk.worker.worker import Worker
@@ -53,8 +57,12 @@ __all__ = [
     "INJECTED",
     "AnswerMismatchError",
     "Batch",
+    "Callback",
     "CancelSignal",
+    "Challenge",
+    "Challenged",
     "CheckpointNotSaved",
+    "CodedError",
     "CommandOutput",
     "Context",
     "Debounce",
@@ -80,7 +88,9 @@ __all__ = [
     "NotFinished",
     "NotFinishedError",
     "NotKept",
+    "OutsideWork",
     "Pusher",
+    "Ready",
     "RefusedError",
     "ResultGone",
     "Retry",
@@ -108,7 +118,9 @@ __all__ = [
 # no client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
 _MODULES: Final = {
     "Batch": "worker_sdk.tasks.batch",
+    "Callback": "worker_sdk.worker.challenge",
     "CancelSignal": "worker_sdk.worker.context",
+    "Challenge": "worker_sdk.worker.challenge",
     "CommandOutput": "worker_sdk.tasks.command",
     "Context": "worker_sdk.worker.context",
     "Debounce": "worker_sdk.pusher.unique",
@@ -119,7 +131,9 @@ _MODULES: Final = {
     "JobProgress": "worker_sdk.pusher.results",
     "JobResult": "worker_sdk.pusher.results",
     "Middleware": "worker_sdk.middleware.base",
+    "OutsideWork": "worker_sdk.outside",
     "Pusher": "worker_sdk.pusher.client",
+    "Ready": "worker_sdk.outside",
     "SentEvent": "worker_sdk.pusher.events",
     "SyncPusher": "worker_sdk.pusher.sync_client",
     "Task": "worker_sdk.tasks.task",

@@ -11,12 +11,16 @@ class Defer(Exception):  # noqa: N818 - an order, not an error
     """Raise it in a handler to run the job again later. This does not count as a retry.
 
     * `retry_after_s`: seconds until the job may start again, up to 7 days.
+    * `reason`: the reason, for people.
     * `hold`: a constraint that also holds back all other jobs until then: `"NAME"`, or `("NAME", value)` for one value
       of its key. A constraint that does not exist holds nothing.
     """
 
-    def __init__(self, retry_after_s: float, *, hold: str | tuple[str, Any] | None = None) -> None:
-        super().__init__(f"deferred for {retry_after_s} s")
+    def __init__(
+        self, retry_after_s: float, reason: str = "", *, hold: str | tuple[str, Any] | None = None
+    ) -> None:
+        super().__init__(reason or f"deferred for {retry_after_s} s")
+        self.reason = reason
         self.retry_after_s = min(max(0.0, float(retry_after_s)), MAX_RETRY_AFTER_S)
         self.hold = hold
 
@@ -52,6 +56,50 @@ class Discard(Exception):  # noqa: N818
 
     def __init__(self, message: str = "discarded by the handler") -> None:
         super().__init__(message)
+
+
+class CodedError(Exception):
+    """Raise it in a handler to fail the attempt with a code that programs and people can tell from others. The job is
+    retried if the handler's `retry_codes` name the code, and fails for good otherwise. A handler without `retry_codes`
+    retries.
+
+    * `code`: the name of the failure, such as `"RESOURCE_CONFLICT"`, up to 64 characters.
+    * `message`: message to show to people.
+    """
+
+    def __init__(self, code: str, message: str = "") -> None:
+        super().__init__(message or code)
+        self.code = code[:64]
+
+
+class NotReady(Exception):  # noqa: N818
+    """The order to ask again later whether the work can begin: `order` says when and why, `max_wait_s` and `for_s` how
+    long. Handlers return `Defer` from `prepare` instead."""
+
+    def __init__(self, order: Defer, *, max_wait_s: float, for_s: float | None) -> None:
+        super().__init__(order.reason or "not ready")
+        self.order = order
+        self.max_wait_s = max_wait_s
+        self.for_s = for_s
+
+
+class Challenged(Exception):  # noqa: N818
+    """Raise it in a handler when another system has the work, after `ctx.open_challenge()`. The worker is free, and the
+    handler is called again with `ctx.callback`. `OutsideWork` does so by itself.
+
+    * `request_id`: the `request_id` of the challenge.
+    """
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__("another system has the work")
+        self.request_id = request_id
+
+
+class PhaseTimeout(Exception):  # noqa: N818
+    """A phase of `OutsideWork` took longer than it may."""
+
+    def __init__(self, phase: str, timeout_s: float) -> None:
+        super().__init__(f"{phase} did not end within {timeout_s:g} s")
 
 
 class Interrupted(Exception):  # noqa: N818

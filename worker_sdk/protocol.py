@@ -10,27 +10,29 @@ from typing import Any, Literal, NotRequired, TypedDict
 ProblemCode = Literal[
     "action_over", "address_refused", "address_unresolved", "address_unverified", "admin_only",
     "argument_too_large", "backlog_full", "bad_base64", "bad_ext", "bad_host", "bad_request_line",
-    "bad_timestamp", "batch_complete", "batch_over", "body_too_large", "changed_meanwhile", "conflict",
-    "constraint_exists", "content_hidden", "cross_site", "csrf", "damaged", "definition_exists",
-    "duplicate_key", "durability_unavailable", "empty_body", "error_too_large", "first_must_be_admin",
-    "forbidden", "foreign_worker", "head_too_large", "http_version_not_supported", "id_taken",
-    "id_token_invalid", "idempotency_key_reused", "integer_out_of_range", "internal", "invalid",
-    "invalid_argument", "invalid_cursor", "job_canceled", "job_discarded", "job_failed", "job_ready",
+    "bad_signature", "bad_timestamp", "batch_complete", "batch_over", "body_too_large", "callback_conflict",
+    "challenge_answered", "challenge_over", "changed_meanwhile", "conflict", "constraint_exists",
+    "content_hidden", "cross_site", "csrf", "damaged", "definition_exists", "duplicate_key",
+    "durability_unavailable", "empty_body", "error_too_large", "first_must_be_admin", "forbidden",
+    "foreign_worker", "head_too_large", "http_version_not_supported", "id_taken", "id_token_invalid",
+    "idempotency_key_reused", "integer_out_of_range", "internal", "invalid", "invalid_argument",
+    "invalid_cursor", "job_awaiting_callback", "job_canceled", "job_discarded", "job_failed", "job_ready",
     "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded", "key_not_str",
-    "last_admin", "local_only", "login_denied", "login_expired", "login_failed", "method_not_allowed",
-    "name_forbidden", "no_login_name", "no_login_provider", "no_other_master", "no_role", "no_session",
-    "no_such_poll", "not_a_map", "not_a_user", "not_acceptable", "not_an_array", "not_found", "not_leader",
-    "not_pulling", "not_unique", "number_out_of_range", "other_store", "outcome_unknown", "overloaded",
-    "payload_too_large", "poll_replaced", "precondition_failed", "provider_unavailable", "rate_limited",
-    "receipt_deadline", "result_too_large", "settings_changing", "started_by_events", "store_full",
-    "store_unavailable", "store_unfit", "target_too_long", "token_expired", "too_deep", "too_large",
-    "too_many_actions", "too_many_constraints", "too_many_definitions", "too_many_headers", "too_many_items",
-    "too_many_logins", "too_many_matches", "too_many_nodes", "too_many_previews", "too_many_registrations",
-    "too_many_sources", "too_many_streams", "too_many_tokens", "too_many_users", "trailing_bytes",
-    "truncated", "unauthorized", "unknown_action", "unknown_batch", "unknown_constraint",
-    "unknown_definition", "unknown_event", "unknown_failure_group", "unknown_job", "unknown_key_value",
-    "unknown_method", "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker",
-    "unparsable", "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
+    "last_admin", "local_only", "login_denied", "login_expired", "login_failed", "meta_too_large",
+    "method_not_allowed", "name_forbidden", "no_login_name", "no_login_provider", "no_other_master",
+    "no_public_url", "no_role", "no_session", "no_such_poll", "not_a_map", "not_a_user", "not_acceptable",
+    "not_an_array", "not_found", "not_leader", "not_pulling", "not_unique", "number_out_of_range",
+    "other_store", "outcome_unknown", "overloaded", "payload_too_large", "poll_replaced",
+    "precondition_failed", "provider_unavailable", "rate_limited", "receipt_deadline", "result_too_large",
+    "settings_changing", "stale_token", "started_by_events", "store_full", "store_unavailable", "store_unfit",
+    "target_too_long", "token_expired", "too_deep", "too_large", "too_many_actions", "too_many_callbacks",
+    "too_many_constraints", "too_many_definitions", "too_many_headers", "too_many_items", "too_many_logins",
+    "too_many_matches", "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_sources",
+    "too_many_streams", "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized",
+    "unknown_action", "unknown_batch", "unknown_challenge", "unknown_constraint", "unknown_definition",
+    "unknown_event", "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method",
+    "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
+    "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
     "worker_detached", "wrong_password"
 ]
 
@@ -94,8 +96,9 @@ class Dispatch(TypedDict):
     # Number that grows with every claim, also across failovers. Your database can use it to reject a stale
     # writer.
     fence: int
-    # Action to perform. Future releases may add phases.
-    phase: Literal["run"]
+    # Action to perform. `callback`: the attempt goes on with the callbacks of its challenge; only an attempt
+    # that reported `challenged` gets it. Future releases may add phases.
+    phase: Literal["run", "callback"]
     # Selects the handler.
     name: str
     # Argument as the pusher sent it.
@@ -112,6 +115,10 @@ class Dispatch(TypedDict):
     checkpoint: NotRequired[Any | None]
     # The batch of which the job is a member, or that started it. Omitted if there is none.
     batch: NotRequired[str | None]
+    # The callback, in the phase `callback`.
+    callback: NotRequired[OutsideCallback | None]
+    # All callbacks, where the challenge expected several.
+    callbacks: NotRequired[list[OutsideCallback] | None]
 
 
 class HeartbeatAnswer(TypedDict):
@@ -160,6 +167,16 @@ class HeartbeatRequest(TypedDict):
     # `foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex
     # SHA-256 of the bearer token, joined by line feeds. The worker then belongs to the new token.
     proof: NotRequired[str | None]
+
+
+class OutsideCallback(TypedDict):
+    """A callback of an outside system, as it came."""
+
+    content_type: str
+    # Binary. In JSON: {"$bin": base64}.
+    body: Any
+    # Store time (Unix ms) of its arrival.
+    received_at_ms: int
 
 
 class Problem(TypedDict):

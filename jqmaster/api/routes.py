@@ -3,6 +3,7 @@
 from typing import Final
 
 from jqmaster.api.batches import routes as batches
+from jqmaster.api.challenges import routes as challenges
 from jqmaster.api.constraints import routes as constraints
 from jqmaster.api.definitions import routes as definitions
 from jqmaster.api.events import routes as events
@@ -24,6 +25,7 @@ OPERATIONS: Final = [
     *definitions.OPERATIONS,
     *events.OPERATIONS,
     *batches.OPERATIONS,
+    *challenges.OPERATIONS,
     *declarations.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,

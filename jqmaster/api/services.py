@@ -8,6 +8,8 @@ from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.batches.batches import BatchService
+from jqmaster.service.challenges.challenges import ChallengeService
+from jqmaster.service.challenges.reader import ChallengeReader
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.reader import ConstraintReader
@@ -89,6 +91,8 @@ class Services:
     event_intake: EventIntake
     events: EventReader
     batches: BatchService
+    challenges: ChallengeService
+    challenge_reader: ChallengeReader
     declarations: DeclarationStore
     audit: AuditStore
     audit_writer: AuditWriter

@@ -5,6 +5,7 @@ from typing import Any, Final, get_args
 
 from jqmaster.api.encoding.answers import RawMsgpack
 from jqmaster.domain import packed
+from jqmaster.domain.challenge import callback_fields
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.events.trigger import EventTrigger
@@ -174,6 +175,7 @@ def _attempt_view(attempt: Attempt, content: JobContent, access: ContentAccess) 
         "finished_at": _time(attempt.finished_at_ms),
         "outcome": attempt.outcome,
         "message": content.message(attempt),
+        "code": attempt.code,
         "error_type": shown_error_type(access, attempt),
         "error": None if error is None else RawMsgpack(readable(error)),
     }
@@ -252,7 +254,7 @@ def dispatch(offer: Offer) -> dict[str, Any]:
         "attempt": record.attempt,
         "token": job.token,
         "fence": job.fence,
-        "phase": "run",
+        "phase": "callback" if record.has_callback else "run",
         "name": record.name,
         "argument": RawMsgpack(record.argument),
         "timeout": record.timeout_ms / 1000,
@@ -264,6 +266,8 @@ def dispatch(offer: Offer) -> dict[str, Any]:
         fields["checkpoint"] = job.checkpoint
     if record.batch is not None:
         fields["batch"] = record.batch
+    if record.has_callback:
+        fields |= callback_fields(job.callbacks)
     return fields
 
 

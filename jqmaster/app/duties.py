@@ -8,6 +8,7 @@ from jqmaster.lifecycle import Component
 from jqmaster.runtime.duties.audit_exporter import AuditExporter
 from jqmaster.runtime.duties.backlog_sampler import BacklogSampler
 from jqmaster.runtime.duties.bulk_actions import BulkActions
+from jqmaster.runtime.duties.challenge_expiry import ChallengeExpiry
 from jqmaster.runtime.duties.constraint_expiry import ConstraintExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.definition_firing import DefinitionLoop
@@ -80,6 +81,14 @@ class LeaderDuties:
         self.follow_ups = FollowUpLoop(
             leadership, parts.follow_ups, parts.batch_expiry, shared.clock, on_stale=leader.step_down
         )
+        self.challenges = ChallengeExpiry(
+            leadership,
+            self._stores.challenges,
+            self.grace,
+            shared.clock,
+            figures=parts.challenge_figures,
+            on_stale=leader.step_down,
+        )
         self._reaper = self._make_reaper()
         self._detector = self._make_detector()
         self._sweeper = Sweeper(
@@ -107,6 +116,7 @@ class LeaderDuties:
             self.definitions,
             self.events,
             self.follow_ups,
+            self.challenges,
             self._make_quarantine(),
             self._reaper,
             self._detector,
@@ -139,6 +149,7 @@ class LeaderDuties:
             self._leadership,
             leases=self._stores.leases,
             progress=self._stores.progress,
+            challenges=self._stores.challenges,
             fleet=parts.fleet,
             desk=parts.polls,
             client=self._shared.workers,

@@ -4,6 +4,7 @@ from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
 from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.challenge import ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.tally import Tally
@@ -71,8 +72,9 @@ class ShardParts:
         self.event_gathering = EventGathering(
             stores.event_groups, self.rules, kept=policies.kept_runs, figures=self.event_figures
         )
+        self.challenge_figures = ChallengeFigures()
         self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
-        self.polls = PollDesk(stores.polls, stores.leases, stores.progress)
+        self.polls = PollDesk(stores.polls, stores.leases, stores.progress, stores.challenges)
         self.waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
         self.enqueue = EnqueueService(
@@ -129,7 +131,11 @@ class ShardParts:
         self.contracts = ContractService(stores.contracts, stores.workers, clock, policies.stale_ms)
         self.workers = WorkerService(stores.workers, self.registrations, stores.records, stores.progress)
         self.reports = ReportService(
-            stores.workers, self.rules, settlements=stores.settlements, records=stores.records
+            stores.workers,
+            self.rules,
+            settlements=stores.settlements,
+            challenges=stores.challenges,
+            records=stores.records,
         )
         self.worker_actions = WorkerActions(
             stores.workers,

@@ -9,6 +9,8 @@ from jqmaster.app.readiness import Readiness
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
+from jqmaster.service.challenges.challenges import ChallengeService
+from jqmaster.service.challenges.reader import ChallengeReader
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader
@@ -120,6 +122,8 @@ class RequestServices:
             event_intake=parts.events,
             events=EventReader(stores.events),
             batches=parts.batches,
+            challenges=ChallengeService(stores.challenges, clock, parts.challenge_figures),
+            challenge_reader=ChallengeReader(stores.challenges, stores.records),
             declarations=stores.declarations,
             audit=audit,
             audit_writer=AuditWriter(audit),
@@ -173,6 +177,7 @@ class RequestServices:
             firing=self._parts.firing_figures,
             events=self._parts.event_figures,
             batches=self._parts.batch_figures,
+            challenges=self._parts.challenge_figures,
             own=lambda: self._readiness.own_facts(self._connections()),
             ask_store=facts.read,
         )

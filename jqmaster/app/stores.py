@@ -15,6 +15,7 @@ from jqmaster.store.events.groups import EventGroupStore
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.probe import StoreReport
 from jqmaster.store.job_times import JobTimes
+from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.jobs.enqueue import AcceptanceStore
 from jqmaster.store.jobs.follow_ups import FollowUpStore
@@ -69,6 +70,7 @@ class Stores:
     records: RecordStore
     results: ResultStore
     progress: ProgressStore
+    challenges: ChallengeStore
     retention: RetentionStore
     workers: WorkerStore
     contracts: ContractStore
@@ -102,6 +104,7 @@ class Stores:
             records=records,
             results=ResultStore(shard, times),
             progress=ProgressStore(shard),
+            challenges=ChallengeStore(shard, records, tally, times),
             retention=RetentionStore(shard),
             workers=WorkerStore(shard, times),
             contracts=ContractStore(shard),

@@ -23,6 +23,7 @@ class JobState(StrEnum):
     READY = "ready"
     RETRYING = "retrying"
     RUNNING = "running"
+    AWAITING_CALLBACK = "awaiting_callback"
     SUCCEEDED = "succeeded"
     DISCARDED = "discarded"
     FAILED = "failed"
@@ -84,16 +85,25 @@ _AGAIN: Final = (ActionKind.RETRY, ActionKind.DELETE)
 # `store/lua/lib/layout.lua` and the web UI as `web/states.js` and `web/states.css`: `make docs` writes them.
 STATES: Final[Mapping[JobState, StateFacts]] = {
     JobState.READY: StateFacts(
-        2, Phase.WAITING, None, 2, _CHANGE, "Ready", Look("disc", "#1b5bc4", "#86b4ff")
+        2, Phase.WAITING, None, 3, _CHANGE, "Ready", Look("disc", "#1b5bc4", "#86b4ff")
     ),
     JobState.RUNNING: StateFacts(
         4, Phase.RUNNING, "running", 1, (ActionKind.CANCEL,), "Running", Look("disc", "#00778f", "#4cc3d9")
+    ),
+    JobState.AWAITING_CALLBACK: StateFacts(
+        5,
+        Phase.RUNNING,
+        "awaiting_callback",
+        2,
+        (ActionKind.CANCEL,),
+        "Awaiting callback",
+        Look("ring", "#00778f", "#4cc3d9"),
     ),
     JobState.RETRYING: StateFacts(
         3,
         Phase.WAITING,
         "retrying",
-        3,
+        4,
         _START_OR_CHANGE,
         "Retrying",
         Look("triangle", "#b06c00", "#eab04f"),
@@ -103,31 +113,33 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         1,
         Phase.WAITING,
         "scheduled",
-        4,
+        5,
         _START_OR_CHANGE,
         "Scheduled",
         Look("ring", "#5d6b98", "#98a6d4"),
         is_timed=True,
     ),
     JobState.FAILED: StateFacts(
-        7, Phase.FINISHED, "failed", 5, _AGAIN, "Failed", Look("square", "#c8372d", "#f2685d")
+        7, Phase.FINISHED, "failed", 6, _AGAIN, "Failed", Look("square", "#c8372d", "#f2685d")
     ),
     JobState.SUCCEEDED: StateFacts(
-        6, Phase.FINISHED, "succeeded", 6, _AGAIN, "Succeeded", Look("disc", "#2b8a54", "#56b981")
+        6, Phase.FINISHED, "succeeded", 7, _AGAIN, "Succeeded", Look("disc", "#2b8a54", "#56b981")
     ),
     JobState.DISCARDED: StateFacts(
-        10, Phase.FINISHED, "discarded", 7, _AGAIN, "Discarded", Look("ring", "#6b9a3e", "#9cc46b")
+        10, Phase.FINISHED, "discarded", 8, _AGAIN, "Discarded", Look("ring", "#6b9a3e", "#9cc46b")
     ),
     JobState.CANCELED: StateFacts(
-        8, Phase.FINISHED, "canceled", 8, _AGAIN, "Canceled", Look("dash", "#7a8594", "#97a3b4")
+        8, Phase.FINISHED, "canceled", 9, _AGAIN, "Canceled", Look("dash", "#7a8594", "#97a3b4")
     ),
     JobState.SKIPPED: StateFacts(
-        9, Phase.FINISHED, "skipped", 9, _AGAIN, "Skipped", Look("dash", "#9a8f7c", "#b8ac97")
+        9, Phase.FINISHED, "skipped", 10, _AGAIN, "Skipped", Look("dash", "#9a8f7c", "#b8ac97")
     ),
 }
 
 WAITING: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.WAITING)
 FINISHED: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.FINISHED)
+# The states whose jobs count at constraints that limit how many run.
+HOLDS_SLOTS: Final = frozenset(state for state, facts in STATES.items() if facts.phase is Phase.RUNNING)
 # The states in the order of a list of jobs.
 LISTED: Final = tuple(sorted(JobState, key=lambda state: STATES[state].position))
 # The ways in which a job can end, in the order of charts and metrics.
@@ -152,7 +164,11 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.RETRYING, "promote"): frozenset({JobState.READY}),
     (JobState.READY, "claim"): frozenset({JobState.RUNNING}),
     (JobState.RETRYING, "claim_alone"): frozenset({JobState.RUNNING}),
-    (JobState.RUNNING, "return_offers"): frozenset({JobState.READY}),
+    (JobState.RUNNING, "return_offers"): frozenset({JobState.READY, JobState.AWAITING_CALLBACK}),
+    (JobState.RUNNING, "await_callback"): frozenset({JobState.AWAITING_CALLBACK}),
+    (JobState.AWAITING_CALLBACK, "claim"): frozenset({JobState.RUNNING}),
+    (JobState.AWAITING_CALLBACK, "expire_challenge"): frozenset({JobState.RETRYING, JobState.FAILED}),
+    (JobState.AWAITING_CALLBACK, "cancel"): frozenset({JobState.CANCELED}),
     (JobState.RUNNING, "settle"): frozenset(
         {
             JobState.SUCCEEDED,
@@ -162,9 +178,12 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
             JobState.READY,
             JobState.SCHEDULED,
             JobState.CANCELED,
+            JobState.AWAITING_CALLBACK,
         }
     ),
-    (JobState.RUNNING, "reclaim"): frozenset({JobState.READY, JobState.RETRYING, JobState.FAILED}),
+    (JobState.RUNNING, "reclaim"): frozenset(
+        {JobState.READY, JobState.RETRYING, JobState.FAILED, JobState.AWAITING_CALLBACK}
+    ),
     (JobState.SCHEDULED, "expire"): frozenset({JobState.SKIPPED}),
     (JobState.READY, "expire"): frozenset({JobState.SKIPPED}),
     (JobState.RETRYING, "expire"): frozenset({JobState.SKIPPED}),
@@ -203,6 +222,8 @@ class Cause(IntEnum):
     CANCELED = 5
     UNDECODABLE = 6
     INVALID_ARGUMENT = 7
+    CALLBACK_TIMEOUT = 12
+    NOT_READY = 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,6 +319,7 @@ class Job:
     lane_id: bytes
     unique: Unique | None = None
     has_progress: bool = False
+    has_challenge: bool = False
     origin: Origin | None = None
     batch: str | None = None
     callback_of: CallbackOf | None = None
@@ -314,3 +336,4 @@ class Attempt:
     outcome: str | None
     message: str | None
     error: bytes | None
+    code: str | None = None

@@ -7,20 +7,46 @@ from typing import Final, Literal
 from jqmaster.domain.job import Cause, Job, JobState
 from jqmaster.domain.retry import backoff_ms
 
-Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded"]
+Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded", "challenged"]
 
 
 # The reason of a failed attempt, as its worker reports it. `undecodable`: the worker could not decode the job.
 # `invalid_argument`: the argument does not fit the handler, which did not run.
-Reason = Literal["other", "timeout", "undecodable", "invalid_argument"]
+# `callback_timeout` and `not_ready` are the master's own: no callback came in time, or the job was not ready for too
+# long.
+Reason = Literal["other", "timeout", "undecodable", "invalid_argument", "callback_timeout", "not_ready"]
 _CAUSES: Final[Mapping[Reason, Cause]] = {
     "other": Cause.ERROR,
     "timeout": Cause.TIMEOUT,
     "undecodable": Cause.UNDECODABLE,
     "invalid_argument": Cause.INVALID_ARGUMENT,
+    "callback_timeout": Cause.CALLBACK_TIMEOUT,
+    "not_ready": Cause.NOT_READY,
+}
+_ENDINGS: Final[Mapping[Cause, str]] = {
+    Cause.TIMEOUT: "timeout",
+    Cause.CALLBACK_TIMEOUT: "callback_timeout",
 }
 # The same argument meets the same fate the next time.
 _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
+
+
+@dataclass(frozen=True, slots=True)
+class NotReady:
+    """What the handler's check before the work says: not yet. The first wait is `Outcome.retry_after_s`, and each
+    further one is twice as long, up to `max_wait_s`. The job fails when it was not ready for `for_s`; None: never.
+    """
+
+    max_wait_s: float
+    for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotReadyRecord:
+    """Since when a job is found not ready, and how often in a row, this time included."""
+
+    since_ms: int
+    times: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +61,8 @@ class HoldOrder:
 # Not frozen: a frozen dataclass takes three times as long to make, and each result makes one.
 @dataclass(slots=True)
 class Outcome:
-    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values."""
+    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the handler's
+    name for a failure. `request_id` is of the challenge whose callback a `challenged` attempt waits for."""
 
     job_id: str
     token: str
@@ -48,6 +75,9 @@ class Outcome:
     retry_after_s: float | None = None
     finished_at: str | None = None
     hold: HoldOrder | None = None
+    code: str = ""
+    request_id: str = ""
+    not_ready: NotReady | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +107,8 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
             return Decision(
                 JobState.SCHEDULED, "deferred", delay_ms=int((outcome.retry_after_s or 0.0) * 1000)
             )
+        case "challenged":
+            return Decision(JobState.AWAITING_CALLBACK, "challenged")
         case "failure":  # pragma: no branch - the last of `Report`
             return _counted_failure(
                 job,
@@ -85,6 +117,25 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
                 jitter=jitter,
                 retry_after_s=outcome.retry_after_s,
             )
+
+
+def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> Decision:
+    """Return the meaning of a report that the job is not ready."""
+    rules = outcome.not_ready
+    assert rules is not None
+    if rules.for_s is not None and now_ms - found.since_ms >= rules.for_s * 1000:
+        return Decision(JobState.FAILED, "not_ready", cause=Cause.NOT_READY)
+    first_s = outcome.retry_after_s or 0.0
+    # 2 ** 30 seconds are longer than any ceiling.
+    wait_s = min(max(first_s, rules.max_wait_s), first_s * 2 ** min(found.times - 1, 30))
+    if rules.for_s is not None:
+        wait_s = min(wait_s, rules.for_s - (now_ms - found.since_ms) / 1000)
+    return Decision(JobState.SCHEDULED, "not_ready", delay_ms=max(0, int(wait_s * 1000)))
+
+
+def decide_unanswered(job: Job, *, jitter: float) -> Decision:
+    """Return the meaning of a challenge whose callback did not come in time: a failed attempt."""
+    return _counted_failure(job, Cause.CALLBACK_TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +177,8 @@ def decide_expired(
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
-    if job.losses + 2 == rules.max_losses and rules.alone_wait_ms:
+    # What a challenge began goes on where its callback is there, and not from the beginning.
+    if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)
 
@@ -134,7 +186,7 @@ def decide_expired(
 def _counted_failure(
     job: Job, cause: Cause, *, should_retry: bool, jitter: float, retry_after_s: float | None
 ) -> Decision:
-    ending = "timeout" if cause is Cause.TIMEOUT else "failure"
+    ending = _ENDINGS.get(cause, "failure")
     if not should_retry or job.failures >= job.max_retry:
         return Decision(JobState.FAILED, ending, cause=cause, is_counted=True)
     delay_ms = backoff_ms(job.retry, job.failures + 1, jitter=jitter, retry_after_s=retry_after_s)

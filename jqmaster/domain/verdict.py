@@ -333,6 +333,31 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitingCallback:
+    """Another system does its work. `due_at_ms` 0: the callbacks are there, and a worker is to take them."""
+
+    code: ClassVar = "awaiting_callback"
+    attempt: int
+    due_at_ms: int
+    now_ms: int
+
+    @property
+    def is_answered(self) -> bool:
+        return self.due_at_ms == 0
+
+    @property
+    def text(self) -> str:
+        if self.is_answered:
+            return f"The callbacks of attempt {self.attempt} are there. The next free worker of its name takes them."
+        left_ms = self.due_at_ms - self.now_ms
+        left = f"in {span(left_ms)}" if left_ms > 0 else f"{span(-left_ms)} ago"
+        return (
+            f"Another system has the work of attempt {self.attempt}. The wait for its callback ends at "
+            f"{iso_ms(self.due_at_ms)}, {left}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     code: ClassVar = "finished"
     state: JobState
@@ -347,7 +372,7 @@ class Finished:
 
 Verdict = (
     Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | IndexMissing
-    | Next | Running | Finished
+    | Next | Running | AwaitingCallback | Finished
 )  # fmt: skip
 
 
@@ -358,6 +383,10 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         return [Finished(job.state, job.cause, job.finished_at_ms)]
     if job.state is JobState.RUNNING:
         return [_running(snapshot, fleet)]
+    if job.state is JobState.AWAITING_CALLBACK:
+        awaiting = AwaitingCallback(job.attempt, job.due_at_ms, now_ms)
+        unserved = _workers(job.name, now_ms, fleet) if awaiting.is_answered else None
+        return [awaiting, *([] if snapshot.has_leader else [NoLeader()]), *([unserved] if unserved else [])]
     found: list[Verdict] = []
     if not snapshot.has_leader:
         found.append(NoLeader())

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from jqmaster.runtime.duties.bulk_actions import BulkActions
+from jqmaster.runtime.duties.challenge_expiry import ChallengeExpiry
 from jqmaster.runtime.duties.constraint_keeper import ConstraintKeeper
 from jqmaster.runtime.duties.definition_firing import DefinitionLoop
 from jqmaster.runtime.duties.dispatcher import Dispatcher
@@ -71,6 +72,9 @@ class WokenDuties(Protocol):
     def follow_ups(self) -> FollowUpLoop: ...
 
     @property
+    def challenges(self) -> ChallengeExpiry: ...
+
+    @property
     def bulk(self) -> BulkActions: ...
 
 
@@ -117,6 +121,7 @@ class WakeRouter:
                 duties.dispatcher.wake(message)
             case JobDelayed():
                 duties.promoter.wake()
+                duties.challenges.wake()
             case ConstraintsChanged() | GateClosed():
                 duties.keeper.wake()
             case DefinitionsChanged():

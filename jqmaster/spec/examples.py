@@ -13,6 +13,8 @@ WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
 SESSION_ID: Final = "0c3f9a52be7714d8"
+REQUEST_ID: Final = "AZjD9F5qe4ydDh8qO0xdbgV3kQm1pZs8Yt2LrWc0HuNfXa9ibJ4vEo"
+REQUEST_SHOWN: Final = "V3kQm1pZ"
 TOKEN_ID: Final = "5f0c2a9b71d3"  # noqa: S105  an example
 _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
 _NOW_MS: Final = 1_795_238_645_000
@@ -635,6 +637,39 @@ EXAMPLES: Final[dict[str, Any]] = {
     "EventRequest": _EVENT,
     "EventBatch": {"events": [_EVENT]},
     "EventPost": _EVENT,
+    "OpenChallengeRequest": {**_CLAIM, "timeout_s": 86_400.0, "meta": {"order": 42}},
+    "OpenChallengeAnswer": {
+        "request_id": REQUEST_ID,
+        "callback_url": f"https://jobs.example.org/callbacks/{REQUEST_ID}",
+    },
+    "CallbackReceipt": {"repeated": False},
+    "CallbackProgressRequest": {"fraction": 0.5, "message": "packed"},
+    "ChallengeList": {
+        "challenges": [
+            {
+                "job_id": JOB_ID,
+                "name": "order.place",
+                "job_state": "awaiting_callback",
+                "request": REQUEST_SHOWN,
+                "attempt": 1,
+                "state": "processing",
+                "expect": 1,
+                "received": 0,
+                "opened_at": "2026-11-21T04:30:02.310Z",
+                "awaiting_since": "2026-11-21T04:30:02.920Z",
+                "due_at": "2026-11-22T04:30:02.920Z",
+                "received_at": None,
+                "run_at": None,
+                "ended_at": None,
+                "progress": {"fraction": 0.5, "message": "packed", "at": "2026-11-21T04:35:00.000Z"},
+                "meta": {"order": 42},
+                "error": None,
+                "code": None,
+                "failures": 0,
+            }
+        ],
+        "next_cursor": None,
+    },
     "EventAnswer": _EVENT_ANSWER,
     "EventBatchAnswer": {"events": [_EVENT_ANSWER]},
     "EventPostAnswer": _EVENT_ANSWER,

@@ -33,6 +33,8 @@ from jqmaster.spec.examples import (
     EXAMPLES,
     JOB_ID,
     MASTER_ID,
+    REQUEST_ID,
+    REQUEST_SHOWN,
     SESSION_ID,
     TOKEN_ID,
     WORKER_ID,
@@ -95,6 +97,8 @@ _PARAMETERS: Final = {
     "job_name": ("Job name. It may contain slashes.", "mail.send"),
     "token_id": ("ID of the token.", TOKEN_ID),
     "user": ("Name of the user.", "ada"),
+    "request_id": ("Request ID of the challenge.", REQUEST_ID),
+    "request": ("`request` of the challenge: what is shown of its request ID.", REQUEST_SHOWN),
     "session_id": ("ID of the login, as `GET /api/sessions` shows it.", SESSION_ID),
 }
 _IDEMPOTENCY_KEY: Final = {
@@ -104,6 +108,14 @@ _IDEMPOTENCY_KEY: Final = {
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     "description": "Makes the push safe to repeat for 24 hours, even after its job is over and removed. Keys are separate for each token and user; "
     "a rotated token keeps its keys.",
+}
+_ANY_BODY: Final = {"description": "Any body, which is not looked into.", "content": {"*/*": {"schema": {}}}}
+_CALLBACK_KEY: Final = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 255},
+    "description": "Tells callbacks with equal bodies apart, where several are expected. The body itself is its key otherwise.",
 }
 _ASKED_DURABILITY: Final = {
     "name": "JQ-Durability",
@@ -174,6 +186,7 @@ _PROBLEM_TEXTS: Final = {
     406: "The master cannot answer with any of the accepted types.",
     408: "The request did not arrive in time.",
     409: "The current state does not allow the request; `code` names that state.",
+    410: "What the request is about is over.",
     412: "The precondition does not hold.",
     413: "A body, an argument or a structure exceeds its limit.",
     414: "The path is too long.",
@@ -424,11 +437,8 @@ def _master_operation(op: Operation) -> dict[str, Any]:
     }
     if texts := [text for text in (op.access and f"Scope: {op.access}.", op.text) if text]:
         described["description"] = " ".join(texts)
-    if op.request:
-        described["requestBody"] = {
-            "required": True,
-            "content": _content(_ref(op.request), MEDIA_TYPES, op.request),
-        }
+    if body := _request_body(op):
+        described["requestBody"] = body
     return described | {
         "responses": responses,
         "security": [{"bearer": [op.access.value]}, {}] if op.access else [{}],
@@ -443,10 +453,18 @@ def _answer_content(op: Operation, schema: dict[str, Any], model: type[BaseModel
     return _content(schema, MEDIA_TYPES, model)
 
 
+def _request_body(op: Operation) -> dict[str, Any] | None:
+    if op.request:
+        return {"required": True, "content": _content(_ref(op.request), MEDIA_TYPES, op.request)}
+    return _ANY_BODY if op.takes_any_body else None
+
+
 def _header_parameters(op: Operation) -> list[dict[str, Any]]:
     match op.method, op.path:
         case "POST", "/api/jobs":
             return [_IDEMPOTENCY_KEY, _ASKED_DURABILITY]
+        case "POST", "/callbacks/{request_id}":
+            return [_CALLBACK_KEY]
         case "POST", "/api/jobs/bulk":
             return [_ASKED_DURABILITY]
     if HTTPStatus.PRECONDITION_FAILED not in op.problems:

@@ -8,7 +8,8 @@ from this file (see `layout`).
     1   u8      state
     2   u8      flags: 1 keep_result, 2 rerun_lost, 4 confirmed (a heartbeat named the claim), 8 watched (someone
                 waits), 16 unique (it has a uniqueness key, which its extras name), 32 has_progress, 64 followed
-                (something follows from its end, which its extras name)
+                (something follows from its end, which its extras name), 128 has_challenge (its attempt opened a
+                challenge; a claim keeps it where callbacks are to be run)
     3   u8      cause
     4   u32     attempt             8   u32     failures (counted against max_retry)
     12  u16     losses              14  u16     returned offers (saturating)
@@ -75,6 +76,7 @@ FLAG_WATCHED: Final = 8
 FLAG_UNIQUE: Final = 16
 FLAG_HAS_PROGRESS: Final = 32
 FLAG_FOLLOWED: Final = 64
+FLAG_HAS_CHALLENGE: Final = 128
 FLAGS: Final[Mapping[str, int]] = {
     "keep_result": FLAG_KEEP_RESULT,
     "rerun_lost": FLAG_RERUN_LOST,
@@ -83,6 +85,7 @@ FLAGS: Final[Mapping[str, int]] = {
     "unique": FLAG_UNIQUE,
     "has_progress": FLAG_HAS_PROGRESS,
     "followed": FLAG_FOLLOWED,
+    "has_challenge": FLAG_HAS_CHALLENGE,
 }
 
 STATE_CODES: Final = {state: STATES[state].code for state in JobState}
@@ -141,6 +144,10 @@ _RESULT_KEY: Final = msgpack.packb("result")
 _FAILURE_HEAD: Final = (
     b"\x86" + msgpack.packb("type") + msgpack.packb("failure") + msgpack.packb("finished_at")
 )
+_CODED_FAILURE_HEAD: Final = (
+    b"\x87" + msgpack.packb("type") + msgpack.packb("failure") + msgpack.packb("code")
+)
+_FINISHED_AT_KEY: Final = msgpack.packb("finished_at")
 _REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
     msgpack.packb, ("reason", "should_retry", "message", "error")
 )
@@ -246,6 +253,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             lane_id=lane_id,
             unique=unique,
             has_progress=bool(flags & FLAG_HAS_PROGRESS),
+            has_challenge=bool(flags & FLAG_HAS_CHALLENGE),
             origin=origin,
             batch=batch,
             callback_of=callback_of,
@@ -254,9 +262,10 @@ def decode_job(job_id: str, record: bytes) -> Job:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
 
 
-def encode_attempt(job: Job, ending: str, message: str, error: bytes | None) -> bytes:
+def encode_attempt(job: Job, ending: str, message: str, error: bytes | None, code: str = "") -> bytes:
     """The history entry of the attempt that ends now, without the time of its end, which the script puts in front."""
-    return bytes(_PACKER.pack([job.attempt, job.worker_id, job.started_at_ms, ending, message, error]))
+    entry = [job.attempt, job.worker_id, job.started_at_ms, ending, message, error]
+    return bytes(_PACKER.pack([*entry, code] if code else entry))
 
 
 def decode_attempt(entry: bytes) -> Attempt:
@@ -265,11 +274,12 @@ def decode_attempt(entry: bytes) -> Attempt:
     Raises DamagedError.
     """
     try:
-        attempt, worker_id, started_at_ms, ending, message, error, *_ = msgpack.unpackb(entry[8:])
+        attempt, worker_id, started_at_ms, ending, message, error, *more = msgpack.unpackb(entry[8:])
         (finished_at_ms,) = struct.unpack_from(">q", entry)
+        code = str(more[0]) if more else None
     except _UNREADABLE as exc:
         raise DamagedError("an entry of a job's history cannot be read") from exc
-    return Attempt(attempt, worker_id, started_at_ms, finished_at_ms, ending, message or None, error)
+    return Attempt(attempt, worker_id, started_at_ms, finished_at_ms, ending, message or None, error, code)
 
 
 def id_bytes(worker_id: str) -> bytes:
@@ -283,8 +293,13 @@ def encode_result(outcome: Outcome) -> bytes:
         return _success_head(outcome.finished_at) + (outcome.result or _NIL)
     finished_at = _PACKER.pack(outcome.finished_at)
     rest = _PACKER.pack(outcome.reason), _PACKER.pack(outcome.should_retry), _PACKER.pack(outcome.message)
+    head = (
+        _FAILURE_HEAD
+        if not outcome.code
+        else _CODED_FAILURE_HEAD + _PACKER.pack(outcome.code) + _FINISHED_AT_KEY
+    )
     return b"".join(
-        (_FAILURE_HEAD, finished_at, _REASON_KEY, rest[0], _SHOULD_RETRY_KEY, rest[1], _MESSAGE_KEY, rest[2],
+        (head, finished_at, _REASON_KEY, rest[0], _SHOULD_RETRY_KEY, rest[1], _MESSAGE_KEY, rest[2],
          _ERROR_KEY, outcome.error or _NIL)
     )  # fmt: skip
 
@@ -316,6 +331,8 @@ class ClaimedRecord:
     has_progress: bool = False
     # That of which the job is a member or a callback.
     batch: str | None = None
+    # It is claimed for the callbacks of its challenge; the attempt goes on.
+    has_callback: bool = False
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -338,8 +355,9 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         # Its due time, if it had one. The creation of a job that was retried by hand is not when it became ready.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
+        has_callback = record[2] & FLAG_HAS_CHALLENGE != 0
         return ClaimedRecord(
-            attempt + 1,
+            attempt if has_callback else attempt + 1,
             timeout_ms,
             record[HEAD_SIZE + 1 : name_end].decode(),
             headers,
@@ -347,6 +365,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             ready_since_ms,
             record[2] & FLAG_HAS_PROGRESS != 0,
             batch,
+            has_callback,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc
@@ -373,7 +392,8 @@ class OfferedRecord(NamedTuple):
 def decode_offered(record: bytes) -> OfferedRecord:
     """Decode the record of a running job. Raise DamagedError."""
     claimed = decode_claimed(record)
-    claimed.attempt -= 1  # counted already
+    if not claimed.has_callback:
+        claimed.attempt -= 1  # counted already
     not_after_ms, fence = _I64.unpack_from(record, 40)[0], _I64.unpack_from(record, 48)[0]
     return OfferedRecord(record[56:72].hex(), fence, _I64.unpack_from(record, 24)[0], not_after_ms, claimed)
 

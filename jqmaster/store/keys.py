@@ -92,6 +92,22 @@ class Keys:
         "what its worker told last: `fraction`, `message`, `at_ms`; and `checkpoint`, for the next attempt",
         of=("job_id",),
     )
+    challenges = NamedKey(
+        "string",
+        "with its job",
+        "challenges of the job, as MessagePack: digests of their request IDs, times, and callbacks that wait for a "
+        "worker (lua/lib/challenges.lua)",
+        of=("job_id",),
+    )
+    challenged = Key(
+        "sorted set", "while not empty", "jobs that opened challenges; score: when the newest was opened, ms"
+    )
+    callbacks = NamedKey(
+        "sorted set",
+        "while not empty",
+        "jobs of this name whose callbacks are there, and that wait for a worker; score: from when on, ms",
+        of=("name",),
+    )
     result = NamedKey(
         "string",
         "until its time in `results`",
@@ -140,7 +156,8 @@ class Keys:
     rules = Key(
         "hash",
         "always",
-        "version and edition of the constraints, the edition in force, and a copy of the mark of the data for pushes",
+        "version and edition of the constraints, the edition in force, a copy of the mark of the data for pushes, and "
+        "the names of which jobs wait in `callbacks`",
     )
     constraints = Key("hash", "while not empty", "by name: ETag, then the constraint as MessagePack")
     limits = NamedKey(
@@ -295,6 +312,11 @@ class Keys:
     running = Key(
         "sorted set", "while not empty", "claimed jobs; score: the earlier of lease end and deadline, ms"
     )
+    awaiting_callback = Key(
+        "sorted set",
+        "while not empty",
+        "jobs whose work another system does; score: until when their callbacks are awaited, ms",
+    )
     succeeded = Key("sorted set", "while not empty", "succeeded jobs; score: finished, ms")
     discarded = Key(
         "sorted set", "while not empty", "jobs that their handlers discarded; score: finished, ms"
@@ -428,6 +450,8 @@ class Keys:
         self.batch_prefix = self.batch("")
         self.history_prefix = self.history("")
         self.progress_prefix = self.progress("")
+        self.challenges_prefix = self.challenges("")
+        self.callbacks_prefix = self.callbacks("")
         self.result_prefix = self.result("")
         self.ready_prefix = self.ready("")
         self.worker_prefix = self.worker("")

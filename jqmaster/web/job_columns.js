@@ -18,6 +18,7 @@ const DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
   ready: ["name", "argument", "priority", "attempt", "created"],
   running: ["name", "argument", "progress", "attempt", "started", "duration", "worker"],
+  awaiting_callback: ["name", "argument", "attempt", "started", "run_at"],
   scheduled: ["name", "argument", "run_at", "created"],
   retrying: ["name", "error", "attempt", "run_at", "worker"],
   failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"],
@@ -27,7 +28,10 @@ const DEFAULTS = {
 export function orderedBy(state) {
   if (state === "") return "";
   if (isIn(state, "finished")) return "finished";
-  return { running: "started", scheduled: "run_at", retrying: "run_at" }[state] ?? "created";
+  return (
+    { running: "started", scheduled: "run_at", retrying: "run_at", awaiting_callback: "run_at" }[state] ??
+    "created"
+  );
 }
 
 /** @param {string | null | undefined} at */

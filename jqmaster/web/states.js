@@ -14,6 +14,11 @@ export const STATES = {
     phase: "running",
     actions: ["cancel"],
   },
+  awaiting_callback: {
+    label: "Awaiting callback",
+    phase: "running",
+    actions: ["cancel"],
+  },
   retrying: {
     label: "Retrying",
     phase: "waiting",

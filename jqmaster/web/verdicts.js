@@ -35,6 +35,13 @@ export function verdictText(verdict, why) {
         attempt: verdict.attempt,
         since: relativeText(Date.parse(verdict.since)),
       });
+    case "awaiting_callback":
+      return verdict.answered
+        ? t("why.text.answered", { attempt: verdict.attempt })
+        : t("why.text.awaiting_callback", {
+            attempt: verdict.attempt,
+            due: relativeText(Date.parse(verdict.due_at)),
+          });
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
   }

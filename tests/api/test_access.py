@@ -96,11 +96,13 @@ async def test_every_role_against_every_operation(operation: Operation) -> None:
             assert (status, problem["code"]) == (401, "unauthorized")
 
 
-# All that anybody may ask: what says that it lives, what it is, and who the caller is, and where a login begins.
+# All that anybody may ask: what says that it lives, what it is, and who the caller is, and where a login begins. The
+# request ID of a callback is its credential.
 OPEN: set[tuple[str, str]] = {
     ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"),
     ("GET", "/api/session"), ("POST", "/api/session"), ("DELETE", "/api/session"),
     ("GET", "/api/login/oidc"), ("GET", "/api/login/oidc/callback"),
+    ("POST", "/callbacks/{request_id}"), ("POST", "/callbacks/{request_id}/progress"),
 }  # fmt: skip
 
 

@@ -83,6 +83,10 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/workers/{worker_id}/start"): [{}],
     ("POST", "/api/workers/{worker_id}/results"): [{}],
     ("POST", "/api/workers/{worker_id}/claim"): [{}],
+    ("POST", "/api/workers/{worker_id}/challenges"): [{}],
+    ("POST", "/api/jobs/{job_id}/challenges/{request}/callback"): [{}],
+    ("POST", "/callbacks/{request_id}"): [{}],
+    ("POST", "/callbacks/{request_id}/progress"): [{}],
     ("POST", "/api/session"): [{}],
     ("POST", "/api/session/password"): [{}],
     ("POST", "/api/tokens"): [{}],
@@ -114,6 +118,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
         "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
         "job_name": (NAME,), "source": ("other",), "group_id": (ids.group,), "event_id": (ids.event,),
         "batch_id": (ids.batch,), "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
+        "request_id": ("A" * 54,), "request": ("AAAAAAAA",),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)
     for chosen in itertools.product(*(values[name] for name in names)):

@@ -4,9 +4,11 @@ import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgpack
 import pytest
 
-from jqmaster.domain.job import TRANSITIONS, Cause, Job, JobState
+from jqmaster.domain.challenge import RequestId, new_request_id
+from jqmaster.domain.job import HOLDS_SLOTS, TRANSITIONS, Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
@@ -66,7 +68,7 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
         await ATTEMPTS[event](world, job, target)
         after = await world.get(job.id)
         assert after.state is target
-        if target is JobState.RUNNING:
+        if target in HOLDS_SLOTS:
             await world.steering.cancel(after.id)
         await world.steering.delete(job.id)
     if not targets and state is not None and event != "enqueue":
@@ -110,6 +112,10 @@ async def promote(world: StoreWorld, job: Job, target: JobState) -> None:
 
 
 async def claim(world: StoreWorld, job: Job, target: JobState) -> None:
+    if job.state is JobState.AWAITING_CALLBACK:
+        packed = await world.redis.get(world.shard.keys.challenges(job.id))
+        (challenge,) = msgpack.unpackb(packed, raw=True)
+        await world.call_back(RequestId("", job.id, "", challenge[b"digest"]))
     await world.claim(await world.worker())
 
 
@@ -125,7 +131,30 @@ def decision(target: JobState) -> Decision:
     return Decision(target, "ending", delay_ms=10, cause=cause)
 
 
+async def answered(world: StoreWorld, job: Job) -> None:
+    """Open a challenge for a running job, and answer it: where the attempt would begin anew, it waits for a worker."""
+    if job.state is JobState.RUNNING:
+        (worker, token) = job.worker_id, job.token
+        request = new_request_id(job.id)
+        await world.challenges.open(worker, token, request, wait_ms=1, expect=1, meta=None)
+        await world.call_back(request)
+
+
+async def await_callback(world: StoreWorld, job: Job, target: JobState) -> None:
+    request = new_request_id(job.id)
+    worker_id = job.worker_id or await world.worker()
+    await world.challenges.open(worker_id, job.token, request, wait_ms=1, expect=1, meta=None)
+    await world.challenges.await_callbacks(worker_id, [(job.id, job.token, request.digest)])
+
+
+async def expire_challenge(world: StoreWorld, job: Job, target: JobState) -> None:
+    world.pass_ms(60_000)
+    await world.challenges.expire(world.epoch, [world.settlement(job, job.token, decision(target))])
+
+
 async def return_offers(world: StoreWorld, job: Job, target: JobState) -> None:
+    if target is JobState.AWAITING_CALLBACK:
+        await answered(world, job)
     await world.leases.return_offers(world.epoch, job.worker_id, [(job.id, job.token)])
 
 
@@ -133,6 +162,9 @@ async def settle(world: StoreWorld, job: Job, target: JobState) -> None:
     async def holder() -> str:
         return job.worker_id or await world.worker()
 
+    if target is JobState.AWAITING_CALLBACK:
+        await answered(world, job)
+        target = JobState.READY
     if target is JobState.SUCCEEDED:
         await world.settlements.settle_success(await holder(), [(job.id, job.token, b"")])
     else:
@@ -140,6 +172,9 @@ async def settle(world: StoreWorld, job: Job, target: JobState) -> None:
 
 
 async def reclaim(world: StoreWorld, job: Job, target: JobState) -> None:
+    if target is JobState.AWAITING_CALLBACK:
+        await answered(world, job)
+        target = JobState.READY
     world.pass_ms(LEASE_MS)
     await world.leases.reclaim(world.epoch, [world.settlement(job, job.token, decision(target))])
 
@@ -177,7 +212,8 @@ async def replace(world: StoreWorld, job: Job, target: JobState) -> None:
 ATTEMPTS: dict[str, Callable[[StoreWorld, Job, JobState], Awaitable[None]]] = {
     "enqueue": enqueue, "promote": promote, "claim": claim, "return_offers": return_offers, "settle": settle,
     "reclaim": reclaim, "expire": expire, "cancel": cancel, "retry": retry, "run_now": run_now, "patch": patch,
-    "claim_alone": claim_alone, "replace": replace,
+    "claim_alone": claim_alone, "replace": replace, "await_callback": await_callback,
+    "expire_challenge": expire_challenge,
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 from jqmaster.domain.job import (
     FINISHED,
+    HOLDS_SLOTS,
     INDEXED,
     LISTED,
     STATES,
@@ -12,7 +13,7 @@ from jqmaster.domain.job import (
 
 
 def test_every_state_is_waiting_running_or_finished() -> None:
-    assert WAITING | {JobState.RUNNING} | FINISHED == set(JobState)
+    assert set(JobState) == WAITING | HOLDS_SLOTS | FINISHED
     assert not WAITING & FINISHED
 
 
@@ -24,9 +25,11 @@ def test_every_state_can_be_reached_and_no_state_is_a_trap() -> None:
 
 
 def test_a_job_runs_only_by_a_claim() -> None:
-    """The claim of a ready job; or of one that waits, before its last run, for a worker to itself."""
+    """The claim of a ready job, of one that has its callbacks, or of one that waits, before its last run, for a worker
+    to itself."""
     assert {key for key, targets in TRANSITIONS.items() if JobState.RUNNING in targets} == {
         (JobState.READY, "claim"),
+        (JobState.AWAITING_CALLBACK, "claim"),
         (JobState.RETRYING, "claim_alone"),
     }
 
@@ -54,7 +57,7 @@ def test_actions_are_offered_where_the_table_of_transitions_has_their_event() ->
     for action, event in events.items():
         assert set(states_for(action)) == {state for state, of_event in TRANSITIONS if of_event == event}
     # A deleted job is in no state.
-    assert set(states_for(ActionKind.DELETE)) == set(JobState) - {JobState.RUNNING}
+    assert set(states_for(ActionKind.DELETE)) == set(JobState) - HOLDS_SLOTS
 
 
 def test_an_action_goes_through_the_states_as_jobs_do() -> None:

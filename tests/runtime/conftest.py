@@ -43,9 +43,13 @@ class Dispatching:
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
         self.claims = self.claim_store(offer_ms=round(OFFER_S * 1000))
-        self.desk = PollDesk(world.polls, world.leases, world.progress)
+        self.desk = PollDesk(world.polls, world.leases, world.progress, world.challenges)
         self.reports = ReportService(
-            world.workers, world.rules, settlements=world.settlements, records=world.records
+            world.workers,
+            world.rules,
+            settlements=world.settlements,
+            challenges=world.challenges,
+            records=world.records,
         )
         self.fleet = Fleet(SystemClock(), stale_ms=LiveValue(5000))
 
@@ -69,6 +73,7 @@ class Dispatching:
             leadership,
             leases=self.world.leases,
             progress=self.world.progress,
+            challenges=self.world.challenges,
             fleet=self.fleet,
             desk=self.desk,
             client=self.client,

@@ -228,14 +228,14 @@ def test_a_cause_of_a_later_release_is_an_error() -> None:
 
 @pytest.mark.req("M12")
 def test_what_a_later_release_adds_to_a_history_entry_is_ignored() -> None:
-    entry = struct.pack(">q", 9) + msgpack.packb([1, "w", 2, "success", "", None, "later"])
-    assert codec.decode_attempt(entry) == Attempt(1, "w", 2, 9, "success", None, None)
+    entry = struct.pack(">q", 9) + msgpack.packb([1, "w", 2, "failure", "", None, "SOLD_OUT", "later"])
+    assert codec.decode_attempt(entry) == Attempt(1, "w", 2, 9, "failure", None, None, "SOLD_OUT")
 
 
 def test_an_unknown_version_or_state_is_damaged() -> None:
     spec = JobSpec("j", "n", b"\xc0")
     record = record_of(spec, (0,) * 9 + (b"", b""), JobState.READY, Cause.NONE)
-    for at, value in ((0, codec.VERSION - 1), (0, codec.VERSION + 1), (0, 0), (1, 5), (1, 0)):
+    for at, value in ((0, codec.VERSION - 1), (0, codec.VERSION + 1), (0, 0), (1, 99), (1, 0)):
         broken = record[:at] + bytes((value,)) + record[at + 1 :]
         with pytest.raises(DamagedError):
             codec.decode_job("j", broken)

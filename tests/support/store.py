@@ -8,8 +8,9 @@ from typing import Any
 
 import msgpack
 
+from jqmaster.domain.challenge import Callback, CallbackAnswer, RequestId, new_request_id
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import FINISHED, Cause, Job, JobSpec, JobState
+from jqmaster.domain.job import FINISHED, HOLDS_SLOTS, Cause, Job, JobSpec, JobState
 from jqmaster.domain.lane import Lane
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.ruleset import NO_RULES
@@ -28,6 +29,7 @@ from jqmaster.store.health import fsck
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_times import JobTimes
+from jqmaster.store.jobs.challenges import ChallengeStore, Opened, Received
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
@@ -76,6 +78,7 @@ class StoreWorld:
         self.steering = SteeringStore(shard, self.tally)
         self.results = ResultStore(shard, TIMES)
         self.progress = ProgressStore(shard)
+        self.challenges = ChallengeStore(shard, self.records, self.tally, TIMES)
         self.retention = RetentionStore(shard)
         self.workers = WorkerStore(shard, TIMES)
         self.polls = PollStore(shard, TIMES)
@@ -154,6 +157,36 @@ class StoreWorld:
         worker_id = await self.worker(name)
         (job,) = await self.claim(worker_id, name)
         return worker_id, job
+
+    async def challenged(self, **fields: Any) -> tuple[str, ClaimedJob, RequestId]:
+        """A worker, the one job that it runs, and the open challenge of that."""
+        wait_ms = fields.pop("wait_ms", 60_000)
+        expect = fields.pop("expect", 1)
+        worker_id, job = await self.running(**fields)
+        return worker_id, job, await self.open_challenge(worker_id, job, wait_ms=wait_ms, expect=expect)
+
+    async def open_challenge(
+        self, worker_id: str, job: ClaimedJob, *, wait_ms: int = 60_000, expect: int = 1
+    ) -> RequestId:
+        request = new_request_id(job.job_id)
+        opened = await self.challenges.open(
+            worker_id, job.token, request, wait_ms=wait_ms, expect=expect, meta=None
+        )
+        assert isinstance(opened, Opened), opened
+        return request
+
+    async def awaiting(self, **fields: Any) -> tuple[str, ClaimedJob, RequestId]:
+        """As `challenged`; its attempt has reported the challenge."""
+        worker_id, job, request = await self.challenged(**fields)
+        reports = [(job.job_id, job.token, request.digest)]
+        assert await self.challenges.await_callbacks(worker_id, reports) == [1]
+        return worker_id, job, request
+
+    async def call_back(self, request: RequestId, body: bytes = b"done") -> CallbackAnswer:
+        callback = Callback("text/plain", body)
+        received = await self.challenges.take(request, callback, callback.digest)
+        assert isinstance(received, Received)
+        return received.answer
 
     async def reelect(self) -> str:
         """Another leadership begins; returns the epoch that is over."""
@@ -290,8 +323,8 @@ class StoreWorld:
             job = _readable(job_id, record)
             if job and job_id not in damaged and job.state not in FINISHED:
                 unfinished[job.lane_id.hex()] += 1
-                waiting[job.lane_id.hex()] += job.state is not JobState.RUNNING
-                if job.state is JobState.RUNNING:
+                waiting[job.lane_id.hex()] += job.state not in HOLDS_SLOTS
+                if job.state in HOLDS_SLOTS:
                     running.add(job_id)
                 else:
                     waiting_in[job.lane_id.hex()].append(record)

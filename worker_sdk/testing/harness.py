@@ -11,6 +11,7 @@ from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.pusher.client import Pusher
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.sync_client import SyncPusher
+from worker_sdk.testing.challenges import KeptChallenges, callback_of
 from worker_sdk.testing.progress import KeptReports
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker.assembly import Assembly
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 class Ending:
     """The end of an attempt.
 
-    * `type`: `success`, `failure`, `discarded`, `deferred`, `canceled` or `handed_back`.
-    * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message` and
-      `error`; `retry_after` and `hold`.
+    * `type`: `success`, `failure`, `discarded`, `deferred`, `challenged`, `canceled` or `handed_back`.
+    * `fields`: further fields of the report to a master, by type: `result`; `reason`, `should_retry`, `message`,
+      `error` and `code`; `retry_after`, `hold` and `not_ready`; `request_id`.
     * `checkpoint`: what the next attempt would find in `ctx.checkpoint`.
     * `progress`: fraction and message of the last `ctx.progress`.
     """
@@ -86,6 +87,7 @@ class WorkerHarness:
         headers: Mapping[str, str] | None = None,
         job_id: str | None = None,
         checkpoint: Any = None,
+        callback: Any = None,
     ) -> Ending:
         """Run one attempt of a job to its end.
 
@@ -95,6 +97,8 @@ class WorkerHarness:
         * `headers`: headers of the job.
         * `job_id`: ID of the job, a UUID. Default: another one for each run.
         * `checkpoint`: value of `ctx.checkpoint`, as if an earlier attempt had saved it. Default: none was saved.
+        * `callback`: callback of the outside system: bytes as they are, any other value as JSON. The handler runs as it
+          does after its challenge was answered. Default: none came.
         """
         if self.worker.find(name) is None:
             raise LookupError(f"no handler for {name}")
@@ -108,6 +112,7 @@ class WorkerHarness:
                     headers=headers,
                     job_id=job_id,
                     checkpoint=checkpoint,
+                    callback=callback,
                 )
         handler = self._assembly.registry.get(name)
         assert handler is not None
@@ -119,6 +124,7 @@ class WorkerHarness:
             starts=_AlwaysYes(),
             pushers=cast("Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware))),
             reports=kept,
+            challenges=KeptChallenges(),
             child_access=(["http://127.0.0.1:8080"], None),
         )
         number = next(self._numbers)
@@ -137,6 +143,9 @@ class WorkerHarness:
         }
         if kept.checkpoint is not None:
             dispatch["checkpoint"] = kept.checkpoint
+        if callback is not None:
+            dispatch["phase"] = "callback"
+            dispatch["callback"] = callback_of(callback)
         now = now_s()
         executor.start(JobRun(dispatch, handler, now + 86_400), now)
         try:

@@ -7,6 +7,7 @@ from typing import Any
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.unique import EnqueuedId
 from worker_sdk.tasks.task import Task, TaskJob
+from worker_sdk.testing.challenges import KeptChallenges
 from worker_sdk.testing.progress import KeptReports
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import decode, encode
@@ -23,6 +24,8 @@ class Run:
     * `exception`: the exception that ended it, or the last one so far.
     * `fields`: the report to a master on its last attempt.
     * `reports`: the receiver of its progress and checkpoints.
+    * `callbacks`: the callbacks of its challenge, as a worker gets them.
+    * `challenges`: the challenges that it opened.
     * `at_s`: virtual time of its next attempt, or of its end, in seconds from the begin.
     * `first_s`: virtual time at which `drain` found it.
     * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
@@ -38,6 +41,8 @@ class Run:
     first_s: float = field(default=0.0, repr=False, compare=False)
     conflict: str = field(default="", repr=False, compare=False)
     reports: KeptReports = field(default_factory=KeptReports, repr=False, compare=False)
+    callbacks: list[Mapping[str, Any]] = field(default_factory=list, repr=False, compare=False)
+    challenges: KeptChallenges = field(default_factory=KeptChallenges, repr=False, compare=False)
 
     @property
     def progress(self) -> tuple[float | None, str] | None:

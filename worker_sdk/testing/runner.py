@@ -74,7 +74,8 @@ class Runner:
 
     def _begin(self, run: Run) -> tuple[Any, Context]:
         job = run.job
-        run.attempts += 1
+        # With its callback, the attempt goes on.
+        run.attempts += not run.callbacks
         timeout = job.get("timeout")
         ctx = Context(
             job_id=job["id"],
@@ -88,6 +89,8 @@ class Runner:
             token="",
             checkpoint=run.reports.checkpoint,
             batch=job.get("batch"),
+            callbacks=run.callbacks,
+            challenges=run.challenges,
         )
         # As it would arrive.
         return decode(encode(job.get("argument"))), ctx
@@ -115,6 +118,8 @@ class Runner:
         match fields["type"]:
             case "discarded":
                 run.state = "discarded"
+            case "challenged":
+                run.state = "awaiting_callback"
             case "deferred":
                 run.attempts -= 1
                 run.state = "scheduled"

@@ -95,7 +95,7 @@ class Admission:
 
     def _judge(self, offer: "Dispatch", now: float, latest_ms: float | None, margin_ms: float) -> Verdict:
         handler = self._registry.get(offer["name"])
-        if handler is None or offer["phase"] != "run":
+        if handler is None or offer["phase"] not in ("run", "callback"):
             return "unknown_name"
         if self.is_leaving or self._identity.is_drain_ordered:
             return "draining"

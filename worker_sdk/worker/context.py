@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.jobs import JobLike, JobOptions
     from worker_sdk.pusher.sync_client import SyncPusher
+    from worker_sdk.worker.challenge import Callback, Challenge, Opened
+    from worker_sdk.worker.challenges import Challenges
     from worker_sdk.worker.iteration import Iteration, Source
     from worker_sdk.worker.progress import Reports
 
@@ -104,6 +106,12 @@ class CancelSignal:
                 waiter.set_result(None)
 
 
+def _callbacks_of(sent: Iterable[Mapping[str, Any]]) -> "list[Callback]":
+    from worker_sdk.worker.challenge import Callback
+
+    return [Callback.of(one) for one in sent]
+
+
 class Pushers(Protocol):
     """The pushers of `ctx.enqueue`; they are made when first asked for."""
 
@@ -123,18 +131,24 @@ class Context:
     * `checkpoint`: what an earlier attempt saved.
     * `batch`: ID of the batch of which the job is a member, or for which it is a callback; None without one. A member
       adds further jobs with it: `task.using(batch=ctx.batch).enqueue(…)`.
+    * `callbacks`: the callbacks of the challenge that this attempt opened; empty before they came.
+    * `challenge`: the challenge that this call of the handler opened; None: it opened none.
     * `cancelled`: the `CancelSignal` that tells the handler to stop.
     """
 
     __slots__ = (
+        "_challenges",
         "_checkpoint",
         "_once_calls",
         "_pushers",
         "_reports",
         "_token",
+        "answer_within_s",
         "attempt",
         "batch",
+        "callbacks",
         "cancelled",
+        "challenge",
         "deadline_s",
         "fence",
         "headers",
@@ -156,6 +170,8 @@ class Context:
         token: str,
         checkpoint: bytes | None = None,
         batch: str | None = None,
+        callbacks: Iterable[Mapping[str, Any]] = (),
+        challenges: "Challenges | None" = None,
     ) -> None:
         self.job_id = job_id
         self.name = name
@@ -172,6 +188,10 @@ class Context:
         self.batch = batch
         # A position that `iterate` has reached since the last checkpoint.
         self.unsaved: int | None = None
+        self.callbacks: list[Callback] = _callbacks_of(callbacks) if callbacks else []
+        self.challenge: Challenge | None = None
+        self.answer_within_s = 86_400.0
+        self._challenges = challenges
 
     @property
     def deadline(self) -> "datetime":
@@ -183,6 +203,63 @@ class Context:
     def remaining(self) -> float:
         """Return the seconds until `deadline`, at least 0."""
         return max(0.0, self.deadline_s - now_s())
+
+    # --- work that others do
+
+    @property
+    def callback(self) -> "Callback | None":
+        """The callback of the outside system; the first one, where several were expected. None before it came."""
+        return self.callbacks[0] if self.callbacks else None
+
+    @property
+    def idempotency_key(self) -> str:
+        """A key for calls to other systems that is the same in all attempts of the job."""
+        return self.job_id
+
+    def open_challenge(
+        self,
+        *,
+        timeout_s: float | None = None,
+        expect: int = 1,
+        meta: Any = None,
+        signature: Mapping[str, str] | None = None,
+    ) -> "Opened":
+        """Open a challenge, and return its `request_id` and `callback_url` for the outside system.
+
+        * `timeout_s`: time to wait for the callback, in seconds. Default: `answer_within_s` of `OutsideWork`, or a day.
+        * `expect`: number of callbacks to wait for.
+        * `meta`: a note for people, up to 4 KiB.
+        * `signature`: the signature that callbacks must bear: `header`, `secret`, and maybe `prefix` and `encoding`.
+
+        Await it in an `async def` handler; in a `def` handler it blocks. Raise RefusedError if the master opens none,
+        UnavailableError if no master answers.
+        """
+        if self._challenges is None:
+            raise RuntimeError("a process that a handler forked cannot open challenges")
+        fields: dict[str, Any] = {
+            "timeout_s": float(self.answer_within_s if timeout_s is None else timeout_s), "expect": expect
+        }  # fmt: skip
+        if meta is not None:
+            fields["meta"] = meta
+        if signature is not None:
+            fields["signature"] = dict(signature)
+        opening = self._challenges.open(self.job_id, self._token, fields, self.deadline_s)
+
+        def opened(answer: Mapping[str, Any]) -> "Challenge":
+            from worker_sdk.worker.challenge import Challenge
+
+            self.challenge = Challenge(str(answer["request_id"]), str(answer["callback_url"]))
+            return self.challenge
+
+        if not _is_in_loop():
+            return cast("Opened", opened(opening.result()))
+
+        async def wait() -> "Challenge":
+            import asyncio
+
+            return opened(await asyncio.wrap_future(opening))
+
+        return cast("Opened", wait())
 
     # --- long jobs
 

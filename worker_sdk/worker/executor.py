@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from worker_sdk import forked, tracing
 from worker_sdk.wire import Undecodable, encode
@@ -18,6 +18,9 @@ from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import Kind
 from worker_sdk.worker.run import JobRun, Stop
 from worker_sdk.worker.threads import HandlerThreads
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.challenges import Challenges
 
 logger = logging.getLogger(__name__)
 
@@ -63,6 +66,7 @@ class Executor:
         starts: Starts,
         pushers: Pushers,
         reports: RunReports,
+        challenges: "Challenges",
         child_access: tuple[Sequence[str], str | None],
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
@@ -72,6 +76,7 @@ class Executor:
         self._starts = starts
         self._pushers = pushers
         self._reports = reports
+        self._challenges = challenges
         self._child_access = child_access
         self._stop_grace_s = stop_grace_s
         self._threads = HandlerThreads(max_jobs, self._loop)
@@ -184,6 +189,8 @@ class Executor:
                 run.token,
                 run.checkpoint,
                 run.batch,
+                run.callbacks,
+                self._challenges,
             )
         match handler.kind:
             case Kind.ASYNC if self._loop.get_task_factory() is None:
@@ -263,6 +270,7 @@ class Executor:
             "token": token,
             "checkpoint": run.checkpoint,
             "batch": run.batch,
+            "callbacks": run.callbacks,
         }
         process = IsolatedProcess(
             run.handler.origin, job, lambda report: self._report_of_child(run, process, report)
@@ -281,6 +289,20 @@ class Executor:
             process.close()
 
     def _report_of_child(self, run: JobRun, process: IsolatedProcess, report: dict[str, Any]) -> None:
+        if "challenge" in report:
+            opened = self._challenges.open(run.job_id, run.token, report["challenge"], run.deadline_s)
+
+            def answer(done: "Future[Mapping[str, Any]]") -> None:
+                error = done.exception()
+                process.saved(
+                    report["number"],
+                    None if error is None else str(error),
+                    done.result() if error is None else None,
+                    is_challenge=True,
+                )
+
+            opened.add_done_callback(answer)
+            return
         if "checkpoint" not in report:
             self._reports.tell(run.token, report["fraction"], report["message"])
             return

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from worker_sdk import forked
@@ -114,10 +114,23 @@ class IsolatedProcess:
         del self._received[: 4 + size]
         return frame
 
-    def saved(self, number: int, error: str | None) -> None:
-        """Tell the handler what became of its checkpoint of this number. From any thread."""
+    def saved(
+        self,
+        number: int,
+        error: str | None,
+        answer: Mapping[str, Any] | None = None,
+        *,
+        is_challenge: bool = False,
+    ) -> None:
+        """Tell the handler what became of its checkpoint or challenge of this number. From any thread."""
+        told = {
+            "number": number,
+            "error": error,
+            "answer": None if answer is None else dict(answer),
+            "is_challenge": is_challenge,
+        }
         with self._sending, contextlib.suppress(OSError):
-            send_frame(self._socket, encode({"number": number, "error": error}))
+            send_frame(self._socket, encode(told))
 
     def kill(self) -> None:
         """The process and its group. The group outlives its leader, and its number is not reused before that is

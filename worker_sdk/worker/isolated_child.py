@@ -11,13 +11,14 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Mapping
 from concurrent.futures import Future
 from functools import reduce
 from typing import Any
 
 from worker_sdk import forked
 from worker_sdk.dependencies.values import WorkerValues, with_dependencies
-from worker_sdk.errors import CheckpointNotSaved
+from worker_sdk.errors import CheckpointNotSaved, UnavailableError
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
@@ -64,6 +65,8 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         token="",
         checkpoint=job["checkpoint"],
         batch=job["batch"],
+        callbacks=job["callbacks"],
+        challenges=reports,
     )
     try:
         return outcomes.success(_result(handler, job["argument"], ctx))
@@ -136,7 +139,7 @@ class ParentReports:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        self._waiting: dict[int, Future[None]] = {}
+        self._waiting: dict[int, Future[Any]] = {}
         self._numbers = itertools.count()
 
     def send(self, data: bytes) -> None:
@@ -153,6 +156,16 @@ class ParentReports:
         self.send(encode({REPORT: {"number": number, "checkpoint": checkpoint}}))
         return saver
 
+    def open(
+        self, job_id: str, token: str, fields: Mapping[str, Any], deadline_s: float
+    ) -> "Future[Mapping[str, Any]]":
+        number = next(self._numbers)
+        opener: Future[Mapping[str, Any]] = Future()
+        opener.set_running_or_notify_cancel()
+        self._waiting[number] = opener
+        self.send(encode({REPORT: {"number": number, "challenge": dict(fields)}}))
+        return opener
+
     def listen(self) -> None:
         """Hear what became of checkpoints, until the worker dies: then nobody holds the lease of this job any more."""
         try:
@@ -161,7 +174,9 @@ class ParentReports:
                 answer = decode(_exactly(self._connection, size))
                 saver = self._waiting.pop(answer["number"])
                 if answer["error"] is None:
-                    saver.set_result(None)
+                    saver.set_result(answer["answer"])
+                elif answer["is_challenge"]:
+                    saver.set_exception(UnavailableError(answer["error"]))
                 else:
                     saver.set_exception(CheckpointNotSaved(answer["error"]))
         finally:

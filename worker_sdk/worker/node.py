@@ -22,6 +22,7 @@ from worker_sdk.transport.signature import SignatureCheck
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.asgi import Endpoint
 from worker_sdk.worker.assembly import Assembly
+from worker_sdk.worker.challenges import ChallengeOpener
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.heartbeat import Heartbeat
 from worker_sdk.worker.identity import Identity
@@ -91,6 +92,7 @@ class Node:
             starts=self._starts,
             pushers=self._pushers,
             reports=self._reports,
+            challenges=ChallengeOpener(self._client, self.identity),
             child_access=(config.masters, config.token),
         )
         self._admission = Admission(

@@ -6,7 +6,17 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, Final
 
-from worker_sdk.errors import MAX_RETRY_AFTER_S, Defer, Discard, Fail, Retry
+from worker_sdk.errors import (
+    MAX_RETRY_AFTER_S,
+    Challenged,
+    CodedError,
+    Defer,
+    Discard,
+    Fail,
+    NotReady,
+    PhaseTimeout,
+    Retry,
+)
 from worker_sdk.unsendable import explained
 from worker_sdk.worker.registry import Handler
 
@@ -110,10 +120,30 @@ def deferred(order: Defer) -> Fields:
     return fields
 
 
-def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
-    """Return the outcome that the handler's policies give `exc`. If none fits, it is a failure that is retried."""
+def not_ready(exc: NotReady) -> Fields:
+    told: Fields = {
+        "max_wait_s": min(exc.max_wait_s, MAX_RETRY_AFTER_S),
+        "reason": clip(_text(exc), MAX_MESSAGE),
+    }
+    return {
+        **deferred(exc.order),
+        "not_ready": told | ({} if exc.for_s is None else {"for_s": float(exc.for_s)}),
+    }
+
+
+def _of_order(handler: Handler, exc: BaseException) -> Fields | None:
+    """Return the outcome that the handler ordered; None for any other exception."""
     if isinstance(exc, Defer):
         return deferred(exc)
+    if isinstance(exc, Challenged):
+        return {"type": "challenged", "request_id": exc.request_id}
+    if isinstance(exc, NotReady):
+        return not_ready(exc)
+    if isinstance(exc, CodedError):
+        should_retry = handler.retry_codes is None or exc.code in handler.retry_codes
+        return {**failure(_text(exc), should_retry=should_retry, error=_describe(exc)), "code": exc.code}
+    if isinstance(exc, PhaseTimeout):
+        return {**failure(_text(exc), should_retry=True), "reason": "timeout"}
     if isinstance(exc, Discard):
         return discarded(_text(exc))
     if isinstance(exc, Fail):
@@ -122,6 +152,13 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
         return failure(_text(exc), should_retry=True, retry_after_s=exc.after_s)
     if isinstance(exc, OutOfTimeError):
         return timeout(exc.timeout_s)
+    return None
+
+
+def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
+    """Return the outcome that the handler's policies give `exc`. If none fits, it is a failure that is retried."""
+    if (ordered := _of_order(handler, exc)) is not None:
+        return ordered
     if isinstance(exc, UnfitArgumentError):
         return invalid_argument(exc)
     if isinstance(exc, UnsendableResultError):
@@ -143,7 +180,7 @@ def of_exception(handler: Handler, exc: BaseException, attempt: int) -> Fields:
 def log_level(handler: Handler, exc: BaseException, fields: Fields) -> int:
     """Return the level at which the worker's own log tells of `exc`, whose outcome is `fields`; NOTSET if it does
     not."""
-    if isinstance(exc, Defer | Discard | Fail | Retry):
+    if isinstance(exc, Defer | Discard | Fail | Retry | Challenged | NotReady):
         return logging.NOTSET
     if fields["type"] == "discarded":
         return logging.INFO

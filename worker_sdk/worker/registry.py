@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -57,6 +57,8 @@ class Handler:
     contract: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
+    # Codes of failures with which a job is retried; None: all.
+    retry_codes: frozenset[str] | None = None
 
     def call(self, argument: Any, ctx: Any) -> Any:
         """The result, or an awaitable of it when `is_coroutine`."""
@@ -90,6 +92,7 @@ class Registry:
         confirm_start: bool = False,
         isolated: bool = False,
         contract: Mapping[str, Any] | None = None,
+        retry_codes: Iterable[str] | None = None,
     ) -> Handler:
         """Raises ValueError for a name that is bad or taken, TypeError for a function that cannot be called so."""
         check_name(name)
@@ -109,6 +112,7 @@ class Registry:
             origin_of(function) if isolated else None,
             contract,
             dependencies_of(function),
+            retry_codes=None if retry_codes is None else frozenset(retry_codes),
         )
         if isolated:
             setattr(function, ATTRIBUTE, {**getattr(function, ATTRIBUTE, {}), name: handler})

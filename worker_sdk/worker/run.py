@@ -31,6 +31,7 @@ class JobRun:
         "attempt",
         "batch",
         "begin_by_s",
+        "callbacks",
         "checkpoint",
         "ctx",
         "deadline_s",
@@ -62,6 +63,8 @@ class JobRun:
         self.headers: Mapping[str, str] = dispatch["headers"]
         self.checkpoint = dispatch.get("checkpoint")
         self.batch = dispatch.get("batch")
+        # In the phase `callback`: all that came, or the only one.
+        self.callbacks = dispatch.get("callbacks") or [one for one in (dispatch.get("callback"),) if one]
         self.timeout_s = dispatch["timeout"]
         self.handler = handler
         self.lease_end_s = lease_end_s

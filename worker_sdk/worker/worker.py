@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from worker_sdk.middleware.base import Middleware
+    from worker_sdk.outside import OutsideWork
     from worker_sdk.transport.guarded import App
     from worker_sdk.worker.asgi import Endpoint
     from worker_sdk.worker.assembly import Assembly
@@ -119,6 +120,7 @@ class Worker:
         confirm_start: bool = False,
         isolated: bool = False,
         contract: Mapping[str, Any] | None = None,
+        retry_codes: Iterable[str] | None = None,
     ) -> Callable[[FunctionT], FunctionT]:
         """Decorate a function, `f(argument, ctx)` or `f(argument)`, that runs the jobs of one name. Return it
         unchanged.
@@ -137,6 +139,7 @@ class Worker:
           The function must be at the top level of a module.
         * `contract`: what masters show of the name, and may check new jobs by: a map of `version`, `argument_schema` (a
           JSON Schema) and `options`, each of which may be missing.
+        * `retry_codes`: codes of `CodedError` with which the job is retried; others are final. Default: all.
         """
 
         def register(function: FunctionT) -> FunctionT:
@@ -148,10 +151,23 @@ class Worker:
                 confirm_start=confirm_start,
                 isolated=isolated,
                 contract=contract,
+                retry_codes=retry_codes,
             )
             return function
 
         return register
+
+    def outside(self, work: "OutsideWork", *, isolated: bool = False) -> "OutsideWork":
+        """Run jobs whose work another system does. Return the work.
+
+        * `work`: an instance of a class derived from `OutsideWork`.
+        * `isolated`: run each phase in a separate process, as `handler` does. The class and this call must be at the
+          top level of a module.
+        """
+        from worker_sdk.outside import add_to
+
+        add_to(self._registry, work, isolated=isolated)
+        return work
 
     def run_tasks(self, *sources: TaskSource) -> None:
         """Run the jobs of these tasks, too. Tasks that are declared before the worker starts are among them.

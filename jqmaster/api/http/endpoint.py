@@ -213,6 +213,8 @@ class Operation:
     # Its answer is plain text, whatever the client accepts.
     is_text: bool = False
     has_effect: bool = False
+    # Its handler takes a body of any type as it comes, and its callers are of no kind that is known.
+    takes_any_body: bool = False
 
 
 class Endpoint:
@@ -272,7 +274,9 @@ class Endpoint:
             self._check_store(fields)
             if operation.is_stream:
                 demand_events(fields)
-            encoding = negotiate(fields, strict=not (operation.is_stream or operation.is_text))
+            encoding = negotiate(
+                fields, strict=not (operation.is_stream or operation.is_text or operation.takes_any_body)
+            )
             call = Call(
                 fields,
                 scope["path_params"],

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from jqmaster.api.encoding.answers import encode
 from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
 from jqmaster.errors import (
+    ChallengeOverError,
     ConflictError,
     DamagedError,
     FieldError,
@@ -50,6 +51,7 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
     NotFoundError: (404, "Not found"),
     NotAcceptableError: (406, "No acceptable encoding"),
     ConflictError: (409, "Conflicts with the present state"),
+    ChallengeOverError: (410, "Over"),
     PreconditionFailedError: (412, "Not as it was expected to be"),
     TooLargeError: (413, "Too large"),
     UnsupportedMediaTypeError: (415, "Unsupported type of body"),

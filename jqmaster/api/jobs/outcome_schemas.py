@@ -4,9 +4,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, RootModel, WithJsonSchema
 
-from jqmaster.api.schemas import DAY_S, Answer, AnyValue, JobId, Request, Seconds, Token, instant_ms
+from jqmaster.api.schemas import DAY_S, SINCE, Answer, AnyValue, JobId, Request, Seconds, Token, instant_ms
+from jqmaster.domain.challenge import MAX_CODE_CHARS
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.outcome import HoldOrder, Outcome
+from jqmaster.domain.outcome import HoldOrder, NotReady, Outcome
 
 
 def _reported_time(value: object) -> str:
@@ -47,6 +48,11 @@ class FailureItem(Ending):
     should_retry: bool = Field(description="False: end the job without a retry.")
     error: AnyValue = Field(default_factory=lambda: b"\xc0")
     message: Annotated[str, Field(max_length=10_000)] = Field("", description="Error message for people.")
+    code: Annotated[str, Field(max_length=MAX_CODE_CHARS)] = Field(
+        "",
+        description="Name of the failure for programs, such as RESOURCE_CONFLICT. It is kept with the attempt.",
+        json_schema_extra=SINCE,
+    )
     retry_after: Seconds | None = Field(
         None,
         ge=0,
@@ -65,6 +71,7 @@ class FailureItem(Ending):
             message=self.message,
             retry_after_s=self.retry_after,
             finished_at=self.finished_at,
+            code=self.code,
         )
 
 
@@ -81,6 +88,19 @@ class HoldRequest(Request):
         return HoldOrder(self.constraint, self.key, "key" in self.model_fields_set)
 
 
+class NotReadyRequest(Request):
+    """The job is put off because its work cannot begin yet. Waits grow from `retry_after` to `max_wait_s`."""
+
+    max_wait_s: Seconds = Field(ge=0, le=7 * DAY_S, description="Longest wait in seconds.")
+    for_s: Seconds | None = Field(
+        None,
+        ge=0,
+        description="The job fails with the cause `not_ready` when it was not ready for so long, in seconds. Null: it "
+        "waits on.",
+    )
+    reason: Annotated[str, Field(max_length=1_000)] = Field("", description="Reason for people.")
+
+
 class DeferredItem(Ending):
     """The handler asks to run later. This does not count as a retry."""
 
@@ -89,6 +109,11 @@ class DeferredItem(Ending):
     hold: HoldRequest | None = Field(
         None,
         description="Until then, also hold back all other jobs at this constraint, or at this value of its key.",
+    )
+    not_ready: NotReadyRequest | None = Field(
+        None,
+        description="The handler's check found that the work cannot begin yet.",
+        json_schema_extra=SINCE,
     )
 
     def to_outcome(self) -> Outcome:
@@ -99,6 +124,22 @@ class DeferredItem(Ending):
             retry_after_s=self.retry_after,
             finished_at=self.finished_at,
             hold=self.hold.to_order() if self.hold else None,
+            not_ready=NotReady(self.not_ready.max_wait_s, self.not_ready.for_s) if self.not_ready else None,
+            message=self.not_ready.reason if self.not_ready else "",
+        )
+
+
+class ChallengedItem(Ending):
+    """The outside system has the work. The worker is free, and the attempt goes on with the callback."""
+
+    type: Literal["challenged"]
+    request_id: Annotated[str, Field(min_length=1, max_length=128)] = Field(
+        description="Request ID of the challenge that the attempt opened."
+    )
+
+    def to_outcome(self) -> Outcome:
+        return Outcome(
+            self.job_id, self.token, self.type, request_id=self.request_id, finished_at=self.finished_at
         )
 
 
@@ -139,7 +180,9 @@ class CanceledItem(Ending):
         return Outcome(self.job_id, self.token, self.type, finished_at=self.finished_at)
 
 
-ReportedEnding = SuccessItem | FailureItem | DeferredItem | HandedBackItem | CanceledItem | DiscardedItem
+ReportedEnding = (
+    SuccessItem | FailureItem | DeferredItem | HandedBackItem | CanceledItem | DiscardedItem | ChallengedItem
+)
 ENDINGS: Final[dict[str, type[ReportedEnding]]] = {
     "success": SuccessItem,
     "failure": FailureItem,
@@ -147,6 +190,7 @@ ENDINGS: Final[dict[str, type[ReportedEnding]]] = {
     "handed_back": HandedBackItem,
     "canceled": CanceledItem,
     "discarded": DiscardedItem,
+    "challenged": ChallengedItem,
 }
 
 

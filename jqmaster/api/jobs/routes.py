@@ -67,9 +67,9 @@ _PAGED: Final[dict[str, Any]] = {
         "schema": {"type": "string", "enum": list(lists.ORDERS)},
         "description": (
             "oldest or newest: jobs of all names and states in the order of time. A job stands at its end if it is "
-            "over, at its start if it runs, and at its creation if it is ready. Scheduled and retrying jobs stand at "
-            "the time for which they wait; in a list of all states they come last. Without an order: state by state, "
-            "and each state as its jobs are worked through."
+            "over, at its start if it runs, and at its creation if it is ready. Scheduled and retrying jobs, and those "
+            "that await callbacks, stand at the time for which they wait; in a list of all states they come last. "
+            "Without an order: state by state, and each state as its jobs are worked through."
         ),
     },
     "include": {

@@ -221,12 +221,13 @@ class AttemptView(Answer):
     started_at: Timestamp
     finished_at: Timestamp | None
     outcome: str | None = Field(
-        description="success, failure, timeout, lost, canceled, deferred, discarded, handed_back or returned. Future "
-        "releases may add values."
+        description="success, failure, timeout, lost, canceled, deferred, not_ready, callback_timeout, discarded, "
+        "handed_back or returned. Future releases may add values."
     )
     message: str | None = Field(
         description="Error message. Also null if the caller may not see it; `[redacted]` if nobody may."
     )
+    code: str | None = Field(description="Name that the worker gave to the failure.", json_schema_extra=SINCE)
     error_type: str | None = Field(
         description="Type of the exception, as the worker's SDK named it. Every caller sees it. Null if unknown."
     )
@@ -394,7 +395,10 @@ class FailureView(Answer):
 
     type: Literal["failure"]
     finished_at: Timestamp
-    reason: Literal["other", "timeout", "undecodable", "invalid_argument"]
+    reason: Literal["other", "timeout", "undecodable", "invalid_argument", "callback_timeout", "not_ready"]
+    code: str = Field(
+        description="Name that the worker gave to the failure. Omitted: none.", json_schema_extra=SINCE
+    )
     should_retry: bool
     message: str
     error: AnyValue

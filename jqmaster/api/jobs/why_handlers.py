@@ -10,6 +10,7 @@ from jqmaster.domain.job import Cause
 from jqmaster.domain.limit_kinds import EXPLAINED, closing
 from jqmaster.domain.verdict import (
     Ahead,
+    AwaitingCallback,
     ByConstraint,
     Due,
     Expired,
@@ -41,7 +42,7 @@ async def job(call: Call) -> Reply:
     )
 
 
-def _numbers(verdict: Verdict) -> dict[str, Any]:
+def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for each verdict
     match verdict:
         case Due():
             return {
@@ -95,6 +96,12 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:
                 "lease_until": _time(verdict.lease_until_ms),
                 "confirmed": verdict.is_confirmed,
                 "worker_last_seen_at": _time(verdict.worker_last_seen_ms),
+            }
+        case AwaitingCallback():
+            return {
+                "attempt": verdict.attempt,
+                "due_at": _time(verdict.due_at_ms or None),
+                "answered": verdict.is_answered,
             }
         case Finished():
             return {

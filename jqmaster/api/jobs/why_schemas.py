@@ -186,6 +186,16 @@ class RunningVerdict(Answer):
     worker_last_seen_at: Timestamp | None = Field(description="Null: the worker is not registered any more.")
 
 
+class AwaitingCallbackVerdict(Answer):
+    """Another system does its work."""
+
+    code: Literal["awaiting_callback"]
+    text: Text
+    attempt: int
+    due_at: Timestamp | None = Field(description="End of the wait for the callback. Null: it is there.")
+    answered: bool = Field(description="The callbacks are there, and a worker is to take them.")
+
+
 class FinishedVerdict(Answer):
     """It is over."""
 
@@ -198,7 +208,8 @@ class FinishedVerdict(Answer):
 
 Verdict = Annotated[
     NoLeaderVerdict | ExpiredVerdict | DueVerdict | RulesChangingVerdict | ConstraintVerdict | NoWorkerVerdict
-    | WorkersUnavailableVerdict | AheadVerdict | IndexMissingVerdict | NextVerdict | RunningVerdict | FinishedVerdict,
+    | WorkersUnavailableVerdict | AheadVerdict | IndexMissingVerdict | NextVerdict | RunningVerdict
+    | AwaitingCallbackVerdict | FinishedVerdict,
     Field(discriminator="code"),
 ]  # fmt: skip
 

@@ -16,6 +16,14 @@ class Open(BaseModel):
     """Base of both directions. New fields may be added, and older workers and masters ignore them."""
 
 
+class OutsideCallback(Open):
+    """A callback of an outside system, as it came."""
+
+    content_type: str
+    body: Binary
+    received_at_ms: int = Field(description="Store time (Unix ms) of its arrival.")
+
+
 class Dispatch(Open):
     """A job offered to a worker."""
 
@@ -26,7 +34,10 @@ class Dispatch(Open):
         description="Number that grows with every claim, also across failovers. Your database can use it to reject "
         "a stale writer."
     )
-    phase: Literal["run"] = Field(description="Action to perform. Future releases may add phases.")
+    phase: Literal["run", "callback"] = Field(
+        description="Action to perform. `callback`: the attempt goes on with the callbacks of its challenge; only "
+        "an attempt that reported `challenged` gets it. Future releases may add phases."
+    )
     name: str = Field(description="Selects the handler.")
     argument: AnyValue = Field(description="Argument as the pusher sent it.")
     timeout: float = Field(
@@ -48,6 +59,13 @@ class Dispatch(Open):
         None,
         description="The batch of which the job is a member, or that started it. Omitted if there is none.",
         json_schema_extra=SINCE,
+    )
+
+    callback: OutsideCallback | None = Field(
+        None, description="The callback, in the phase `callback`.", json_schema_extra=SINCE
+    )
+    callbacks: list[OutsideCallback] | None = Field(
+        None, description="All callbacks, where the challenge expected several.", json_schema_extra=SINCE
     )
 
 

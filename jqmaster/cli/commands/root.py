@@ -9,6 +9,7 @@ from jqmaster.cli.commands import (
     audit,
     batches,
     bulk,
+    challenges,
     conformance,
     constraints,
     contract,
@@ -92,6 +93,7 @@ app.command("pauses")(pauses.list_pauses)
 app.add_typer(batches.app, name="batches")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(events.app, name="events")
+app.add_typer(challenges.app, name="challenges")
 app.command()(apply.plan)
 app.command()(apply.apply)
 app.add_typer(live_settings.app, name="settings")

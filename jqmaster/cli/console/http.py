@@ -82,16 +82,24 @@ class Master:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         admit: Container[int] = (),
+        text: str | None = None,
         timeout_s: float = 30,
     ) -> "tuple[int, Any]":
-        """Return the status (below 400, or in `admit`) and the decoded answer. Otherwise, end the command."""
+        """Return the status (below 400, or in `admit`) and the decoded answer. Otherwise, end the command.
+
+        `text` is a body in JSON, which may be null, unlike `body`.
+        """
         import httpx
+
+        if text is not None:
+            headers = {**(headers or {}), "content-type": "application/json"}
 
         try:
             response = self._http.request(
                 method,
                 path,
                 json=body,
+                content=text,
                 params={name: value for name, value in (query or {}).items() if value is not None},
                 headers=headers,
                 timeout=httpx.Timeout(timeout_s, connect=5),

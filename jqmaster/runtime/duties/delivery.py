@@ -23,6 +23,7 @@ from jqmaster.runtime.outbound.worker_client import (
     WorkerClient,
 )
 from jqmaster.service.workers.polls import PollDesk
+from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.progress import ProgressStore
@@ -57,6 +58,7 @@ class Delivery:
         *,
         leases: LeaseStore,
         progress: ProgressStore,
+        challenges: ChallengeStore,
         fleet: Fleet,
         desk: PollDesk,
         client: WorkerClient,
@@ -69,6 +71,7 @@ class Delivery:
         self._leadership = leadership
         self._leases = leases
         self._progress = progress
+        self._challenges = challenges
         self._fleet = fleet
         self._desk = desk
         self._client = client
@@ -157,6 +160,7 @@ class Delivery:
         """
         member = push.member
         await self._progress.give_checkpoints(push.claim.jobs)
+        await self._challenges.give_callbacks(push.claim.jobs)
         offer_ms = push.claim.not_after_ms - push.claim.now_ms
 
         async def send(part: Claim) -> PushResult:

@@ -4,7 +4,8 @@ from typing import Final
 
 import msgpack
 
-from jqmaster.store.jobs.claims import Claim
+from jqmaster.domain.challenge import callback_fields
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
 
 _PACKER: Final = msgpack.Packer(autoreset=True)
 _K: Final = {
@@ -17,6 +18,7 @@ _K: Final = {
 _PHASE_RUN: Final = _K["phase"] + msgpack.packb("run")
 # The beginning of a map, by how many of the fields that most jobs lack are in it.
 _DISPATCH_HEADS: Final = [bytes((0x80 | len(_K) - 2 + more,)) + _PHASE_RUN for more in range(3)]
+_PHASE_CALLBACK: Final = _K["phase"] + msgpack.packb("callback")
 
 
 def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
@@ -38,7 +40,9 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
     ]  # fmt: skip
     for job in claim.jobs:
         record = job.record
-        if job.checkpoint is None and record.batch is None:
+        if record.has_callback:
+            parts += _callback_head(job)
+        elif job.checkpoint is None and record.batch is None:
             parts.append(_DISPATCH_HEADS[0])
         else:
             parts.append(_DISPATCH_HEADS[(job.checkpoint is not None) + (record.batch is not None)])
@@ -57,3 +61,17 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
             _K["argument"], record.argument,
         )  # fmt: skip
     return b"".join(parts)
+
+
+def _callback_head(job: ClaimedJob) -> list[bytes]:
+    """The beginning of the map of a job that is pushed with its callbacks."""
+    more = callback_fields(job.callbacks)
+    if job.checkpoint is not None:
+        more["checkpoint"] = job.checkpoint
+    if job.record.batch is not None:
+        more["batch"] = job.record.batch
+    # All of its fields but for these two, which most jobs lack.
+    parts = [bytes((0x80 | len(_K) - 2 + len(more),)), _PHASE_CALLBACK]
+    for key, value in more.items():
+        parts += (_PACKER.pack(key), _PACKER.pack(value))
+    return parts

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import CONTINUED, FINISHED, LISTED, Attempt, Job, JobState
+from jqmaster.domain.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, Attempt, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.progress import Progress
 from jqmaster.errors import NotFoundError
@@ -89,7 +89,7 @@ class JobReader:
         attempts = [entry for entry in history if entry.outcome != CONTINUED]
         events = [entry for entry in history if entry.outcome == CONTINUED]
         # Other ends of attempts are in the history; those that go well, and the one that runs, cost no entry.
-        if job.state in (JobState.RUNNING, JobState.SUCCEEDED):
+        if job.state in (*HOLDS_SLOTS, JobState.SUCCEEDED):
             outcome = "success" if job.state is JobState.SUCCEEDED else None
             attempts.append(
                 Attempt(

@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from jqmaster.domain.batches.batch import BatchCallback
 from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.challenge import CallbackAnswer, ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.events.event import Effect
@@ -91,6 +92,13 @@ METRICS: Final = {
                    "Batches that this master canceled because they were not complete in time."),
         MetricInfo("jqmaster_batch_callbacks", "counter", ("callback",),
                    "Jobs that this master enqueued for batches: on_success, on_complete or on_failure."),
+        MetricInfo("jqmaster_challenges_opened", "counter", (), "Challenges that workers opened at this master."),
+        MetricInfo("jqmaster_challenges_expired", "counter", (),
+                   "Challenges that this master ended because their callbacks did not come in time."),
+        MetricInfo("jqmaster_callbacks", "counter", ("answer",),
+                   "Callbacks that this master answered: taken, repeated, conflict, over (late) or unknown."),
+        MetricInfo("jqmaster_callback_wait_seconds", "histogram", (),
+                   "Time between the opening of a challenge and its callback."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
@@ -179,6 +187,7 @@ class Metrics(Collector):
         firing: FiringFigures,
         events: EventFigures,
         batches: BatchFigures,
+        challenges: ChallengeFigures,
         own: Callable[[], OwnFacts],
         ask_store: Callable[[], Awaitable[StoreFacts]],
     ) -> None:
@@ -186,6 +195,7 @@ class Metrics(Collector):
         self._firing = firing
         self._events = events
         self._batches = batches
+        self._challenges = challenges
         self._traffic = traffic
         self._store_meters = store_meters
         self._own = own
@@ -219,6 +229,7 @@ class Metrics(Collector):
         yield from self._jobs()
         yield from self._definitions()
         yield from self._event_counts()
+        yield from self._challenge_counts()
         yield from self._http()
         yield from self._store()
         yield from self._process()
@@ -271,6 +282,17 @@ class Metrics(Collector):
         for callback in BatchCallback:
             callbacks.add_metric((str(callback),), self._batches.callbacks[str(callback)])
         yield from (made, expired, callbacks)
+
+    def _challenge_counts(self) -> Iterator[Metric]:
+        opened, expired = _counter("jqmaster_challenges_opened"), _counter("jqmaster_challenges_expired")
+        opened.add_metric((), self._challenges.opened)
+        expired.add_metric((), self._challenges.expired)
+        callbacks = _counter("jqmaster_callbacks")
+        for answer in CallbackAnswer:
+            callbacks.add_metric((str(answer),), self._challenges.callbacks[answer])
+        wait = _histogram("jqmaster_callback_wait_seconds")
+        _add_durations(wait, (), self._challenges.waits)
+        yield from (opened, expired, callbacks, wait)
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")

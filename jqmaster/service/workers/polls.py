@@ -10,6 +10,7 @@ from typing import Final
 from jqmaster.domain.ids import is_id
 from jqmaster.errors import ConflictError, JqmasterError, OverloadedError, RateLimitedError, unknown_worker
 from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
@@ -57,10 +58,13 @@ class PollDesk:
     leader finds it, and so is what it was given, so that any master can answer its repeat. While it hangs here it costs
     a future, and no connection to the store."""
 
-    def __init__(self, polls: PollStore, leases: LeaseStore, progress: ProgressStore) -> None:
+    def __init__(
+        self, polls: PollStore, leases: LeaseStore, progress: ProgressStore, challenges: ChallengeStore
+    ) -> None:
         self._polls = polls
         self._leases = leases
         self._progress = progress
+        self._challenges = challenges
         self._hanging: dict[str, _Hanging] = {}
         self._is_stopping = False
         self._loops = BackgroundLoops("polls")
@@ -100,7 +104,9 @@ class PollDesk:
         watch.add_done_callback(lambda done: None if done.cancelled() else poll.left())
         try:
             reply = await self._wait(worker_id, poll, ask)
-            await self._progress.give_checkpoints([offer.job for offer in reply.offers])
+            jobs = [offer.job for offer in reply.offers]
+            await self._progress.give_checkpoints(jobs)
+            await self._challenges.give_callbacks(jobs)
             return reply
         finally:
             watch.cancel()

@@ -3,18 +3,21 @@
 import logging
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
+from jqmaster.domain.challenge import read_request_id
 from jqmaster.domain.constraint import gate_id
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.key_value import key_value
-from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide
+from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide, decide_not_ready
 from jqmaster.errors import unknown_worker
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.workers import existing_worker
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.jobs.challenges import NOT_OPENED, ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.settlements import Hold, Settlement, SettlementStore
 from jqmaster.store.workers.workers import WorkerStore
@@ -23,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 # A longer message is cut: it is for people, and every failed attempt keeps one.
 MAX_MESSAGE: Final = 1_000
+NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 
 
 class ReportService:
@@ -34,12 +38,14 @@ class ReportService:
         rules: ConstraintCache,
         *,
         settlements: SettlementStore,
+        challenges: ChallengeStore,
         records: RecordStore,
         rng: random.Random | None = None,
     ) -> None:
         self._workers = workers
         self._rules = rules
         self._settlements = settlements
+        self._challenges = challenges
         self._records = records
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
 
@@ -67,8 +73,14 @@ class ReportService:
                 worker_id, [(o.job_id, o.token, codec.encode_result(o)) for o in succeeded]
             )
             accepted, stale = _split([o.job_id for o in succeeded], verdicts)
+        if others and any(o.type == "challenged" for o in others):
+            awaiting, unanswerable = await self._await_callbacks(worker_id, others)
+            accepted += awaiting
+            others = [o for o in others if o.type != "challenged"] + unanswerable
+            answered = {*accepted, *(o.job_id for o in others)}
+            stale += [o.job_id for o in outcomes if o.type == "challenged" and o.job_id not in answered]
         if others:
-            settlements = await self._decide(others)
+            settlements = await self._decide(worker_id, others)
             if not settlements:
                 await existing_worker(self._workers, worker_id)  # no script is called that would find out
             verdicts = await self._settlements.settle(worker_id, settlements)
@@ -78,7 +90,25 @@ class ReportService:
             stale += [o.job_id for o in others if o.job_id not in known]
         return accepted, stale
 
-    async def _decide(self, outcomes: Sequence[Outcome]) -> list[Settlement]:
+    async def _await_callbacks(
+        self, worker_id: str, outcomes: Sequence[Outcome]
+    ) -> tuple[list[str], list[Outcome]]:
+        """Return the jobs that await their callbacks, and the failures of those that opened no such challenge."""
+        challenged = [o for o in outcomes if o.type == "challenged"]
+        reports = []
+        for outcome in challenged:
+            request = read_request_id(outcome.request_id)
+            reports.append((outcome.job_id, outcome.token, request.digest if request else b""))
+        verdicts = await self._challenges.await_callbacks(worker_id, reports)
+        pairs = list(zip(challenged, verdicts, strict=True))
+        failed = [
+            replace(outcome, type="failure", should_retry=False, message=NO_CHALLENGE)
+            for outcome, verdict in pairs
+            if verdict == NOT_OPENED
+        ]
+        return [outcome.job_id for outcome, verdict in pairs if verdict == 1], failed
+
+    async def _decide(self, worker_id: str, outcomes: Sequence[Outcome]) -> list[Settlement]:
         jobs = await self._records.get_without_argument([o.job_id for o in outcomes])
         # Only who asks for a hold needs the constraints, and then as they are now.
         rules = await self._rules.reload() if any(o.hold for o in outcomes) else None
@@ -87,14 +117,25 @@ class ReportService:
             job = jobs.get(outcome.job_id)
             if job is None:
                 continue
-            decision = decide(job, outcome, jitter=self._rng.random())
+            if outcome.not_ready is None:
+                decision = decide(job, outcome, jitter=self._rng.random())
+            else:
+                noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
+                # A stale token has no say, which the script that settles finds as well.
+                decision = (
+                    decide(job, outcome, jitter=0.0)
+                    if noted is None
+                    else decide_not_ready(outcome, noted[1], noted[0])
+                )
+                if decision.state is JobState.FAILED:
+                    outcome = replace(outcome, type="failure", reason="not_ready", should_retry=False)
             message = outcome.message[:MAX_MESSAGE]
             settlements.append(
                 Settlement(
                     outcome.job_id,
                     outcome.token,
                     decision,
-                    codec.encode_attempt(job, decision.ending, message, outcome.error),
+                    codec.encode_attempt(job, decision.ending, message, outcome.error, outcome.code),
                     _final_result(decision, outcome),
                     _hold(rules, outcome.hold, decision.delay_ms) if rules and outcome.hold else None,
                     name=job.name,

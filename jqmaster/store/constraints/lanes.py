@@ -83,7 +83,10 @@ class LaneStore:
         changed meanwhile.
         """
         # Nothing is claimed until then, so that no other job can begin to run.
-        running = [raw.decode() for raw in await self._client.command("ZRANGE", self._keys.running, 0, -1)]
+        held = await self._client.pipeline(
+            [("ZRANGE", key, 0, -1) for key in (self._keys.running, self._keys.awaiting_callback)]
+        )
+        running = [raw.decode() for ids in held for raw in ids]
         if not await self.move(epoch, rules, running):
             return False
         word, _ = await self._client.run(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from jqmaster.domain.job import FINISHED, INDEXED, Job, JobState
+from jqmaster.domain.job import FINISHED, HOLDS_SLOTS, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import decode_constraint
@@ -162,7 +162,13 @@ class Checker:
     async def everything_named(self) -> AsyncIterator[list[Group]]:
         """Yield pages of about `PAGE` jobs from all records, indexes, lanes, claims, slots, results and histories."""
         k = self._keys
-        for prefix in (k.job_prefix, k.result_prefix, k.history_prefix, k.progress_prefix):
+        for prefix in (
+            k.job_prefix,
+            k.result_prefix,
+            k.history_prefix,
+            k.progress_prefix,
+            k.challenges_prefix,
+        ):
             async for page in self._scan_keys(prefix):
                 yield [Group(page)]
         async for _, page in self._members("ZSCAN", [*self._plain, k.results], step=2):
@@ -204,7 +210,18 @@ class Checker:
         replies = await self._client.run_all(calls) if calls else []
         for (found, page), (_, (states,)) in zip(asked, replies, strict=True):
             for job_id, state in zip(page, states, strict=True):
-                head, flat, holders, has_result, is_discarded, has_history, slots, needed, has_lane = state
+                (
+                    head,
+                    flat,
+                    holders,
+                    has_result,
+                    is_discarded,
+                    has_history,
+                    slots,
+                    needed,
+                    has_lane,
+                    callback_fault,
+                ) = state
                 inside = {flat[i].decode(): float(flat[i + 1]) for i in range(0, len(flat), 2)}
                 detail = self._judge(job_id, head, inside, [h.decode() for h in holders], bool(has_history))
                 if detail is None and head:
@@ -224,6 +241,8 @@ class Checker:
                         if has_result
                         else "a result's end without a result",
                     )
+                if detail is None and callback_fault:
+                    detail = "callback", callback_fault.decode()
                 if detail:
                     found.append(Finding(detail[0], k.job(job_id), detail[1]))
         return findings
@@ -234,7 +253,9 @@ class Checker:
         if not head:
             if inside or holders:
                 return "missing", f"no record, but named by {sorted(inside) + holders}"
-            return ("history", "attempts or progress of a job that is gone") if has_history else None
+            return (
+                ("history", "attempts, progress or challenges of a job that is gone") if has_history else None
+            )
         try:
             job = codec.decode_job(job_id, head)
         except DamagedError as exc:
@@ -257,10 +278,12 @@ class Checker:
         job = codec.decode_job(job_id, head)
         if job.state not in FINISHED and not has_lane:
             return "lane", f"its lane {job.lane_id.hex()} is not there"
-        if job.state is not JobState.RUNNING:
+        if job.state not in HOLDS_SLOTS:
             return ("slot", f"{job.state} job holds slots at {sorted(tokens)}") if tokens else None
         if missing := needed - set(tokens):
             return "slot", f"runs without a slot at {sorted(missing)}"
+        if job.state is JobState.AWAITING_CALLBACK:
+            return None  # nobody holds it now, so its token may be void
         foreign = [gate for gate, token in tokens.items() if token != job.token]
         return ("slot", f"its slots at {foreign} belong to another claim") if foreign else None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from jqmaster.domain.challenge import Callback
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
 from jqmaster.domain.job import JobState
 from jqmaster.domain.tally import Tally
@@ -39,6 +40,8 @@ class ClaimedJob:
     record: codec.ClaimedRecord
     # The last one that an earlier attempt saved.
     checkpoint: bytes | None = None
+    # Of a job that is claimed for its callbacks.
+    callbacks: Sequence[Callback] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +183,7 @@ class ClaimStore:
                 continue
             token = tokens[n * 2 * TOKEN_BYTES : (n + 1) * 2 * TOKEN_BYTES]
             jobs.append(ClaimedJob(job_id.decode(), token, first_fence + n, claimed))
-            if claimed.ready_since_ms:
+            if claimed.ready_since_ms and not claimed.has_callback:
                 waits[claimed.name].append(now_ms - claimed.ready_since_ms)
         for name, waits_ms in waits.items():
             self._tally.claimed(name, waits_ms)

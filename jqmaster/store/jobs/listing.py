@@ -29,7 +29,7 @@ RUNNING_PER_CALL: Final = 2_000
 MAX_LANE_CALLS: Final = 40
 
 # Their instants lie ahead: in a list of all states they follow those that have one behind them.
-_AHEAD: Final = frozenset({JobState.SCHEDULED, JobState.RETRYING})
+_AHEAD: Final = frozenset({JobState.SCHEDULED, JobState.RETRYING, JobState.AWAITING_CALLBACK})
 _POSITION: Final = struct.Struct(">BBq36s")
 # Tells a cursor of these lists from one of the lists state by state.
 _MARK: Final = 255

@@ -1958,6 +1958,11 @@ var STATES = {
     phase: "running",
     actions: ["cancel"]
   },
+  awaiting_callback: {
+    label: "Awaiting callback",
+    phase: "running",
+    actions: ["cancel"]
+  },
   retrying: {
     label: "Retrying",
     phase: "waiting",
@@ -4844,6 +4849,7 @@ var DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
   ready: ["name", "argument", "priority", "attempt", "created"],
   running: ["name", "argument", "progress", "attempt", "started", "duration", "worker"],
+  awaiting_callback: ["name", "argument", "attempt", "started", "run_at"],
   scheduled: ["name", "argument", "run_at", "created"],
   retrying: ["name", "error", "attempt", "run_at", "worker"],
   failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"]
@@ -4851,7 +4857,7 @@ var DEFAULTS = {
 function orderedBy(state) {
   if (state === "") return "";
   if (isIn(state, "finished")) return "finished";
-  return { running: "started", scheduled: "run_at", retrying: "run_at" }[state] ?? "created";
+  return { running: "started", scheduled: "run_at", retrying: "run_at", awaiting_callback: "run_at" }[state] ?? "created";
 }
 var ms2 = (at2) => at2 ? Date.parse(at2) : 0;
 function ranMs(job) {
@@ -5716,6 +5722,11 @@ function verdictText(verdict, why) {
         attempt: verdict.attempt,
         since: relativeText(Date.parse(verdict.since))
       });
+    case "awaiting_callback":
+      return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t("why.text.awaiting_callback", {
+        attempt: verdict.attempt,
+        due: relativeText(Date.parse(verdict.due_at))
+      });
     default:
       return tOr(`why.text.${verdict.code}`, visible(verdict.text));
   }
@@ -5929,12 +5940,12 @@ function statesOf(job) {
         start2
       );
     at2 = start2;
-    add("running", ms3(one.finished_at), one);
+    add(one.finished_at === null ? job.state : "running", ms3(one.finished_at), one);
   }
   if (end !== null) {
     if (end > at2) add("ready", end);
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
-  } else if (job.state !== "running") {
+  } else if (!isIn(job.state, "running")) {
     if (due !== null && due > at2 && job.state === "ready")
       add(job.attempts.length ? "retrying" : "scheduled", due);
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at2, to: null });

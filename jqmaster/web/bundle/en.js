@@ -10,6 +10,11 @@ var STATES = {
     phase: "running",
     actions: ["cancel"]
   },
+  awaiting_callback: {
+    label: "Awaiting callback",
+    phase: "running",
+    actions: ["cancel"]
+  },
   retrying: {
     label: "Retrying",
     phase: "waiting",
@@ -144,6 +149,8 @@ var en_default = {
   "cause.lost": "worker lost",
   "cause.expired": "expired",
   "cause.canceled": "canceled",
+  "cause.callback_timeout": "no callback in time",
+  "cause.not_ready": "not ready for too long",
   "outcome.success": "success",
   "outcome.discarded": "discarded",
   "outcome.failure": "failure",
@@ -833,6 +840,8 @@ var en_lists_default = {
   "why.text.eta": "At this rate the job starts in about {duration}.",
   "why.text.scheduled": "Scheduled for later: due {due}.",
   "why.text.retrying": "Waits for a retry after 1 failed attempt: due {due}.||Waits for a retry after {count} failed attempts: due {due}.",
+  "why.text.awaiting_callback": "Another system has the work of attempt {attempt}. The wait for its callback ends {due}.",
+  "why.text.answered": "The callback of attempt {attempt} is there. The next free worker of its name takes it.",
   "why.text.expired": "It expired while it waited. It will be skipped, not run.",
   "why.text.no_leader": "No master leads at present, so no job is dispatched.",
   "why.text.rules_changing": "The constraints were changed a moment ago, and this job is being matched again.",

@@ -100,6 +100,8 @@ export default {
   "cause.lost": "worker lost",
   "cause.expired": "expired",
   "cause.canceled": "canceled",
+  "cause.callback_timeout": "no callback in time",
+  "cause.not_ready": "not ready for too long",
   "outcome.success": "success",
   "outcome.discarded": "discarded",
   "outcome.failure": "failure",

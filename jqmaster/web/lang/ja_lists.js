@@ -68,6 +68,9 @@ export default {
   "why.text.eta": "この速度では約 {duration}後に開始します。",
   "why.text.scheduled": "予約されています(予定: {due})。",
   "why.text.retrying": "{count} 回失敗し、再試行を待っています(予定: {due})。",
+  "why.text.awaiting_callback":
+    "試行 {attempt} の作業は外部システムが行っています。コールバックの待機期限: {due}。",
+  "why.text.answered": "試行 {attempt} のコールバックが届いています。空いたワーカーが処理します。",
   "why.text.expired": "待っている間に期限が切れました。実行されず、スキップされます。",
   "why.text.no_leader": "リーダーのマスターがないため、ジョブは割り当てられません。",
   "why.text.rules_changing": "制約が変更された直後のため、このジョブを照合し直しています。",

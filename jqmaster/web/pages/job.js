@@ -249,12 +249,12 @@ export function statesOf(job) {
         start,
       );
     at = start;
-    add("running", ms(one.finished_at), one);
+    add(one.finished_at === null ? job.state : "running", ms(one.finished_at), one);
   }
   if (end !== null) {
     if (end > at) add("ready", end);
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: end, to: end });
-  } else if (job.state !== "running") {
+  } else if (!isIn(job.state, "running")) {
     if (due !== null && due > at && job.state === "ready")
       add(job.attempts.length ? "retrying" : "scheduled", due);
     states.push({ state: job.state, label: tOr(`state.${job.state}`, job.state), from: at, to: null });

@@ -632,6 +632,12 @@ async def test_every_state_can_be_seen(api: Api) -> None:
         job = await worker.next_job()
         await worker.end(job, "discarded", message="nothing is left to do")
         seen.add(await api.state(job["job_id"]))
+        await api.enqueue("work")
+        job = await worker.next_job()
+        request = {"job_id": job["job_id"], "token": job["token"], "timeout_s": 60.0}
+        _, opened = await api.call("POST", f"/api/workers/{worker.id}/challenges", request)
+        await worker.end(job, "challenged", request_id=opened["request_id"])
+        seen.add(await api.state(job["job_id"]))
     canceled = await api.enqueue("other")
     await api.call("POST", f"/api/jobs/{canceled}/cancel")
     seen.add(await api.state(canceled))

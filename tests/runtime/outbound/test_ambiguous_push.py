@@ -52,8 +52,9 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         Leadership(world.epoch, "master-1"),
         leases=world.leases,
         progress=world.progress,
+        challenges=world.challenges,
         fleet=Fleet(clock, stale_ms=LiveValue(5_000)),
-        desk=PollDesk(world.polls, world.leases, world.progress),
+        desk=PollDesk(world.polls, world.leases, world.progress, world.challenges),
         client=client,  # type: ignore[arg-type]
         report=nobody_reports,
         clock=clock,

@@ -10,6 +10,7 @@ import pytest
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
+from worker_sdk.testing.challenges import KeptChallenges
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields
@@ -34,6 +35,7 @@ class Held:
             starts=self,
             pushers=cast(Any, None),
             reports=PendingReports(),
+            challenges=KeptChallenges(),
             child_access=([], None),
         )
 

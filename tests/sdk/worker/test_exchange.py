@@ -18,6 +18,7 @@ from tests.sdk.fake_master import MSGPACK, FakeMaster, new_id, sign, unpack
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
+from worker_sdk.testing.challenges import KeptChallenges
 from worker_sdk.transport.signature import SignatureCheck
 
 pytestmark = real_time.WORKER
@@ -138,6 +139,7 @@ async def test_an_offer_is_too_late_while_store_time_is_unknown() -> None:
         starts=nothing,
         pushers=nothing,
         reports=nothing,
+        challenges=KeptChallenges(),
         child_access=([], None),
     )
     admission = Admission(registry, executor, Identity(asyncio.get_running_loop()), StoreClock())

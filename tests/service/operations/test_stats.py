@@ -182,7 +182,13 @@ async def test_it_is_computed_once_for_all_who_ask_at_a_time(
 
 @pytest.mark.req("P8")
 async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWorld) -> None:
-    reports = ReportService(world.workers, world.rules, settlements=world.settlements, records=world.records)
+    reports = ReportService(
+        world.workers,
+        world.rules,
+        settlements=world.settlements,
+        challenges=world.challenges,
+        records=world.records,
+    )
     keeper = HistoryKeeper(world.tally, HistoryStore(world.shard, master_id="master-1"), SystemClock())
     job_ids = []
     for n in range(3):

@@ -14,7 +14,13 @@ from tests.support.store import StoreWorld
 
 @pytest.fixture
 def reports(world: StoreWorld) -> ReportService:
-    return ReportService(world.workers, world.rules, settlements=world.settlements, records=world.records)
+    return ReportService(
+        world.workers,
+        world.rules,
+        settlements=world.settlements,
+        challenges=world.challenges,
+        records=world.records,
+    )
 
 
 def outcome(job: ClaimedJob, kind: str = "success", **fields: object) -> Outcome:

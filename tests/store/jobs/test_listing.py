@@ -18,7 +18,7 @@ from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.store import StoreWorld
 
-AHEAD = (JobState.SCHEDULED, JobState.RETRYING)
+AHEAD = (JobState.SCHEDULED, JobState.RETRYING, JobState.AWAITING_CALLBACK)
 
 
 async def all_pages(

@@ -29,6 +29,9 @@ async def job_in(world: StoreWorld, state: JobState, **fields: Any) -> Job:
             job_id = await world.enqueue(**fields | {"expires_at_ms": world.now_ms + 1})
             world.pass_ms(1)
             await world.due.expire(world.epoch)
+        case JobState.AWAITING_CALLBACK:
+            _, claimed, _ = await world.awaiting(**fields)
+            job_id = claimed.job_id
         case _:
             worker, claimed = await world.running(**fields)
             job_id = claimed.job_id

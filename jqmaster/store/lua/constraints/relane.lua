@@ -40,13 +40,15 @@ for i = FIRST, #ARGV, WIDTH do
     local lane, own = homes.of(definitions, number, tonumber(edition))
     if old.id ~= lane.id then
       homes.write(key, head, lane, definitions[number].bytes, #head < layout.longest_beginning and head or nil)
-      local waits = state == layout.STATE.running and 0 or 1
+      -- A job that awaits its callback holds its slots as one that runs.
+      local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
+      local waits = holds_slots and 0 or 1
       lanes.count(old, old_own, -1, -waits)
       lanes.count(lane, own, 1, waits)
       if state == layout.STATE.ready then
         lanes.remove(old, id)
         lanes.add(lane, record.priority_of(head), id)
-      elseif state == layout.STATE.running then
+      elseif holds_slots then
         lanes.free(old, old_own, id)
         local token_bytes, begun_ms = record.token_of(head), record.int64(head, layout.started_at_ms.at)
         running[#running + 1] = {gates = {lane.shared, own or lane.keyed}, holder = {id, token_bytes},

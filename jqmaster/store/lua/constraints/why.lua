@@ -85,7 +85,8 @@ local function figures_of(gate)
 end
 
 local passed, found_gates = {}, {}
-if lane and lane.edition == edition and (is_waiting or state == layout.STATE.running) then
+if lane and lane.edition == edition and (is_waiting or state == layout.STATE.running
+  or state == layout.STATE.awaiting_callback) then
   for _, list in ipairs({lane.shared, #lane.keyed == 0 and record.own_gates(whole) or lane.keyed}) do
     for _, id in ipairs(list) do
       local gate = gates.of(id, now_ms)

@@ -3,12 +3,14 @@
 -- which slots it has.
 -- KEYS results:zset rules:hash
 -- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, history or
---   progress exists, [gates, token of a slot that it has], [gates of a slot that it must have], exists lane]
+-- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, history,
+--   progress or challenges exist, [gates, token of a slot that it has], [gates of a slot that it must have], exists
+--   lane, fault of its callbacks]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
 -- include lib/slots.lua
 -- include lib/lanes.lua
+-- include lib/challenges.lua
 local results_key, rules_key = KEYS[1], KEYS[2]
 local tag = ARGV[1]
 local head_bytes, found_in = tonumber(ARGV[2]), ARGV[3]
@@ -41,6 +43,10 @@ for i = FIRST, #ARGV do
       for _, gate_id in ipairs(list) do slot_lists[gate_id] = true end
     end
   end
+  local callback_fault = ''
+  if #head >= layout.head.length and record.state_of(head) == layout.STATE.awaiting_callback then
+    callback_fault = challenges.fault_of(id, record.read_head(tag .. 'job:' .. id))
+  end
   for key in pairs(indexes) do
     local score = redis.call('ZSCORE', key, id)
     if score then
@@ -71,7 +77,7 @@ for i = FIRST, #ARGV do
   end
   found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
     redis.call('ZSCORE', results_key, id) and 1 or 0,
-    redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id),
-    has_slots, needs_slots, lane and not lane.is_lost and 1 or 0}
+    redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id),
+    has_slots, needs_slots, lane and not lane.is_lost and 1 or 0, callback_fault}
 end
 return {'ok', found}

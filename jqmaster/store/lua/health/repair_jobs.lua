@@ -14,6 +14,7 @@
 -- include lib/lanes.lua
 -- include lib/parking.lua
 -- include lib/lane_writes.lua
+-- include lib/challenges.lua
 -- include lib/audit_log.lua
 local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, found_in, lease_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -62,7 +63,8 @@ local function forget(id)
   if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if found_gates then count = count + free(found_gates, id) end
   return count + redis.call('ZREM', tag .. 'expiring', id)
-    + redis.call('UNLINK', tag .. 'history:' .. id, tag .. 'progress:' .. id)
+    + redis.call('ZREM', tag .. 'challenged', id)
+    + redis.call('UNLINK', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id)
 end
 
 -- In the index of its state, and in no other.
@@ -122,20 +124,34 @@ local function put_slots_right(id, head, state)
   if #lane.shared > 0 then gate_lists[table.concat(lane.shared)] = true end
   for _, gate_id in ipairs(#lane.keyed > 0 and lane.keyed or own or {}) do gate_lists[gate_id] = true end
   local token = record.token_of(head)
+  local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
   for gate_list in pairs(gate_lists) do
     local held = redis.call('HGET', tag .. 'slots:' .. gate_list, id)
-    if state ~= layout.STATE.running then
+    -- The token of one that awaits its callback may be void: nobody runs it now.
+    local is_foreign = held and held ~= token and state == layout.STATE.running
+    if not holds_slots then
       count = count + free(gate_list, id)
-    elseif held and held ~= token or not held and is_settled and slots.are_needed(gate_list) then
+    elseif is_foreign or not held and is_settled and slots.are_needed(gate_list) then
       slots.take(gate_list, {id, token})
       count = count + 1
     end
   end
-  if found_gates and not gate_lists[found_gates] and (state ~= layout.STATE.running
+  if found_gates and not gate_lists[found_gates] and (not holds_slots
     or redis.call('HGET', tag .. 'slots:' .. found_gates, id) ~= token) then
     count = count + free(found_gates, id)
   end
   return count
+end
+
+-- A worker takes its callbacks where they are there, and only then.
+local function put_callbacks_right(id, head, state)
+  if state ~= layout.STATE.awaiting_callback or challenges.fault_of(id, head) == '' then return 0 end
+  local challenge = challenges.open_one(id, head)
+  -- One without a challenge ends with its deadline.
+  if not challenge then return 0 end
+  if challenges.is_answered(challenge) then challenges.offer(id, record.name_of(head), now_ms)
+  else challenges.withdraw(id, record.name_of(head)) end
+  return 1
 end
 
 local function keep_or_forget_result(id)
@@ -158,7 +174,8 @@ for i = FIRST, #ARGV do
     local state = record.state_of(head)
     if string.byte(head, layout.version.at) == layout.VERSION and (state == layout.STATE.ready or index_of[state]) then
       count = put_in_its_index(id, head, state) + put_under_its_worker(id, head, state)
-        + put_slots_right(id, head, state) + keep_or_forget_result(id)
+        + put_slots_right(id, head, state) + put_callbacks_right(id, head, state)
+        + keep_or_forget_result(id)
     end
   end
   if count > 0 then done[#done + 1] = id end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives ready jobs to a worker: taken, leased, marked and counted in one step. Jobs that no gate holds back go by the
--- smallest priority, then by the oldest.
+-- Gives a worker jobs whose callbacks are there, and ready jobs: taken, leased, marked and counted in one step. Ready
+-- jobs that no gate holds back go by the smallest priority, then by the oldest.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
 --   worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one)
@@ -23,6 +23,7 @@
 -- include lib/open_lanes.lua
 -- include lib/read_ahead.lua
 -- include lib/taking.lua
+-- include lib/callbacks.lua
 -- include lib/served.lua
 local epoch_key, worker_key, claims_key, running_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local skipped_key, damaged_key, rules_key, mail_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -35,7 +36,7 @@ local max_bytes = tonumber(ARGV[14])
 local FIRST = 15
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
-local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
+local rules = redis.call('HMGET', rules_key, 'edition', 'settled', 'callback_names')
 if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
   'poll_until_ms', 'poll_max')
@@ -49,6 +50,8 @@ if is_pulling then limit = math.min(limit, tonumber(worker[7])) end
 if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 1 then limit = 0 end
 if limit <= 0 then return {'full', busy} end
 
+-- Their attempts began long ago, and hold what others wait for.
+local has_more_callbacks = callbacks.take(rules[3], FIRST, limit, now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 
@@ -133,6 +136,7 @@ while lane_queue.first() and may_go_on() do
 end
 -- A lane that has more stands in the queue again, also where the limit ended the search.
 local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.are_all_read()
+  and not has_more_callbacks
 
 local passed_over, expired_names = taking.write_passed_over(skipped_key, damaged_key, finished_channel, now_ms)
 local first_fence, offers, claimed = taking.write(running_key, claims_key, fence_key, worker_id_bytes, now_ms)

@@ -34,7 +34,7 @@ for _, id in ipairs(due) do
     if record.has_flag(record.flags_of(head), layout.FLAG.watched) then watched[#watched + 1] = id end
     skipped = skipped + 1
     names[skipped] = record.name_of(head)
-  elseif state == layout.STATE.running then
+  elseif state == layout.STATE.running or state == layout.STATE.awaiting_callback then
     -- It may come back to wait: looked at again later.
     running[#running + 1] = now_ms + RECHECK_MS
     running[#running + 1] = id

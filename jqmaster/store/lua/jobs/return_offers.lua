@@ -11,6 +11,7 @@
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
+-- include lib/challenges.lua
 local epoch_key, running_key, claims_key = KEYS[1], KEYS[2], KEYS[3]
 local epoch, worker_id, worker_id_bytes, wake_channel = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local tag = ARGV[1]
@@ -25,16 +26,29 @@ for i = FIRST, #ARGV, WIDTH do
   if record.is_held_by(head, token_bytes, worker_id_bytes)
     and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
     local attempt, failures, losses, offers = record.attempts_of(head)
+    local challenge = challenges.open_one(id, head)
+    -- It was offered for its callbacks, and waits for another worker that runs them.
+    local goes_on = challenge and challenges.is_answered(challenge)
+    local flags, target = record.flags_of(head), goes_on and layout.STATE.awaiting_callback or layout.STATE.ready
+    if challenge and not goes_on then
+      challenges.close(id, head, target, challenge.opened)
+      flags = flags - layout.FLAG.has_challenge
+    end
     -- From the state to the start.
-    redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.ready)
-      .. string.sub(head, layout.flags.at, layout.cause.last)
-      .. struct.pack('>I4I4I2I2i8i8', attempt - 1, failures, losses, math.min(offers + 1, 65535), 0, 0))
+    redis.call('SETRANGE', key, layout.state.offset, string.char(target, flags)
+      .. string.sub(head, layout.cause.at, layout.cause.last)
+      .. struct.pack('>I4I4I2I2i8i8', goes_on and attempt or attempt - 1, failures, losses,
+        math.min(offers + 1, 65535), 0, 0))
     -- Token and worker go with the offer.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
-    local lane, own = lanes.home_of(head)
-    lanes.free(lane, own, id)
-    lanes.add(lane, record.priority_of(head), id)
-    lanes.count(lane, own, 0, 1)
+    if goes_on then
+      challenges.offer(id, record.name_of(head), 0)
+    else
+      local lane, own = lanes.home_of(head)
+      lanes.free(lane, own, id)
+      lanes.add(lane, record.priority_of(head), id)
+      lanes.count(lane, own, 0, 1)
+    end
     ids[#ids + 1] = id
     tokens[#tokens + 1] = token_bytes
     returned[#returned + 1] = 1

@@ -13,6 +13,7 @@
 -- include lib/lane_writes.lua
 -- include lib/batches.lua
 -- include lib/followed.lua
+-- include lib/challenges.lua
 local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local tag = ARGV[2]
@@ -40,13 +41,15 @@ for i = FIRST, #ARGV, WIDTH do
   local ending = is_ours and endings[progress]
   if is_ours and ending == nil then
     local state, flags = byte(head, layout.state.at, layout.flags.at)
+    local has_challenge = record.has_flag(flags, layout.FLAG.has_challenge)
+    if has_challenge then flags = flags - layout.FLAG.has_challenge end
     -- From the state to the end.
     ending = state == layout.STATE.running and {patch = string.char(layout.STATE.succeeded, flags, layout.CAUSE.none)
         .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
       run_ms = now_ms - record.int64(head, layout.started_at_ms.at),
       keeps_result = record.has_flag(flags, layout.FLAG.keep_result),
       is_watched = record.has_flag(flags, layout.FLAG.watched),
-      is_followed = record.has_flag(flags, layout.FLAG.followed)}
+      is_followed = record.has_flag(flags, layout.FLAG.followed), has_challenge = has_challenge}
     endings[progress] = ending
   end
   if ending then
@@ -75,6 +78,7 @@ for i = FIRST, #ARGV, WIDTH do
       add_pair(results, now_ms + result_ttl_ms, id)
     end
     if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded) end
+    if ending.has_challenge then challenges.close(id, head, layout.STATE.succeeded, now_ms) end
     if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1
     known = known + 1

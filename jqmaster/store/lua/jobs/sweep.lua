@@ -46,10 +46,12 @@ for _, id in ipairs(old) do
     garbage[#garbage + 1] = job_key
     garbage[#garbage + 1] = tag .. 'history:' .. id
     garbage[#garbage + 1] = tag .. 'progress:' .. id
+    garbage[#garbage + 1] = tag .. 'challenges:' .. id
   end
 end
 lists.call('ZREM', finished_key, removed)
 lists.call('ZREM', expiring_key, removed)
+lists.call('ZREM', tag .. 'challenged', removed)
 lists.zadd(finished_key, kept)
 batches.write(now_ms)
 if #garbage > 0 then redis.call('UNLINK', unpack(garbage)) end

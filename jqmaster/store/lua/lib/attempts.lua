@@ -5,6 +5,7 @@
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
+-- include lib/challenges.lua
 -- Ends attempts in batches, so that a batch costs a few commands and not a few per job.
 local attempts = (function()
   local tag = ARGV.tag
@@ -23,8 +24,27 @@ local attempts = (function()
 
   -- Ends the running attempt of `id` as decided: `target` is its state then, `cause`, `is_counted` and `is_loss` are
   -- told in its record, `entry` in its history (empty: none). `head` is its record up to the name's end.
+  --
+  -- An attempt that has the callbacks of its challenge, and would begin anew without having failed, waits for a worker
+  -- that runs them instead.
   local function finish(batch, id, head, target, index_key, due_at_ms, cause, is_counted, is_loss, entry)
     local flags = record.flags_of(head)
+    local goes_on = false
+    if record.has_flag(flags, layout.FLAG.has_challenge) then
+      local challenge, list = challenges.open_one(id, head)
+      goes_on = challenge and challenges.is_answered(challenge)
+        and (target == layout.STATE.ready or target == layout.STATE.scheduled)
+      if goes_on then
+        target = layout.STATE.awaiting_callback
+        challenge.since = challenge.since or batch.now_ms
+        challenges.write(id, list)
+        challenges.offer(id, record.name_of(head), math.max(due_at_ms, batch.now_ms))
+        due_at_ms = 0
+      else
+        challenges.close(id, head, target, batch.now_ms)
+        flags = flags - layout.FLAG.has_challenge
+      end
+    end
     if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
     local attempt, failures, losses, returned = record.attempts_of(head)
     local is_final = IS_FINAL[target]
@@ -37,6 +57,11 @@ local attempts = (function()
       history.add(tag .. 'history:' .. id, batch.now_ms, entry)
       if attempt > history.MOST or returned > 0 then history.trim(tag .. 'history:' .. id) end
     end
+    table.insert(lists.under(batch.ended, record.worker_of(head)), id)
+    if goes_on then
+      batch.wakes = true
+      return
+    end
     local lane, own = lanes.home_of(head)
     lanes.free(lane, own, id)
     if target == layout.STATE.ready then
@@ -47,7 +72,6 @@ local attempts = (function()
       batch.delays = batch.delays or not is_final
     end
     if is_final then lanes.count(lane, own, -1, 0) else lanes.count(lane, own, 0, 1) end
-    table.insert(lists.under(batch.ended, record.worker_of(head)), id)
     if is_final and record.has_flag(flags, layout.FLAG.watched) then batch.finished[#batch.finished + 1] = id end
   end
 

@@ -99,6 +99,27 @@ local taking = (function()
     return true
   end
 
+  -- Claims a job whose attempt goes on with its callbacks: `beginning` is what its record has then from the state to
+  -- the returned offers. Its slots stay its own, under the new token. Returns how many bytes are claimed by now.
+  local function take_callback(id, job, beginning, now_ms)
+    count = count + 1
+    bytes = bytes + #job
+    claimed[2 * count - 1], claimed[2 * count] = id, job
+    keys[count], beginnings[count] = job_prefix .. id, beginning
+    local timeout_ms = unpack_bytes('>i8', job, layout.timeout_ms.at)
+    running[2 * count - 1], running[2 * count] = ends[timeout_ms] or end_of(timeout_ms, now_ms), id
+    local lane, own = lanes.home_of(job)
+    local gate_lists = {table.concat(lane.shared)}
+    for _, gate_id in ipairs(own or lane.keyed) do gate_lists[#gate_lists + 1] = gate_id end
+    for _, gates_of_slot in ipairs(gate_lists) do
+      local slots_key = ARGV.tag .. 'slots:' .. gates_of_slot
+      if gates_of_slot ~= '' and redis.call('HEXISTS', slots_key, id) == 1 then
+        redis.call('HSET', slots_key, id, token_of(count))
+      end
+    end
+    return bytes
+  end
+
   -- How many are claimed, of how many bytes, and how many jobs were put aside.
   local function progress()
     return count, bytes, moves
@@ -136,5 +157,8 @@ local taking = (function()
     return first_fence, offers, claimed
   end
 
-  return {take = take, progress = progress, write_passed_over = write_passed_over, write = write}
+  return {
+    take = take, take_callback = take_callback, progress = progress, write_passed_over = write_passed_over,
+    write = write,
+  }
 end)()

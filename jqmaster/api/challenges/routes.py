@@ -1,0 +1,58 @@
+"""Routes of challenges and callbacks."""
+
+from typing import Any, Final
+
+from jqmaster.api.challenges import handlers, schemas
+from jqmaster.api.http.endpoint import Operation
+from jqmaster.domain.access import Scope
+from jqmaster.domain.challenge import ChallengeState
+
+_STORE: Final = (503,)
+_QUERY: Final[dict[str, Any]] = {
+    "state": {
+        "schema": {"type": "string", "enum": [str(state) for state in ChallengeState]},
+        "description": "Show only challenges in this state.",
+    },
+    "name": {"schema": {"type": "string"}, "description": "Show only challenges of jobs with this name."},
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": handlers.MAX_PAGE, "default": 100},
+        "description": "Number of challenges after which a page ends. All challenges of a job are on the same page.",
+    },
+    "cursor": {"schema": {"type": "string"}, "description": "`next_cursor` of the previous page."},
+}
+_OPEN_TEXT: Final = (
+    "Call this before the outside system gets its work, so that no callback can come too early, and report the attempt "
+    "as `challenged` afterwards. A second challenge of the same attempt makes the first one void. The answer is 409 "
+    "`no_public_url` where the master listens on a network and has no `public_url`, 409 `stale_token` if the worker "
+    "does not hold the job, and 409 `challenge_answered` if its callbacks are there."
+)
+_CALLBACK_TEXT: Final = (
+    "Answers a challenge with any body, of at most `max_argument_bytes`, which the job's handler gets with its content "
+    "type. The request ID is the credential. The answer is 202 for a new callback, 200 if the same one came before, "
+    "409 `callback_conflict` if another one did, 410 `challenge_over` after the attempt, and 404 for an unknown ID. "
+    "Where several callbacks are expected, those with equal bodies need an `Idempotency-Key` each."
+)
+_ANSWER_TEXT: Final = (
+    "Answers a challenge in the place of the outside system, with the body as its callback. It is written to the audit "
+    "log."
+)
+
+OPERATIONS: Final = [
+    Operation("POST", "/api/workers/{worker_id}/challenges", handlers.open_challenge, Scope.WORK, "Open a challenge",
+              "challenges", {201: schemas.OpenChallengeAnswer}, schemas.OpenChallengeRequest,
+              problems=(404, 409, 413, *_STORE), text=_OPEN_TEXT),
+    Operation("POST", "/callbacks/{request_id}", handlers.call_back, None, "Answer a challenge", "challenges",
+              {202: schemas.CallbackReceipt, 200: schemas.CallbackReceipt},
+              problems=(403, 404, 409, 410, 413, 429, *_STORE), text=_CALLBACK_TEXT, takes_any_body=True),
+    Operation("POST", "/callbacks/{request_id}/progress", handlers.tell_progress, None, "Tell progress of a challenge",
+              "challenges", {204: None}, schemas.CallbackProgressRequest,
+              problems=(403, 404, 410, 429, *_STORE)),
+    Operation("GET", "/api/challenges", handlers.list_challenges, Scope.READ, "List challenges", "challenges",
+              {200: schemas.ChallengeList}, query=_QUERY, problems=_STORE),
+    Operation("GET", "/api/jobs/{job_id}/challenges", handlers.of_job, Scope.READ, "List the challenges of a job",
+              "challenges", {200: schemas.ChallengeList}, problems=(404, *_STORE)),
+    Operation("POST", "/api/jobs/{job_id}/challenges/{request}/callback", handlers.answer, Scope.OPERATE,
+              "Answer a challenge for the outside system", "challenges",
+              {202: schemas.CallbackReceipt, 200: schemas.CallbackReceipt},
+              problems=(404, 409, 410, 413, *_STORE), text=_ANSWER_TEXT, takes_any_body=True),
+]  # fmt: skip

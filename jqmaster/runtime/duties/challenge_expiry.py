@@ -1,0 +1,81 @@
+"""Ends attempts whose callbacks did not come in time."""
+
+import math
+import random
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.challenge import ChallengeFigures
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.outcome import Outcome, decide_unanswered
+from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.store import codec
+from jqmaster.store.jobs.challenges import ChallengeStore
+from jqmaster.store.jobs.settlements import Settlement
+from jqmaster.store.leadership.leadership import Leadership
+from jqmaster.store.link.pages import MAX_PER_CALL
+
+# The index of deadlines is looked at when the next is due, and this often in any case.
+POLL_S: Final = 1.0
+RETRY_S: Final = 0.2
+MESSAGE: Final = "no callback came in time"
+
+
+class ChallengeExpiry(LeaderLoop):
+    """Component of one leadership. In a time of grace nothing ends: callbacks may have found no master for a while."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        challenges: ChallengeStore,
+        grace: Grace,
+        clock: Clock,
+        *,
+        figures: ChallengeFigures,
+        on_stale: Callable[[], None],
+        rng: random.Random | None = None,
+    ) -> None:
+        super().__init__(
+            "challenge_expiry", clock, complaint="cannot end challenges", on_stale=on_stale, retry_s=RETRY_S
+        )
+        self._epoch = leadership.epoch
+        self._challenges = challenges
+        self._grace = grace
+        self._figures = figures
+        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, guards nothing
+
+    async def _round(self) -> float:
+        self._wake.clear()
+        if not self._grace.is_over:
+            return POLL_S
+        due = await self._challenges.due()
+        if due.jobs:
+            settlements = [self._settlement(job, due.now_ms) for _, job in due.jobs if job]
+            unreadable = [job_id for job_id, job in due.jobs if job is None]
+            ended = await self._challenges.expire(self._epoch, settlements, unreadable)
+            self._figures.expired += len(ended)
+            if len(due.jobs) >= MAX_PER_CALL:
+                return 0.0
+        return POLL_S if due.next_ms < 0 else min(POLL_S, math.ceil(due.next_ms) / 1000)
+
+    async def _pause(self, seconds: float) -> None:
+        await self._until_woken(seconds)
+
+    def _settlement(self, job: Job, now_ms: int) -> Settlement:
+        decision = decide_unanswered(job, jitter=self._rng.random())
+        outcome = Outcome(
+            job.id, job.token, "failure", reason="callback_timeout", should_retry=False, message=MESSAGE,
+            finished_at=iso_ms(now_ms),
+        )  # fmt: skip
+        return Settlement(
+            job.id,
+            job.token,
+            decision,
+            codec.encode_attempt(job, decision.ending, MESSAGE, None),
+            codec.encode_result(outcome) if decision.state is JobState.FAILED else b"",
+            name=job.name,
+            message=MESSAGE,
+        )

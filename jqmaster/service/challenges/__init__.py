@@ -1,0 +1,1 @@
+"""Use cases of challenges: work that other systems do, and their callbacks."""

@@ -1,0 +1,329 @@
+"""Challenges of jobs, and the callbacks that answer them. `lua/lib/challenges.lua` has their stored form."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.challenge import (
+    CHALLENGE_CODES,
+    Callback,
+    CallbackAnswer,
+    Challenge,
+    ChallengeState,
+    RequestId,
+    Signature,
+)
+from jqmaster.domain.job import Job
+from jqmaster.domain.outcome import NotReadyRecord
+from jqmaster.domain.tally import Tally
+from jqmaster.errors import unknown_worker
+from jqmaster.live_value import LiveValue
+from jqmaster.store import codec
+from jqmaster.store.job_times import JobTimes
+from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.settlements import Settlement, target_args
+from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
+from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
+
+_STATES: Final = {code: state for state, code in CHALLENGE_CODES.items()}
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException)
+# Callbacks that one read takes from the store may have the size of arguments.
+CALLBACKS_PER_READ: Final = 16
+
+# What became of the report that an attempt waits for its callbacks: it had opened no such challenge.
+NOT_OPENED: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A challenge that was opened, for a job of this name."""
+
+    name: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What became of a callback for a job of this name. `after_ms` since the challenge was opened."""
+
+    answer: CallbackAnswer
+    name: str = ""
+    after_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DueChallenges:
+    """Jobs whose callbacks did not come in time; None: the record cannot be read. `next_ms` until the next is due (-1:
+    none)."""
+
+    now_ms: int
+    jobs: Sequence[tuple[str, Job | None]]
+    next_ms: int
+
+
+class ChallengeStore:
+    """Challenges of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, records: RecordStore, tally: Tally, times: LiveValue[JobTimes]) -> None:
+        self._shard = shard
+        self._records = records
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+        self._times = times
+
+    # --- for the attempt that opens a challenge
+
+    async def open(
+        self,
+        worker_id: str,
+        token: str,
+        request: RequestId,
+        *,
+        wait_ms: int,
+        expect: int,
+        meta: bytes | None,
+        signature: Signature | None = None,
+    ) -> Opened | str:
+        """Open a challenge for the attempt that holds the job. Otherwise return the reason: `stale`, `answered` (its
+        callbacks are there) or `unknown` (the worker)."""
+        k = self._keys
+        word, data = await self._client.run(
+            "open_challenge",
+            (k.job(request.job_id), k.challenged, k.worker(worker_id)),
+            (self._shard.now_arg, k.tag, codec.id_bytes(worker_id), request.job_id, bytes.fromhex(token),
+             request.shown, request.digest, wait_ms, expect, meta or b"",
+             *((signature.header, signature.secret, signature.prefix, signature.encoding) if signature
+               else ("", "", "", ""))),
+        )  # fmt: skip
+        return Opened(data[0].decode(), data[1]) if word == "ok" else word
+
+    async def await_callbacks(self, worker_id: str, reports: Sequence[tuple[str, str, bytes]]) -> list[int]:
+        """Let attempts wait for the callbacks of their challenges, each named by (job ID, token, digest of the request
+        ID). Return for each 1, 0 where the token is stale, or `NOT_OPENED`. Raise NotFoundError where none counts and
+        the worker is not registered."""
+        k = self._keys
+        verdicts: list[int] = []
+        for page in pages(reports, MAX_PER_CALL):
+            args: list[Arg] = [
+                self._shard.now_arg, k.tag, codec.id_bytes(worker_id), self._shard.wake_channel,
+            ]  # fmt: skip
+            for job_id, token, digest in page:
+                args += (job_id, bytes.fromhex(token), digest)
+            word, data = await self._client.run(
+                "await_callback", (k.running, k.awaiting_callback, k.worker(worker_id)), args
+            )
+            if word == "unknown":
+                raise unknown_worker(worker_id)
+            verdicts += data[0]
+            self._shard.leader.wake(SlotsFreed(worker_id, data[0].count(1)))
+            self._shard.leader.wake(JobDelayed())
+            if data[1]:
+                self._shard.leader.wake(JobsReady())
+        return verdicts
+
+    async def note_not_ready(
+        self, worker_id: str, job_id: str, token: str
+    ) -> tuple[int, NotReadyRecord] | None:
+        """Count that the job was not ready. Return the store time, and since when and how often it was not; None: the
+        token is stale."""
+        k = self._keys
+        word, data = await self._client.run(
+            "note_not_ready",
+            (k.job(job_id), k.progress(job_id)),
+            (self._shard.now_arg, codec.id_bytes(worker_id), bytes.fromhex(token)),
+        )
+        return (data[0], NotReadyRecord(data[1], data[2])) if word == "ok" else None
+
+    # --- for the outside system
+
+    async def take(
+        self, request: RequestId, callback: Callback, identity: bytes, *, is_verified: bool = False
+    ) -> Received | Signature:
+        """Take a callback. `identity` tells it from others of the same challenge.
+
+        Return the signature to look for where the challenge asks for one, unless `is_verified`.
+        """
+        k = self._keys
+        word, data = await self._client.run(
+            "take_callback",
+            (k.job(request.job_id), k.challenges(request.job_id)),
+            (self._shard.now_arg, k.tag, request.job_id, request.digest, identity, callback.digest,
+             callback.content_type, callback.body, self._shard.wake_channel, int(is_verified)),
+        )  # fmt: skip
+        if word == "unverified":
+            header, secret, prefix, encoding = (raw.decode() for raw in data)
+            return Signature(header, secret, prefix, "base64" if encoding == "base64" else "hex")
+        answer = CallbackAnswer(word)
+        if answer is not CallbackAnswer.TAKEN:
+            return Received(answer, data[0].decode() if data else "")
+        if data[2]:
+            self._shard.leader.wake(JobsReady())
+        return Received(answer, data[0].decode(), data[1])
+
+    async def take_shown(self, job_id: str, shown: str, callback: Callback) -> Received:
+        """Take a callback that an operator gives, who knows what is shown of the request ID."""
+        packed = await self._client.command("GET", self._keys.challenges(job_id))
+        for digest in _digests(packed, shown) if packed else ():
+            request = RequestId("", job_id, shown, digest)
+            received = await self.take(request, callback, callback.digest, is_verified=True)
+            assert isinstance(received, Received)
+            return received
+        return Received(CallbackAnswer.UNKNOWN)
+
+    async def tell(self, request: RequestId, fraction: float | None, message: str) -> CallbackAnswer:
+        """Keep what the outside system tells of its progress."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "tell_challenge",
+            (k.job(request.job_id), k.challenges(request.job_id)),
+            (self._shard.now_arg, k.tag, request.job_id, request.digest,
+             "" if fraction is None else repr(fraction), message),
+        )  # fmt: skip
+        return CallbackAnswer.TAKEN if word == "ok" else CallbackAnswer(word)
+
+    # --- for a worker that runs the callbacks
+
+    async def give_callbacks(self, jobs: Collection[ClaimedJob]) -> None:
+        """Give claimed jobs their callbacks."""
+        answered = [job for job in jobs if job.record.has_callback]
+        for page in pages(answered, CALLBACKS_PER_READ):
+            found = await self.of([job.job_id for job in page])
+            for job in page:
+                mine = found[job.job_id]
+                job.callbacks = mine[-1].callbacks if mine else ()
+
+    # --- for the leader
+
+    async def due(self) -> DueChallenges:
+        """Return jobs whose callbacks did not come in time."""
+        k = self._keys
+        _, (now_ms, flat, next_ms) = await self._client.run(
+            "due_challenges", (k.awaiting_callback,), (self._shard.now_arg, MAX_PER_CALL, k.job_prefix)
+        )
+        jobs = [
+            (raw.decode(), await self._records.job_or_none(raw.decode(), head))
+            for raw, head in zip(flat[::2], flat[1::2], strict=True)
+        ]
+        return DueChallenges(now_ms, jobs, next_ms)
+
+    async def expire(
+        self, epoch: str, settlements: Sequence[Settlement], unreadable: Sequence[str] = ()
+    ) -> list[Settlement]:
+        """End attempts whose callbacks did not come in time; return those that did end. `unreadable` jobs are set
+        aside."""
+        k = self._keys
+        ended: list[Settlement] = []
+        plain: list[tuple[Settlement | None, tuple[Arg, ...]]] = [
+            (None, (job_id, "", "", 0, 0, 0, b"", b"")) for job_id in unreadable
+        ]
+        for s in settlements:
+            args = (s.job_id, *target_args(k, s.decision), int(s.decision.is_counted), s.entry, s.result)
+            plain.append((s, args))
+        for page in pages(plain, MAX_PER_CALL):
+            args_of: list[Arg] = [
+                self._shard.now_arg, k.tag, epoch, self._times.current.result_ttl_ms, k.finished_channel,
+            ]  # fmt: skip
+            for _, args in page:
+                args_of += args
+            _, data = await self._client.run(
+                "expire_challenge",
+                (k.epoch, k.running, k.awaiting_callback, k.results, k.damaged),
+                args_of,
+            )
+            for (settlement, _), is_ended in zip(page, data[0], strict=True):
+                if is_ended and settlement:
+                    self._tally.ended(
+                        settlement.name,
+                        settlement.decision,
+                        job_id=settlement.job_id,
+                        message=settlement.message,
+                    )
+                    ended.append(settlement)
+        self._shard.leader.wake(JobsReady())
+        self._shard.leader.wake(JobDelayed())
+        return ended
+
+    # --- for people
+
+    async def of(self, job_ids: Sequence[str]) -> dict[str, list[Challenge]]:
+        """Return the challenges of each job, the newest last."""
+        found: dict[str, list[Challenge]] = {}
+        for page in pages(job_ids, RECORDS_PER_READ):
+            replies = await self._client.pipeline(
+                [("GET", self._keys.challenges(job_id)) for job_id in page], skip_damaged=True
+            )
+            for job_id, packed in zip(page, replies, strict=True):
+                found[job_id] = decode_challenges(job_id, packed) if packed else []
+        return found
+
+    async def newest(self, before: tuple[int, str] | None, count: int) -> list[tuple[int, str]]:
+        """Return when jobs opened their newest challenge, and which they are: the newest first, behind `before`."""
+        highest = "+inf" if before is None else before[0]
+        skipped = 0
+        places: list[tuple[int, str]] = []
+        while len(places) < count:
+            flat = await self._client.command(
+                "ZRANGE", self._keys.challenged, highest, "-inf", "BYSCORE", "REV", "LIMIT", skipped, count,
+                "WITHSCORES",
+            )  # fmt: skip
+            page = [(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 2)]
+            places += [place for place in page if before is None or place < before]
+            skipped += len(page)
+            if len(page) < count:
+                break
+        return places[:count]
+
+
+def _digests(packed: bytes, shown: str) -> list[bytes]:
+    try:
+        found = msgpack.unpackb(packed, raw=True)
+        return [fields[b"digest"] for fields in reversed(found) if fields.get(b"id") == shown.encode()]
+    except _UNREADABLE:
+        return []
+
+
+def decode_challenges(job_id: str, packed: bytes) -> list[Challenge]:
+    """Return the challenges of a job; none where they cannot be read."""
+    try:
+        return [_challenge(job_id, fields) for fields in msgpack.unpackb(packed, raw=True)]
+    except _UNREADABLE:
+        return []
+
+
+def _challenge(job_id: str, fields: dict[bytes, Any]) -> Challenge:
+    taken = fields.get(b"taken") or ()
+
+    def number(key: bytes) -> int:
+        return int(fields.get(key, 0))
+
+    def text(key: bytes) -> str:
+        return bytes(fields.get(key, b"")).decode(errors="replace")
+
+    return Challenge(
+        job_id=job_id,
+        shown=text(b"id"),
+        attempt=number(b"attempt"),
+        state=_STATES.get(number(b"state"), ChallengeState.VOID),
+        opened_at_ms=number(b"opened"),
+        wait_ms=number(b"wait"),
+        expect=int(fields.get(b"expect", 1)),
+        awaiting_since_ms=number(b"since"),
+        due_at_ms=number(b"due"),
+        received=len(taken),
+        received_at_ms=int(taken[-1][2]) if taken else 0,
+        run_at_ms=number(b"run"),
+        ended_at_ms=number(b"ended"),
+        fraction=codec.fraction_of(fields.get(b"fraction")),
+        note=text(b"note"),
+        told_at_ms=number(b"told"),
+        meta=fields.get(b"meta"),
+        callbacks=[
+            Callback(one[3].decode(errors="replace"), one[4], int(one[2])) for one in taken if len(one) > 4
+        ],
+    )

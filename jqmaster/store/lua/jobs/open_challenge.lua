@@ -1,0 +1,39 @@
+#!lua
+-- Opens a challenge for the attempt that holds a job. One that the attempt opened before is void.
+-- KEYS job:string challenged:zset worker:hash
+-- ARGV now_ms tag worker_id_bytes job_id token_bytes shown digest wait_ms expect meta(empty: none)
+--   sign_header(empty: callbacks are not signed) sign_secret sign_lead sign_encoding
+-- REPLY ok:name,now_ms | stale | answered | unknown
+-- CHECKS FIRST state, token and worker; that its callbacks are not there already; that the worker is registered
+-- include lib/clock.lua
+-- include lib/record.lua
+-- include lib/challenges.lua
+local job_key, challenged_key, worker_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, worker_id_bytes, id, token_bytes = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local tag, shown, digest = ARGV[2], ARGV[6], ARGV[7]
+local wait_ms, expect, meta = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
+local sign_header, sign_secret, sign_lead, sign_encoding = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+
+local head = record.read_head(job_key)
+if not record.is_held_by(head, token_bytes, worker_id_bytes) then
+  if redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
+  return {'stale'}
+end
+local before, list = challenges.open_one(id, head)
+if before and (before.since or challenges.is_answered(before)) then return {'answered'} end
+list = list or challenges.read(id)
+if before then before.state, before.ended, before.sign = challenges.VOID, now_ms, nil end
+list[#list + 1] = {id = shown, digest = digest, attempt = (record.attempts_of(head)), state = challenges.OPEN,
+  opened = now_ms, wait = wait_ms, expect = expect > 1 and expect or nil, meta = meta ~= '' and meta or nil,
+  sign = sign_header ~= '' and {sign_header, sign_secret, sign_lead, sign_encoding} or nil}
+challenges.write(id, list)
+redis.call('ZADD', challenged_key, now_ms, id)
+local flags = record.flags_of(head)
+if not record.has_flag(flags, layout.FLAG.has_challenge) then
+  record.set_flags(job_key, flags + layout.FLAG.has_challenge)
+end
+-- The job was ready after all: the next time that it is not is counted anew.
+if record.has_flag(flags, layout.FLAG.has_progress) then
+  redis.pcall('HDEL', tag .. 'progress:' .. id, 'not_ready_since_ms', 'not_ready_times')
+end
+return {'ok', record.name_of(head), now_ms}

@@ -1,0 +1,22 @@
+"""Outside work that runs in processes of its own, as a module of an application has it."""
+
+from typing import Any
+
+from worker_sdk import Callback, Context, OutsideWork, Worker
+
+worker = Worker("http://127.0.0.1:1")
+
+
+class Isolated(OutsideWork):
+    name = "isolated.ship"
+    answer_within_s = 60.0
+
+    def challenge(self, argument: Any, ctx: Context) -> None:
+        opened = ctx.open_challenge(expect=2)
+        ctx.progress(0.5, opened.callback_url)
+
+    def on_callback(self, callback: Callback, ctx: Context) -> Any:
+        return [one.text() for one in ctx.callbacks]
+
+
+worker.outside(Isolated(), isolated=True)

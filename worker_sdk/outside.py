@@ -1,0 +1,173 @@
+"""Work that another system does: is it ready, hand it over, take its answer."""
+
+import asyncio
+import contextlib
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from worker_sdk.errors import Challenged, Defer, NotReady, PhaseTimeout
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.registry import ATTRIBUTE, Handler, Kind, Registry, check_name, origin_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from worker_sdk.worker.challenge import Callback
+    from worker_sdk.worker.context import Context
+
+RETRY_CODES: Final = frozenset({"TEMPORARY_UNAVAILABLE", "RESOURCE_CONFLICT", "NETWORK_ERROR"})
+
+
+class Ready:
+    """Return it from `prepare`: the work can begin."""
+
+
+class OutsideWork:
+    """Jobs whose work is done by another system, which answers with a callback. Derive a class, and add it to a worker
+    with `worker.outside(…)`. The methods are `def` or `async def`.
+
+    * `name`: name of the jobs.
+    * `answer_within_s`: time to wait for the callback, in seconds. Without it the attempt fails.
+    * `retry_codes`: codes of `CodedError` with which the job is retried. All others are final.
+    * `prepare_timeout_s`, `challenge_timeout_s`, `callback_timeout_s`: time of each phase, at most the time that the
+      job has. An `async def` is stopped then. A `def` cannot be stopped before the time of the job is over, and fails
+      if it took longer; `ctx.remaining()` tells it how long it has. None: the time of the job.
+    * `max_wait_s`: longest wait between two calls of `prepare`. The first is the one that it asks for, and each further
+      one is twice as long.
+    * `not_ready_for_s`: the job fails with the cause `not_ready` when it was not ready for so long, in seconds. None:
+      it waits on.
+    """
+
+    name: ClassVar[str]
+    answer_within_s: ClassVar[float] = 86_400.0
+    retry_codes: "ClassVar[Collection[str]]" = RETRY_CODES
+    prepare_timeout_s: ClassVar[float | None] = None
+    challenge_timeout_s: ClassVar[float | None] = None
+    callback_timeout_s: ClassVar[float | None] = None
+    max_wait_s: ClassVar[float] = 300.0
+    not_ready_for_s: ClassVar[float | None] = None
+
+    def prepare(self, argument: Any, ctx: "Context") -> Any:
+        """Check whether the work can begin. Return `Ready()`, or `Defer(after_s, reason)` to be asked again; no retry
+        is used. Default: it can.
+
+        * `argument`, `ctx`: as for a handler.
+        """
+        return Ready()
+
+    def challenge(self, argument: Any, ctx: "Context") -> Any:
+        """Hand the work over: call `ctx.open_challenge()`, then the outside system with its `callback_url`, and with
+        `ctx.idempotency_key`, by which it can tell that a call is a repeat.
+
+        * `argument`, `ctx`: as for a handler.
+        """
+        raise NotImplementedError
+
+    def on_callback(self, callback: "Callback", ctx: "Context") -> Any:
+        """Decide by the callback. Return the result of the job, or raise as in any handler.
+
+        * `callback`: the first callback; `ctx.callbacks` has all.
+        * `ctx`: as for a handler.
+        """
+        raise NotImplementedError
+
+
+def is_async(work: OutsideWork) -> bool:
+    """Return whether any phase is an `async def`."""
+    return any(map(inspect.iscoroutinefunction, (work.prepare, work.challenge, work.on_callback)))
+
+
+def add_to(registry: Registry, work: OutsideWork, *, isolated: bool = False) -> None:
+    """Register the handler of `work`. Raise ValueError for a name that is bad or taken."""
+    check_name(work.name)
+    is_coroutine = is_async(work)
+    on_callback = type(work).on_callback
+    handler = Handler(
+        work.name,
+        Kind.ISOLATED if isolated else Kind.ASYNC if is_coroutine else Kind.SYNC,
+        handler_of(work),
+        takes_context=True,
+        is_coroutine=is_coroutine,
+        origin=origin_of(on_callback) if isolated else None,
+        retry_codes=frozenset(work.retry_codes),
+    )
+    if isolated:
+        # The process of an attempt finds the handler by this method.
+        setattr(on_callback, ATTRIBUTE, {**getattr(on_callback, ATTRIBUTE, {}), work.name: handler})
+    registry.put(handler)
+
+
+def handler_of(work: OutsideWork) -> Callable[[Any, "Context"], Any]:
+    """Return the handler that runs the phases."""
+
+    def run(argument: Any, ctx: "Context") -> Any:
+        ctx.answer_within_s = work.answer_within_s
+        if ctx.callback is not None:
+            with _phase(ctx, "on_callback", work.callback_timeout_s):
+                return work.on_callback(ctx.callback, ctx)
+        with _phase(ctx, "prepare", work.prepare_timeout_s):
+            answer = work.prepare(argument, ctx)
+        _check_ready(work, answer)
+        with _phase(ctx, "challenge", work.challenge_timeout_s):
+            work.challenge(argument, ctx)
+        raise _challenged(ctx)
+
+    async def run_async(argument: Any, ctx: "Context") -> Any:
+        ctx.answer_within_s = work.answer_within_s
+        if ctx.callback is not None:
+            async with _async_phase(ctx, "on_callback", work.callback_timeout_s):
+                return await _value(work.on_callback(ctx.callback, ctx))
+        async with _async_phase(ctx, "prepare", work.prepare_timeout_s):
+            answer = await _value(work.prepare(argument, ctx))
+        _check_ready(work, answer)
+        async with _async_phase(ctx, "challenge", work.challenge_timeout_s):
+            await _value(work.challenge(argument, ctx))
+        raise _challenged(ctx)
+
+    return run_async if is_async(work) else run
+
+
+async def _value(value: Any) -> Any:
+    return await value if isinstance(value, Awaitable) else value
+
+
+def _check_ready(work: OutsideWork, answer: Any) -> None:
+    if isinstance(answer, Defer):
+        raise NotReady(answer, max_wait_s=work.max_wait_s, for_s=work.not_ready_for_s)
+    if not (isinstance(answer, Ready) or answer is Ready):
+        raise TypeError(
+            f"prepare of {work.name} must return Ready() or Defer(…), not {type(answer).__name__}"
+        )
+
+
+def _challenged(ctx: "Context") -> Exception:
+    if ctx.challenge is None:
+        return TypeError(f"challenge of {ctx.name} did not call ctx.open_challenge()")
+    return Challenged(ctx.challenge.request_id)
+
+
+@contextlib.contextmanager
+def _phase(ctx: "Context", name: str, timeout_s: float | None) -> Iterator[None]:
+    job_deadline_s = ctx.deadline_s
+    if timeout_s is not None:
+        ctx.deadline_s = min(job_deadline_s, now_s() + timeout_s)
+    try:
+        yield
+        if timeout_s is not None and now_s() > ctx.deadline_s:
+            raise PhaseTimeout(name, timeout_s)
+    finally:
+        ctx.deadline_s = job_deadline_s
+
+
+@contextlib.asynccontextmanager
+async def _async_phase(ctx: "Context", name: str, timeout_s: float | None) -> AsyncIterator[None]:
+    with _phase(ctx, name, timeout_s):
+        stop = asyncio.timeout(timeout_s)
+        try:
+            async with stop:
+                yield
+        except TimeoutError:
+            if stop.expired() and timeout_s is not None:
+                raise PhaseTimeout(name, timeout_s) from None
+            raise

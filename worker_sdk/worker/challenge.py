@@ -1,0 +1,56 @@
+"""A challenge as its handler sees it: the address that was given away, and the callback that came."""
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """A challenge that a handler opened.
+
+    * `request_id`: the secret that answers it.
+    * `callback_url`: the address at which the outside system posts its callback.
+    """
+
+    request_id: str
+    callback_url: str
+
+
+if TYPE_CHECKING:
+
+    class Opened(Challenge):
+        """The result of `ctx.open_challenge`: a `Challenge`, and an awaitable of it in an async handler."""
+
+        def __await__(self) -> Generator[Any, None, Challenge]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A callback of an outside system, as it came.
+
+    * `content_type`: the type that its sender gave; empty if none.
+    * `body`: its bytes.
+    * `received_at`: when it came, in UTC.
+    """
+
+    content_type: str
+    body: bytes
+    received_at: datetime
+
+    def text(self) -> str:
+        """Return the body as text in UTF-8. Raise UnicodeDecodeError."""
+        return self.body.decode()
+
+    def json(self) -> Any:
+        """Return the value of a body in JSON. Raise ValueError."""
+        import json
+
+        return json.loads(self.body)
+
+    @classmethod
+    def of(cls, fields: Mapping[str, Any]) -> "Callback":
+        """Return the callback of a dispatch."""
+        at = datetime.fromtimestamp(fields["received_at_ms"] / 1000, UTC)
+        return cls(str(fields["content_type"]), bytes(fields["body"]), at)
