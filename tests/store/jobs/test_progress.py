@@ -112,7 +112,11 @@ async def test_progress_goes_with_its_job(world: StoreWorld) -> None:
     assert not await world.redis.exists(key)
     await world.redis.hset(key, "message", "left over")
     assert await world.findings() == [
-        Finding("history", world.shard.keys.job(job.job_id), "attempts or progress of a job that is gone")
+        Finding(
+            "history",
+            world.shard.keys.job(job.job_id),
+            "attempts, progress or challenges of a job that is gone",
+        )
     ]
     await world.redis.delete(key)
 
