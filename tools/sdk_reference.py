@@ -93,8 +93,8 @@ SECTIONS: dict[str, list[Entry]] = {
     "Work that others do": [
         Entry("outside.OutsideWork", is_constructed=False),
         Entry("outside.Ready"),
-        Entry("worker.context.Challenge", is_constructed=False),
-        Entry("worker.context.Callback", is_constructed=False),
+        Entry("worker.challenge.Challenge", is_constructed=False),
+        Entry("worker.challenge.Callback", is_constructed=False),
         Entry("errors.Challenged"),
         Entry("errors.CodedError"),
     ],

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from worker_sdk.errors import Challenged, Defer, NotReady, PhaseTimeout
 from worker_sdk.worker.lease import now_s
-from worker_sdk.worker.registry import ATTRIBUTE, Handler, Kind, Registry, check_name, origin_of
+from worker_sdk.worker.names import ATTRIBUTE, check_name
+from worker_sdk.worker.registry import Handler, Kind, Registry, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
