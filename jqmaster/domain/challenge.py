@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from jqmaster.domain.histogram import Histogram
 
-# Of the secret part of a request ID, which is shown in part: 144 of its 192 bits never are.
+# The length of the secret part of a request ID. People see a part of it: 144 of its 192 bits are never shown.
 SECRET_BYTES: Final = 24
 SHOWN_CHARS: Final = 8
 # Enough to tell two apart, and half the room of a whole digest for each challenge that is open.
@@ -63,7 +63,7 @@ def new_request_id(job_id: str) -> RequestId:
 
 
 def read_request_id(text: str) -> RequestId | None:
-    """Return the parts of a request ID; None for a text that is none."""
+    """Return the parts of a request ID, or None if the text is not a request ID."""
     if len(text) != _JOB_CHARS + _SECRET_CHARS or not text.isascii():
         return None
     try:
@@ -129,8 +129,8 @@ class Challenge:
     """A challenge as the store has it; times are store milliseconds, 0 where there is none.
 
     `shown` is the part of its request ID that people see. `awaiting_since_ms`: when its attempt reported that the
-    outside system has the work, and `run_at_ms` when its callbacks were given to a worker. Of one that is over the
-    store keeps how many callbacks came, and not their bodies.
+    outside system has the work, and `run_at_ms` when its callbacks were given to a worker. When a
+    challenge is over, the store keeps how many callbacks came, and not their bodies.
     """
 
     job_id: str
@@ -154,7 +154,7 @@ class Challenge:
 
 
 class CallbackAnswer(StrEnum):
-    """What became of a callback. `repeated`: the same one came before. `conflict`: another one did. `over`: the attempt
+    """The answer to a callback. `repeated`: the same one came before. `conflict`: another one did. `over`: the attempt
     that waited for it is over."""
 
     TAKEN = "taken"

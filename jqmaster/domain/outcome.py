@@ -33,7 +33,7 @@ _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argumen
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """What the handler's check before the work says: not yet. The first wait is `Outcome.retry_after_s`, and each
+    """The handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`, and each
     further one is twice as long, up to `max_wait_s`. The job fails when it was not ready for `for_s`; None: never.
     """
 
@@ -177,7 +177,7 @@ def decide_expired(
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
-    # What a challenge began goes on where its callback is there, and not from the beginning.
+    # A job whose callback is there goes on with it, and does not begin again.
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)

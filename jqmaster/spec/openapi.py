@@ -109,7 +109,10 @@ _IDEMPOTENCY_KEY: Final = {
     "description": "Makes the push safe to repeat for 24 hours, even after its job is over and removed. Keys are separate for each token and user; "
     "a rotated token keeps its keys.",
 }
-_ANY_BODY: Final = {"description": "Any body, which is not looked into.", "content": {"*/*": {"schema": {}}}}
+_ANY_BODY: Final = {
+    "description": "Any body, which is not looked into.",
+    "content": {"*/*": {"schema": {}, "example": {"order": "A-17", "status": "shipped"}}},
+}
 _CALLBACK_KEY: Final = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -186,7 +189,7 @@ _PROBLEM_TEXTS: Final = {
     406: "The master cannot answer with any of the accepted types.",
     408: "The request did not arrive in time.",
     409: "The current state does not allow the request; `code` names that state.",
-    410: "What the request is about is over.",
+    410: "Too late: the attempt that waited for it is over.",
     412: "The precondition does not hold.",
     413: "A body, an argument or a structure exceeds its limit.",
     414: "The path is too long.",

@@ -105,7 +105,7 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
             deferrals = deferrals + 1 if run.state == "scheduled" else 0
             if deferrals > MAX_DEFERRALS:
                 raise RuntimeError(f"{run.job['name']} was deferred {MAX_DEFERRALS} times")
-            # What another system has is left there; `WorkerHarness` runs a handler with a callback.
+            # A job that waits for another system stays there; `WorkerHarness` runs a handler with a callback.
             if run.is_over or run.state == "awaiting_callback":
                 done.append(run)
                 for callback in store.callbacks_after(run):

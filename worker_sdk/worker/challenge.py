@@ -49,8 +49,8 @@ class Callback:
 
         return json.loads(self.body)
 
-    @classmethod
-    def of(cls, fields: Mapping[str, Any]) -> "Callback":
-        """Return the callback of a dispatch."""
-        at = datetime.fromtimestamp(fields["received_at_ms"] / 1000, UTC)
-        return cls(str(fields["content_type"]), bytes(fields["body"]), at)
+
+def callback_of(fields: Mapping[str, Any]) -> Callback:
+    """Return the callback of a dispatch."""
+    at = datetime.fromtimestamp(fields["received_at_ms"] / 1000, UTC)
+    return Callback(str(fields["content_type"]), bytes(fields["body"]), at)

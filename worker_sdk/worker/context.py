@@ -107,9 +107,9 @@ class CancelSignal:
 
 
 def _callbacks_of(sent: Iterable[Mapping[str, Any]]) -> "list[Callback]":
-    from worker_sdk.worker.challenge import Callback
+    from worker_sdk.worker.challenge import callback_of
 
-    return [Callback.of(one) for one in sent]
+    return [callback_of(one) for one in sent]
 
 
 class Pushers(Protocol):

@@ -35,7 +35,7 @@ _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeErro
 # Callbacks that one read takes from the store may have the size of arguments.
 CALLBACKS_PER_READ: Final = 16
 
-# What became of the report that an attempt waits for its callbacks: it had opened no such challenge.
+# The answer to a report that an attempt waits for its callbacks, where it had opened no such challenge.
 NOT_OPENED: Final = 2
 
 
@@ -49,7 +49,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What became of a callback for a job of this name. `after_ms` since the challenge was opened."""
+    """The answer to a callback, and the name of its job. `after_ms`: time since the challenge was opened."""
 
     answer: CallbackAnswer
     name: str = ""

@@ -40,7 +40,7 @@ class ClaimedJob:
     record: codec.ClaimedRecord
     # The last one that an earlier attempt saved.
     checkpoint: bytes | None = None
-    # Of a job that is claimed for its callbacks.
+    # Empty unless the job is claimed for its callbacks.
     callbacks: Sequence[Callback] = ()
 
 
