@@ -51,7 +51,7 @@ def test_a_failure_is_tried_again_while_retries_are_left(
     report = outcome("failure", reason=reason, should_retry=should_retry, retry_after_s=after)
     decision = decide(job, report, jitter=jitter)
     cause = Cause.ERROR if reason == "other" else Cause[reason.upper()]
-    ending = "timeout" if reason == "timeout" else "failure"
+    ending = reason if reason in ("timeout", "callback_timeout") else "failure"
     assert (decision.cause, decision.ending, decision.is_counted) == (cause, ending, True)
     assert not decision.is_loss
     if should_retry and job.failures < job.max_retry and reason not in ("undecodable", "invalid_argument"):
@@ -67,7 +67,9 @@ def test_a_failure_is_tried_again_while_retries_are_left(
 def test_every_report_leads_where_the_table_allows(job: Job, kind: Report, jitter: float) -> None:
     decision = decide(job, outcome(kind), jitter=jitter)
     assert decision.state in TRANSITIONS[JobState.RUNNING, "settle"]
-    assert (decision.cause is Cause.NONE) is (kind in ("success", "handed_back", "deferred", "discarded"))
+    assert (decision.cause is Cause.NONE) is (
+        kind in ("success", "handed_back", "deferred", "discarded", "challenged")
+    )
     assert decision.is_counted is (kind == "failure")
 
 

@@ -26,7 +26,7 @@ async def test_a_challenge_is_listed_shown_and_answered(api: Api, cli: Cli) -> N
         request = {"job_id": job_id, "token": job["token"], "timeout_s": 60.0, "meta": {"order": 42}}
         _, opened = await api.call("POST", f"/api/workers/{worker.id}/challenges", request)
         await worker.end(job, "challenged", request_id=opened["request_id"])
-        assert job_id in (await cli("challenges", "--state", "processing")).out
+        assert job_id in (await cli("challenges", "list", "--state", "processing")).out
         (listed,) = (await cli("challenges", "list", "--json")).lines()
         assert (listed["state"], listed["received"]) == ("processing", 0)
         shown = (await cli("challenges", "show", job_id)).out

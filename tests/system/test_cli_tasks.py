@@ -90,7 +90,7 @@ def test_what_cannot_run_says_why(app: Path) -> None:
     (app / "twice.py").write_text("from shop.tasks import tasks\nfrom worker_sdk import Tasks, Worker\n"
         "other = Tasks()\nother.task('shop.buy')(lambda: None)\nworker = Worker(tasks=[tasks, other])\n")  # fmt: skip
     for text, arguments in (
-        ("name MODULE:OBJECT, or a package with --autodiscover", ()),
+        ("name MODULE:OBJECT, a package with --autodiscover, or a --command", ()),
         ("no module absent here", ("--autodiscover", "absent")),
         ("no worker_sdk.Tasks in modules of empty that are named tasks", ("--autodiscover", "empty")),
         ("two tasks are named shop.buy", ("twice:worker",)),

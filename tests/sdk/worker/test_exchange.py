@@ -105,7 +105,7 @@ async def test_offers_are_judged_one_by_one(
     running = await master.run("hold")
     now_ms = master.now_ms()
     cases = {
-        "unknown_name": [master.dispatch("nobody"), master.dispatch("note", phase="callback")],
+        "unknown_name": [master.dispatch("nobody"), master.dispatch("note", phase="unknown")],
         "too_late": [
             master.dispatch("note", not_after_ms=now_ms - 1),
             # A local clock that is an hour behind store time would take this one.
