@@ -219,7 +219,7 @@ def encode_other(value: Any) -> Any:
         return value.model_dump(by_alias=True, round_trip=True, warnings=False)
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
         return str(value)  # a URL
-    raise TypeError(f"a {type(value).__name__} cannot travel; give it as a type that can")
+    raise TypeError(f"a value of type {type(value).__name__} cannot travel; give it as a type that can")
 
 
 def _decode_other(kind: Any, value: Any) -> Any:

@@ -83,7 +83,7 @@ def test_an_unknown_option_is_refused_where_it_is_given() -> None:
         ((1,), {"ctx": None}, "ctx: is the context, which the worker gives"),
         (("1",), {}, "photo_id: Expected `int`, got `str`"),
         ((1,), {"size": None}, "size: Expected `int`, got `null`"),
-        ((object(),), {}, "photo_id: a object cannot travel"),
+        ((object(),), {}, "photo_id: a value of type object cannot travel"),
     ],
 )
 @pytest.mark.req("S8")
