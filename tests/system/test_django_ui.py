@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.system, real_time.PROCESSES, pytest.mark.req("D26"), p
 
 
 class Person:
-    """A browser on the site. The site's fixture closes it."""
+    """A browser on the site. It is closed behind the test."""
 
     opened: ClassVar[list[httpx.AsyncClient]] = []
 
@@ -43,6 +43,14 @@ class Person:
         return await self.http.request(method, f"{PATH}{path}", json=value, headers=shown)
 
 
+@pytest.fixture(autouse=True)
+async def closed_browsers() -> AsyncIterator[None]:
+    """Close all browsers of a test."""
+    yield
+    while Person.opened:
+        await Person.opened.pop().aclose()
+
+
 @pytest.fixture(params=["wsgi", "asgi"])
 async def site(
     request: pytest.FixtureRequest, store_server: StoreServer, tmp_path: Path
@@ -56,8 +64,6 @@ async def site(
         admin = Api(master.server.url, "a-token-of-the-admin")
         async with serving_site(tmp_path, port, kind) as url:
             yield url, admin
-        while Person.opened:
-            await Person.opened.pop().aclose()
         await admin.http.aclose()
 
 
