@@ -103,7 +103,7 @@ def test_after_one_connection_gave_no_answer_those_that_lay_idle_are_made_anew(
     lone_server: StoreServer, make_loop: MakeLoop
 ) -> None:
     async def main() -> None:
-        async with behind_link(lone_server, timeout_s=1.0) as (world, link):
+        async with behind_link(lone_server, timeout_s=3.0) as (world, link):
             await use_all(world, 16)
             # As after a silent cut: what lies between has forgotten these connections, and passes new ones.
             link.forget_all()
