@@ -92,6 +92,7 @@ async def test_every_filter_selects_and_counts_cover_all(api: Api) -> None:
             "ready",
             "retrying",
             "running",
+            "awaiting_callback",
             "succeeded",
             "discarded",
             "failed",
