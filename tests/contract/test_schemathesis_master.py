@@ -55,7 +55,8 @@ def in_encoding(media_type: str) -> Any:
     for operations in narrowed["paths"].values():
         for operation in operations.values():
             if body := operation.get("requestBody"):
-                body["content"] = {media_type: body["content"][media_type]}
+                # A body of any type (`*/*`) is sent in this encoding as well.
+                body["content"] = {media_type: body["content"].get(media_type) or body["content"]["*/*"]}
     schema = schemathesis.openapi.from_dict(narrowed)
     refusals = schema.config.checks.negative_data_rejection
     # A value that is too long may make the whole URL or body too long; a precondition may fail before the body is
