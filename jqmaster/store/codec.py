@@ -133,6 +133,9 @@ _U32: Final = struct.Struct(">I")
 _I64: Final = struct.Struct(">q")
 _PACKER: Final = msgpack.Packer(autoreset=True)
 
+# Longer extras are decoded each time, so that the cache stays small.
+_MAX_CACHED_EXTRAS: Final = 1024
+
 _NIL: Final = b"\xc0"
 _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
@@ -349,9 +352,12 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             argument_at = extras_at + _U32.unpack_from(record, extras_at - 4)[0]
             if argument_at > extras_at:
                 extras = record[extras_at:argument_at]
-                headers = _decode_extras(extras)[1]
-                batch, callback_of = _decode_batch(extras)
-                batch = callback_of.batch if callback_of else batch
+                if len(extras) <= _MAX_CACHED_EXTRAS:
+                    headers, batch = _cached_claimed_extras(extras)
+                    # The cached headers belong to all jobs with these extras.
+                    headers = headers.copy()
+                else:
+                    headers, batch = _decode_claimed_extras(extras)
         # Its due time, if it had one. The creation of a job that was retried by hand is not when it became ready.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
@@ -369,6 +375,16 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc
+
+
+def _decode_claimed_extras(extras: bytes) -> tuple[dict[str, str], str | None]:
+    """Return the headers of a job, and the batch of which it is a member or a callback."""
+    batch, callback_of = _decode_batch(extras)
+    return _decode_extras(extras)[1], callback_of.batch if callback_of else batch
+
+
+# Jobs of one batch have the same extras, as long as they have no headers of their own.
+_cached_claimed_extras: Final = functools.lru_cache(maxsize=256)(_decode_claimed_extras)
 
 
 def fraction_of(text: bytes | None) -> float | None:

@@ -284,3 +284,14 @@ def test_small_readers() -> None:
     assert codec.epoch_number("") == 0
     assert codec.state_of(9) is JobState.SKIPPED
     assert msgpack.unpackb(codec.pack({"a": [1]})) == {"a": [1]}
+
+
+def test_claimed_jobs_with_equal_extras_have_headers_of_their_own() -> None:
+    for size in (1, 2_000):
+        headers = {"trace": "x" * size}
+        record = with_extras(PLAIN, {"headers": headers, "batch": new_id()})
+        first = codec.decode_claimed(record)
+        first.headers["trace"] = "changed"
+        again = codec.decode_claimed(record)
+        assert (again.headers, again.batch) == (headers, first.batch)
+        assert first.batch is not None
