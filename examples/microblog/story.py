@@ -1,4 +1,4 @@
-"""What the example tells: a post on its way to all followers, a feed that fails, and a post that is deleted."""
+"""The story of the example: a post on its way to all followers, a feed that fails, and a post that is deleted."""
 
 import time
 from collections.abc import Callable

@@ -76,7 +76,7 @@ class Round:
 
 
 class TranslatingLink(RawLink):
-    """Before a Sentinel, for the master beside the primary: where the answers name a server by the port of its
+    """A proxy before a Sentinel, for the master beside the primary: where the answers name a server by the port of its
     link, they name it by its own. Both have five digits."""
 
     def __init__(self, name: str, port: int, nodes: list[StoreNode]) -> None:
@@ -111,7 +111,7 @@ class Isolation:
     @classmethod
     @contextlib.asynccontextmanager
     async def begun(cls, directory: Path, durability: Durability) -> AsyncIterator["Isolation"]:
-        """Ends with fsck."""
+        """Run the rig, and end with fsck."""
         nodes = [StoreNode("--repl-diskless-sync-delay", "0") for _ in range(3)]
         links = [RawLink(f"store-{n}", ("127.0.0.1", node.port), seed=0) for n, node in enumerate(nodes)]
         async with contextlib.AsyncExitStack() as stack:
@@ -129,7 +129,7 @@ class Isolation:
             await assert_sound(sentinels.url, isolation.shard)
 
     async def isolate(self, *, is_by_hand: bool = False, asks_sentinels: bool = False) -> Round:
-        """The next round, from one sound system to the next. By hand the old primary is made a replica at once; the
+        """Run the next round, from one sound system to the next. By hand the old primary is made a replica at once; the
         Sentinels let one that says of itself that it is the primary be for some fifteen seconds. The near master
         knows only the primary, or asks the Sentinels too, from which it is cut off as well: then the cut is over
         when it accepts again."""
@@ -218,7 +218,7 @@ class Isolation:
 
     @contextlib.asynccontextmanager
     async def _pushing(self, done: Round, near: MasterProcess) -> AsyncIterator[None]:
-        """Each call is let come to its end."""
+        """Let each call come to its end."""
         over = asyncio.Event()
         async with contextlib.AsyncExitStack() as stack:
             near_api, far_api = Api(near.url), Api(self.far.url)
@@ -267,7 +267,7 @@ class Isolation:
                     done.unresolved.add(job_id)
 
     async def _there(self, node: StoreNode, job_ids: Iterable[str]) -> set[str]:
-        """Those of which the server has the record, asked without a master in between."""
+        """Return the jobs of which the server has the record, asked without a master in between."""
         return await asyncio.to_thread(self._look, node, list(job_ids))
 
     def _look(self, node: StoreNode, job_ids: list[str]) -> set[str]:
@@ -314,7 +314,7 @@ async def _run(process: MasterProcess) -> AsyncIterator[None]:
 def judge(
     rounds: list[Round], *, resume_s: float = RESUME_S
 ) -> tuple[dict[str, Any], list[tuple[bool, str]]]:
-    """The figures to show, and the bounds to hold, each with its name."""
+    """Return the figures to show, and the bounds to hold, each with its name."""
     pushes = [push for one in rounds for push in one.pushes]
     outcomes = {
         what: sum(push.outcome == what for push in pushes) for what in ("accepted", "unknown", "refused")

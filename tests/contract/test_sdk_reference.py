@@ -1,4 +1,4 @@
-"""docs/sdk.md says what worker_sdk has."""
+"""The reference in docs/sdk.md names everything that worker_sdk has."""
 
 import ast
 import gc
@@ -63,5 +63,5 @@ def test_every_argument_and_field_is_explained(entry: Entry) -> None:
 
 
 def unexplained(names: list[str], text: str) -> list[str]:
-    """Those that no line of the docstring, or no backtick in it, names."""
+    """Return the arguments that no line of the docstring, or no backtick in it, names."""
     return [name for name in names if f"`{name}`" not in text and name not in SELF_EVIDENT]

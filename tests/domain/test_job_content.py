@@ -46,6 +46,7 @@ def test_a_caller_without_the_right_sees_nothing() -> None:
     assert shown.message(failed) is None
     assert shown.group_text("pin refused", failed) == HIDDEN
     assert shown.text("row 5") is None
+    assert shown.value(msgpack.packb("row 5")) is None
 
 
 @pytest.mark.req("D21", "S7")
@@ -58,6 +59,15 @@ def test_texts_and_keys_are_content_without_what_is_redacted() -> None:
     assert content(is_granted=False, unique=unique).unique_key() == HIDDEN
     assert content(unique=Unique("0" * 32)).unique_key() is None
     assert content().unique_key() is None
+
+
+def test_values_for_people_are_content_without_what_is_redacted() -> None:
+    meta = msgpack.packb({"order": [f"of {PIN}"], "n": 1})
+    assert content().value(meta) == meta
+    assert content("argument.none").value(BROKEN) == BROKEN
+    redacted = content("argument.card.pin")
+    assert unpacked(redacted.value(meta)) == {"order": [f"of {REDACTED}"], "n": 1}
+    assert redacted.value(BROKEN) is None
 
 
 def test_texts_of_the_master_are_shown_to_every_reader() -> None:

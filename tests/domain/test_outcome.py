@@ -6,7 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.job import DEFAULT_RETRY, TRANSITIONS, Cause, Job, JobState
-from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, Reason, Report, decide, decide_expired
+from jqmaster.domain.outcome import (
+    Decision,
+    ExpiryRules,
+    NotReady,
+    NotReadyRecord,
+    Outcome,
+    Reason,
+    Report,
+    decide,
+    decide_expired,
+    decide_not_ready,
+    decide_unanswered,
+)
 from jqmaster.domain.retry import backoff_ms
 
 JOB = Job(
@@ -135,3 +147,59 @@ def test_with_one_loss_left_a_job_waits_for_a_worker_to_itself() -> None:
     assert waits == Decision(JobState.RETRYING, "lost", delay_ms=700, is_loss=True)
     at_once = decide_expired(job, rules=RULES, **facts)  # type: ignore[arg-type]
     assert at_once == Decision(JobState.READY, "lost", is_loss=True)
+
+
+@pytest.mark.req("P6")
+def test_a_job_whose_callback_is_there_never_waits_for_a_worker_to_itself() -> None:
+    job = replace(JOB, losses=1, has_challenge=True)
+    facts = {"now_ms": 9_000, "deadline_ms": 99_000, "worker_seen_ms": 0, "worker_as_of_ms": 0, "jitter": 0.5}
+    decision = decide_expired(job, rules=replace(RULES, alone_wait_ms=700), **facts)  # type: ignore[arg-type]
+    assert decision == Decision(JobState.READY, "lost", is_loss=True)
+
+
+def waits(
+    times: int, *, since_ms: int = 0, now_ms: int = 0, first_s: float | None = 2.0, **rules: float
+) -> Decision:
+    """Return the decision about a job that was not ready so often, with waits of 2 s up to 60 s."""
+    report = outcome("deferred", retry_after_s=first_s, not_ready=NotReady(**({"max_wait_s": 60.0} | rules)))
+    return decide_not_ready(report, NotReadyRecord(since_ms, times), now_ms)
+
+
+@pytest.mark.req("P1")
+def test_each_wait_of_a_job_that_is_not_ready_is_twice_as_long_up_to_a_ceiling() -> None:
+    delays_ms = [waits(times).delay_ms for times in (1, 2, 3, 5, 6, 31, 32, 10**9)]
+    assert delays_ms == [2_000, 4_000, 8_000, 32_000, 60_000, 60_000, 60_000, 60_000]
+    assert waits(4) == Decision(JobState.SCHEDULED, "not_ready", delay_ms=16_000)
+    # The first wait counts even where the ceiling is lower.
+    assert waits(1, max_wait_s=1.0).delay_ms == waits(9, max_wait_s=1.0).delay_ms == 2_000
+    assert waits(9, first_s=None).delay_ms == 0
+
+
+@pytest.mark.req("P1", "P6")
+def test_a_job_that_is_not_ready_for_too_long_fails_and_is_asked_once_more_before() -> None:
+    for_s = 100.0
+    assert waits(5, now_ms=40_000, for_s=for_s).delay_ms == 32_000
+    # The last wait ends when the time is over.
+    assert waits(6, now_ms=90_500, for_s=for_s).delay_ms == 9_500
+    assert waits(6, now_ms=99_999, for_s=for_s) == Decision(JobState.SCHEDULED, "not_ready", delay_ms=1)
+    assert waits(7, now_ms=100_000, for_s=for_s) == Decision(
+        JobState.FAILED, "not_ready", cause=Cause.NOT_READY
+    )
+    # No retry is used, and no clock that was set back makes the wait longer than its rules.
+    assert not waits(7, now_ms=100_000, for_s=for_s).is_counted
+    assert waits(6, since_ms=5_000, now_ms=0, for_s=for_s).delay_ms == 60_000
+
+
+@pytest.mark.req("P6")
+@given(job=JOBS, jitter=JITTER)
+def test_a_challenge_without_a_callback_is_a_failed_attempt(job: Job, jitter: float) -> None:
+    decision = decide_unanswered(job, jitter=jitter)
+    assert (decision.ending, decision.cause, decision.is_counted, decision.is_loss) == (
+        "callback_timeout",
+        Cause.CALLBACK_TIMEOUT,
+        True,
+        False,
+    )
+    assert decision == decide(job, outcome("failure", reason="callback_timeout"), jitter=jitter)
+    assert (decision.state is JobState.RETRYING) is (job.failures < job.max_retry)
+    assert decision.state in TRANSITIONS[JobState.AWAITING_CALLBACK, "expire_challenge"]

@@ -7,7 +7,7 @@ import pytest
 
 from jqmaster.domain.constraint import Constraint
 from jqmaster.domain.gate_check import GateCheck, Holder
-from jqmaster.domain.instant import span
+from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.job import DEFAULT_RETRY, Cause, Job, JobState
 from jqmaster.domain.limit_kinds import CLOSERS, CONCURRENCY, PAUSE, RATE, closing
 from jqmaster.domain.matcher import parse_matcher, parse_path
@@ -441,3 +441,28 @@ def test_a_finished_job_is_over_whatever_else_there_is(state: JobState, cause: C
 )  # fmt: skip
 def test_spans_are_short(ms: int, text: str) -> None:
     assert span(ms) == text
+
+
+@pytest.mark.req("P2", "P6")
+@pytest.mark.parametrize(
+    ("left_ms", "text"), [(90_000, "in 1 min 30 s"), (0, "0 s ago"), (-2_000, "2 s ago")]
+)
+def test_a_job_awaits_its_callback_until_its_deadline(left_ms: int, text: str) -> None:
+    due_at_ms = NOW_MS + left_ms
+    job = replace(JOB, state=JobState.AWAITING_CALLBACK, attempt=3, due_at_ms=due_at_ms)
+    expected = (
+        "Another system has the work of attempt 3. The wait for its callback ends at "
+        f"{iso_ms(due_at_ms)}, {text}."
+    )
+    # It waits for nobody's room: no worker needs to be there.
+    assert told(snapshot(job, gates=(GATE,)), fleet()) == [("awaiting_callback", expected)]
+    assert codes(snapshot(job, has_leader=False)) == ["awaiting_callback", "no_leader"]
+
+
+@pytest.mark.req("P3")
+def test_a_job_whose_callbacks_are_there_waits_for_a_worker() -> None:
+    job = replace(JOB, state=JobState.AWAITING_CALLBACK, attempt=3)
+    expected = "The callbacks of attempt 3 are there. The next free worker of its name takes them."
+    assert told(snapshot(job)) == [("awaiting_callback", expected)]
+    assert codes(snapshot(job), fleet()) == ["awaiting_callback", "no_worker"]
+    assert codes(snapshot(job, has_leader=False), fleet()) == ["awaiting_callback", "no_leader", "no_worker"]

@@ -21,7 +21,7 @@ from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.batches.documents import decode_batch, encode_spec
 from jqmaster.store.jobs.placement import LaneTable, StaleRules
-from jqmaster.store.link.pages import MAX_PER_CALL
+from jqmaster.store.link.pages import MAX_PER_CALL, newest_first
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobsReady
@@ -153,29 +153,7 @@ class BatchStore:
 
     async def newest(self, before: tuple[int, str] | None, limit: int) -> list[tuple[int, str]]:
         """Return when batches were created, and their IDs, newest first, behind a place of an earlier page."""
-        most = "+inf" if before is None else str(before[0])
-        found: list[tuple[int, str]] = []
-        offset = 0
-        while len(found) < limit:
-            flat = await self._client.command(
-                "ZRANGE",
-                self._keys.batches,
-                most,
-                "-inf",
-                "BYSCORE",
-                "REV",
-                "LIMIT",
-                offset,
-                limit,
-                "WITHSCORES",
-            )
-            page = [(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 2)]
-            # Batches of one millisecond stand in the order of their IDs, the greatest first.
-            found += [place for place in page if before is None or place < before]
-            if len(page) < limit:
-                break
-            offset += limit
-        return found[:limit]
+        return await newest_first(self._client, self._keys.batches, before, limit)
 
     async def count(self) -> int:
         return int(await self._client.command("ZCARD", self._keys.batches))

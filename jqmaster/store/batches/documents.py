@@ -1,7 +1,6 @@
 """The form of a batch in the store: one hash, whose counts scripts change in place."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgpack
@@ -14,9 +13,9 @@ from jqmaster.domain.batches.batch import (
     BatchState,
     CallbackState,
 )
-from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.job_documents import job_document, read_job_document
 
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
 # A script refuses a spec that differs from the one that the same ID stands for already.
@@ -30,7 +29,7 @@ def encode_spec(spec: BatchSpec) -> bytes:
             "description": spec.description,
             "tags": spec.tags,
             "callbacks": {
-                str(callback): _job_fields(spec.callbacks[callback])
+                str(callback): job_document(spec.callbacks[callback])
                 for callback in BatchCallback
                 if callback in spec.callbacks
             },
@@ -81,43 +80,9 @@ def _decode_spec(batch_id: str, raw: bytes) -> BatchSpec:
         description=document["description"],
         tags=tuple(document["tags"]),
         callbacks={
-            BatchCallback(callback): _job(fields) for callback, fields in document["callbacks"].items()
+            BatchCallback(callback): read_job_document(job) for callback, job in document["callbacks"].items()
         },
         parent=document["parent"],
         expires_at_ms=document["expires_at_ms"],
         owner=document["owner"],
-    )
-
-
-def _job_fields(job: JobSpec) -> dict[str, Any]:
-    return {
-        "name": job.name,
-        "argument": job.argument,
-        "priority": job.priority,
-        "max_retry": job.max_retry,
-        "keep_result": job.keep_result,
-        "timeout_ms": job.timeout_ms,
-        "delay_ms": job.delay_ms,
-        "retry": None if job.retry == DEFAULT_RETRY else astuple(job.retry),
-        "rerun_lost": job.rerun_lost,
-        "tags": job.tags,
-        "headers": dict(sorted(job.headers.items())),
-    }
-
-
-def _job(fields: Mapping[str, Any]) -> JobSpec:
-    retry = fields["retry"]
-    return JobSpec(
-        id="",
-        name=fields["name"],
-        argument=fields["argument"],
-        priority=fields["priority"],
-        max_retry=fields["max_retry"],
-        keep_result=fields["keep_result"],
-        timeout_ms=fields["timeout_ms"],
-        delay_ms=fields["delay_ms"],
-        retry=DEFAULT_RETRY if retry is None else RetryPolicy(*retry),
-        rerun_lost=fields["rerun_lost"],
-        tags=tuple(fields["tags"]),
-        headers=fields["headers"],
     )

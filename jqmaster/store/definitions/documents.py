@@ -1,7 +1,7 @@
 """The forms of a definition, of its clock and of its run records in the store."""
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgpack
@@ -12,10 +12,10 @@ from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.events.template import parse_template
 from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger
-from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
 from jqmaster.domain.matcher import EVENT_FIELDS, Path, parse_matcher, parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
+from jqmaster.store.job_documents import job_document, read_job_document
 
 ETAG_LENGTH: Final = 16
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
@@ -49,7 +49,7 @@ class DefinitionClock:
 def encode_definition(stored: StoredDefinition) -> bytes:
     """Encode a definition as it is stored."""
     definition = stored.definition
-    trigger, job = definition.trigger, definition.job
+    trigger = definition.trigger
     document = {
         "kind": str(definition.kind),
         "did": definition.did,
@@ -58,18 +58,7 @@ def encode_definition(stored: StoredDefinition) -> bytes:
         "reason": definition.reason,
         "overlap": str(definition.overlap),
         **(_time_fields(trigger) if isinstance(trigger, TimeTrigger) else _event_fields(trigger)),
-        "job": {
-            "name": job.name,
-            "argument": job.argument,
-            "priority": job.priority,
-            "max_retry": job.max_retry,
-            "keep_result": job.keep_result,
-            "timeout_ms": job.timeout_ms,
-            "retry": None if job.retry == DEFAULT_RETRY else astuple(job.retry),
-            "rerun_lost": job.rerun_lost,
-            "tags": job.tags,
-            "headers": dict(job.headers),
-        },
+        "job": job_document(definition.job),
         "created_by": stored.created_by,
         "created_at_ms": stored.created_at_ms,
         "changed_at_ms": stored.changed_at_ms,
@@ -85,7 +74,7 @@ def decode_definition(name: str, raw: bytes) -> StoredDefinition:
         definition = Definition(
             name=name,
             did=document["did"],
-            job=_job(document["job"]),
+            job=read_job_document(document["job"]),
             trigger=_time_trigger(document) if kind is Kind.TIME else _event_trigger(document),
             enabled=document["enabled"],
             description=document["description"],
@@ -180,20 +169,3 @@ def _spelled(path: Path | None) -> str | None:
 
 def _path(text: str | None) -> Path | None:
     return None if text is None else parse_path(text, fields=EVENT_FIELDS)
-
-
-def _job(document: Mapping[str, Any]) -> JobSpec:
-    retry = document["retry"]
-    return JobSpec(
-        id="",
-        name=document["name"],
-        argument=document["argument"],
-        priority=document["priority"],
-        max_retry=document["max_retry"],
-        keep_result=document["keep_result"],
-        timeout_ms=document["timeout_ms"],
-        retry=DEFAULT_RETRY if retry is None else RetryPolicy(*retry),
-        rerun_lost=document["rerun_lost"],
-        tags=tuple(document["tags"]),
-        headers=document["headers"],
-    )

@@ -25,7 +25,7 @@ from jqmaster.store.job_times import JobTimes
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.settlements import Settlement, target_args
-from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
+from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, newest_first, pages
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
@@ -264,20 +264,7 @@ class ChallengeStore:
 
     async def newest(self, before: tuple[int, str] | None, count: int) -> list[tuple[int, str]]:
         """Return when jobs opened their newest challenge, and which they are: the newest first, behind `before`."""
-        highest = "+inf" if before is None else before[0]
-        skipped = 0
-        places: list[tuple[int, str]] = []
-        while len(places) < count:
-            flat = await self._client.command(
-                "ZRANGE", self._keys.challenged, highest, "-inf", "BYSCORE", "REV", "LIMIT", skipped, count,
-                "WITHSCORES",
-            )  # fmt: skip
-            page = [(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 2)]
-            places += [place for place in page if before is None or place < before]
-            skipped += len(page)
-            if len(page) < count:
-                break
-        return places[:count]
+        return await newest_first(self._client, self._keys.challenged, before, count)
 
 
 def _digests(packed: bytes, shown: str) -> list[bytes]:

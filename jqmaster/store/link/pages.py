@@ -38,3 +38,25 @@ async def scanned(
             yield found
         if cursor == b"0":
             return
+
+
+async def newest_first(
+    client: StoreClient, key: str, before: tuple[int, str] | None, limit: int
+) -> list[tuple[int, str]]:
+    """Return the instants and members of a sorted set, newest first, behind a place of an earlier page.
+
+    Members of one millisecond stand in the order of their names, the greatest first.
+    """
+    highest = "+inf" if before is None else before[0]
+    found: list[tuple[int, str]] = []
+    passed = 0
+    while len(found) < limit:
+        flat = await client.command(
+            "ZRANGE", key, highest, "-inf", "BYSCORE", "REV", "LIMIT", passed, limit, "WITHSCORES"
+        )
+        page = [(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 2)]
+        found += [place for place in page if before is None or place < before]
+        if len(page) < limit:
+            break
+        passed += limit
+    return found[:limit]

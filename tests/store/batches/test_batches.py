@@ -1,5 +1,7 @@
 """Batches count their members in the scripts that end, revive and remove jobs, and start their callbacks once."""
 
+from dataclasses import replace
+
 import pytest
 
 from jqmaster.domain.batches.batch import BatchCallback, BatchSpec, CallbackState, callback_job_id
@@ -7,12 +9,22 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import CallbackOf, Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.unique import OnConflict, Unique, UniqueScope
-from jqmaster.errors import ConflictError, InvalidError, StaleEpochError
+from jqmaster.errors import (
+    ConflictError,
+    DamagedError,
+    InvalidError,
+    StaleEpochError,
+    StoreUnavailableError,
+)
+from jqmaster.store.batches import batches as store_of_batches
+from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.enqueue import BatchClosed
+from jqmaster.store.jobs.placement import StaleRules
 from jqmaster.store.jobs.settlements import Settlement
 from tests.support.batches import LIFE_MS, RETENTION_MS, Batches
+from tests.support.constraints import ConstrainedWorld
 from tests.support.store import TIMES, StoreWorld
 
 FAILED = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
@@ -517,3 +529,82 @@ async def test_members_that_are_not_over_are_counted_by_their_states(
     assert counts == {"running": 2, "ready": 1, "scheduled": 1}
     examples = await batches.service.examples(shown.batch, 2)
     assert len(examples) == 2
+
+
+@pytest.mark.req("S7")
+async def test_batches_of_one_millisecond_are_listed_page_by_page(
+    world: StoreWorld, batches: Batches
+) -> None:
+    made = [await batches.make() for _ in range(4)]
+    world.pass_ms(1)
+    made.append(await batches.make())
+    expected = [made[4], *sorted(made[:4], reverse=True)]
+    listed: list[tuple[int, str]] = []
+    while page := await batches.store.newest(listed[-1] if listed else None, 2):
+        listed += page
+    assert [batch for _, batch in listed] == expected
+    assert await batches.store.count() == 5
+
+
+@pytest.mark.req("S7")
+async def test_one_batch_that_cannot_be_read_hides_no_other(
+    world: StoreWorld, batches: Batches, caplog: pytest.LogCaptureFixture
+) -> None:
+    k = world.shard.keys
+    good, damaged = await batches.make(), await batches.make()
+    spec = await world.redis.hget(k.batch(damaged), "spec")
+    await world.redis.hset(k.batch(damaged), "spec", b"\xc1")
+    found = await batches.store.get_all([damaged, new_id(), good])
+    assert list(found) == [good]
+    assert f"batch {damaged}: its fields cannot be read" in caplog.text
+    with pytest.raises(DamagedError, match=damaged):
+        await batches.store.get(damaged)
+    await world.redis.hset(k.batch(damaged), "spec", spec)
+
+
+@pytest.mark.req("S7")
+async def test_the_unfinished_jobs_of_a_batch_are_counted_up_to_a_bound(
+    world: StoreWorld, batches: Batches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_of_batches, "MOST_COUNTED", 3)
+    batch = await batches.make()
+    none = await batches.store.unfinished(await batches.get(batch))
+    assert none is not None
+    assert set(none.values()) == {0}
+    worker = await world.worker()
+    jobs = await world.enqueue_many(3, batch=batch)
+    (job,) = await world.claim(worker, limit=1)
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
+    counted = await batches.store.unfinished(await batches.get(batch))
+    assert counted == none | {JobState.READY: 2}
+    states = await batches.store.states([*jobs[:2], new_id()])
+    assert [member.state for member in states] == [JobState.SUCCEEDED, JobState.READY, None]
+    await world.enqueue(batch=batch)
+    assert await batches.store.unfinished(await batches.get(batch)) is None
+
+
+@pytest.mark.req("S7")
+async def test_batches_and_callbacks_are_written_under_the_rules_and_data_that_were_read(
+    world: StoreWorld, batches: Batches
+) -> None:
+    batch = await batches.make([BatchCallback.COMPLETE])
+    await batches.service.seal(batch)
+    due = due_callbacks({batch: await batches.get(batch)})
+    constrained = ConstrainedWorld(world)
+    await constrained.limit(concurrency=1)
+    async with world.unchanged():
+        with pytest.raises(StaleRules):
+            await batches.store.start_callbacks(due, epoch=world.epoch)
+    others = BatchStore(replace(world.shard, mark="other"), world.tally)
+    rules = (await constrained.rules.reload()).ruleset
+    async with world.unchanged():
+        with pytest.raises(StoreUnavailableError, match="no batch is made") as refused:
+            await others.start_callbacks(due, rules, epoch=world.epoch)
+        assert refused.value.code == "store_unfit"
+        with pytest.raises(StoreUnavailableError):
+            await others.put(BatchSpec(id=new_id()), life_ms=LIFE_MS)
+    assert await batches.store.start_callbacks(due, rules, epoch=world.epoch) == [True]
+    # The same step again, as of a leader that had no answer.
+    assert await batches.store.start_callbacks(due, rules, epoch=world.epoch) == [False]
+    assert world.tally.of("on_complete").pushed == 1
+    await batches.carry_out()

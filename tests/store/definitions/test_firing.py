@@ -7,7 +7,13 @@ import pytest
 from jqmaster.domain.definitions.definition import CatchUp
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, job_id_of
 from jqmaster.domain.job import JobState
-from jqmaster.errors import ConflictError, OutcomeUnknownError, StaleEpochError, StoreUnavailableError
+from jqmaster.errors import (
+    ConflictError,
+    DamagedError,
+    OutcomeUnknownError,
+    StaleEpochError,
+    StoreUnavailableError,
+)
 from jqmaster.service.definitions.firing import firing_of
 from jqmaster.store.definitions.definitions import Became, DefinitionStore, Entry, RunPlace, Verdict
 from tests.support.constraints import ConstrainedWorld
@@ -420,3 +426,53 @@ async def test_leaders_of_two_stores_are_told_apart(world: StoreWorld) -> None:
     with pytest.raises(StoreUnavailableError) as refused:
         await marked.fire([firing_of(known, world.now_ms)], kept=definitions.kept.current)
     assert refused.value.code == "store_unfit"
+
+
+@pytest.mark.req("D8")
+async def test_run_records_are_read_by_outcome_by_name_and_by_instant(
+    world: StoreWorld, definitions: Definitions
+) -> None:
+    await definitions.put(overlap="forbid")
+    await definitions.put("hourly", schedule={"every_minutes": 2})
+    for _ in range(4):
+        world.pass_ms(MINUTE_MS)
+        await definitions.fire()
+    store = definitions.store
+    fired = await store.runs("nightly", None, 10, RunOutcome.FIRED)
+    assert [(run.due_at_ms - START_MS) // MINUTE_MS for run in fired.runs] == [1]
+    assert fired.next_at is None
+    skipped = await store.runs("nightly", None, 2, RunOutcome.SKIPPED)
+    rest = await store.runs("nightly", skipped.next_at, 10, RunOutcome.SKIPPED)
+    instants = [(run.due_at_ms - START_MS) // MINUTE_MS for run in (*skipped.runs, *rest.runs)]
+    assert instants == [4, 3, 2]
+    nightly, hourly, nobody = await store.newest_runs(["nightly", "hourly", "nobody"], 2)
+    assert [run.due_at_ms for run in nightly] == [START_MS + minutes * MINUTE_MS for minutes in (4, 3)]
+    assert [run.due_at_ms for run in hourly] == [START_MS + minutes * MINUTE_MS for minutes in (4, 2)]
+    assert nobody == []
+    within = await store.recorded("nightly", START_MS + 2 * MINUTE_MS, START_MS + 4 * MINUTE_MS)
+    assert [(run.due_at_ms - START_MS) // MINUTE_MS for run in within] == [2, 3]
+    states = await store.job_states([fired.runs[0].job_id, job_id_of("0" * 16, START_MS)])
+    assert states == {fired.runs[0].job_id: JobState.READY}
+    assert await store.get([]) == []
+
+
+@pytest.mark.req("D8")
+async def test_a_definition_without_its_clock_or_with_damaged_records_says_so(
+    world: StoreWorld, definitions: Definitions
+) -> None:
+    k = world.shard.keys
+    await definitions.put()
+    world.pass_ms(MINUTE_MS)
+    await definitions.fire()
+    clock = await world.redis.hget(k.definition_clocks, "nightly")
+    await world.redis.hdel(k.definition_clocks, "nightly")
+    with pytest.raises(DamagedError, match="nightly: it has no clock"):
+        await definitions.store.get(["nightly"])
+    await world.redis.hset(k.definition_clocks, "nightly", b"not a clock")
+    with pytest.raises(DamagedError, match="nightly: its clock cannot be read"):
+        await definitions.store.get(["nightly"])
+    await world.redis.hset(k.definition_clocks, "nightly", clock)
+    await world.redis.zadd(k.runs("nightly"), {b"damaged": world.now_ms})
+    with pytest.raises(DamagedError, match="a run record cannot be read"):
+        await definitions.store.runs("nightly", None, 10, None)
+    await world.redis.zrem(k.runs("nightly"), b"damaged")

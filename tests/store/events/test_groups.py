@@ -217,3 +217,47 @@ async def test_fsck_finds_what_no_leader_would_end(world: StoreWorld, events: Ev
     await world.redis.delete(k.events, k.event_bodies)
     await world.redis.zrem(k.event_groups, "lost")
     await world.redis.srem(k.event_definitions, "nobody")
+
+
+@pytest.mark.req("D6")
+@pytest.mark.parametrize("kind", ["collect", "debounce"])
+async def test_an_event_opens_a_new_group_where_that_of_its_slot_was_lost(
+    world: StoreWorld, events: Events, kind: str
+) -> None:
+    await events.define(**({"collect": (10, 1000)} if kind == "collect" else {"debounce": (1000, None)}))
+    k = world.shard.keys
+    lost = (await events.send(payload=0)).started[0].job_id
+    await world.redis.delete(k.event_group(lost))
+    group = (await events.send(payload=1)).started[0].job_id
+    assert group != lost
+    await world.assert_sound()
+    # A group that lost only a part of itself still has its events.
+    await world.redis.hdel(k.event_group(group), "since")
+    other = (await events.send(payload=2)).started[0].job_id
+    assert other not in (group, lost)
+    await events.end_due()
+    assert await events.arguments() == [[1] if kind == "collect" else 1]
+    world.pass_ms(1000)
+    await events.end_due()
+    assert await events.arguments() == ([[1], [2]] if kind == "collect" else [1, 2])
+
+
+async def test_groups_whose_events_or_definition_cannot_be_read_wait_for_people(
+    world: StoreWorld, events: Events, caplog: pytest.LogCaptureFixture
+) -> None:
+    await events.define("a", collect=(10, 1000))
+    await events.define("b", collect=(10, 1000))
+    k = world.shard.keys
+    groups = {one.definition: one.job_id for one in (await events.send()).started}
+    await world.redis.hset(k.event_group(groups["a"]), "1", b"\xc1")
+    document = await world.redis.hget(k.definitions, "b")
+    await world.redis.hset(k.definitions, "b", b"damaged")
+    world.pass_ms(1000)
+    assert await events.gathering.end_due(world.epoch) is None
+    assert f"event group {groups['a']} cannot be read" in caplog.text
+    assert "definition b: its document cannot be read; its events wait" in caplog.text
+    assert await events.jobs() == []
+    await world.redis.hset(k.definitions, "b", document)
+    assert await events.gathering.end_due(world.epoch) == 0
+    assert [job.id for job in await events.jobs()] == [groups["b"]]
+    await world.redis.delete(k.event_group(groups["a"]), k.event_groups)

@@ -6,17 +6,20 @@ from jqmaster.domain.challenge import (
     Callback,
     CallbackAnswer,
     ChallengeState,
+    Signature,
     new_request_id,
-    read_request_id,
 )
+from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.outcome import Decision, NotReadyRecord
+from jqmaster.errors import NotFoundError
 from jqmaster.store import codec
-from jqmaster.store.jobs.challenges import NOT_OPENED, Received
+from jqmaster.store.jobs.challenges import NOT_OPENED, Opened, Received
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.settlements import Settlement
 from tests.store.jobs.test_settle import HANDED_BACK, RETRYING
-from tests.support.store import LEASE_MS, StoreWorld
+from tests.support.constraints import ConstrainedWorld
+from tests.support.store import LEASE_MS, START_MS, StoreWorld
 
 pytestmark = pytest.mark.req("P2", "P3")
 LOST = Decision(JobState.READY, "lost", is_loss=True)
@@ -248,12 +251,138 @@ async def test_only_the_holder_of_the_job_opens_and_reports(world: StoreWorld) -
     assert await world.challenges.open(worker, job.token, new, wait_ms=1, expect=1, meta=None) == "answered"
 
 
-@pytest.mark.req("P1")
-async def test_a_constraint_counts_a_job_until_its_callback_is_over(world: StoreWorld) -> None:
-    _, job, request = await world.awaiting()
-    assert await world.call_back(request) is CallbackAnswer.TAKEN
+@pytest.mark.req("P1", "M7")
+@pytest.mark.parametrize("ending", ["succeeded", "canceled", "expired"])
+async def test_a_constraint_counts_a_job_until_its_challenge_is_over(world: StoreWorld, ending: str) -> None:
+    constrained = ConstrainedWorld(world)
+    limit = await constrained.limit(concurrency=1)
+    first, second = await constrained.enqueue_many(range(2))
+    worker, other = await world.worker(), await world.worker()
+    (job,) = await constrained.claim(worker)
+    assert job.job_id == first
+    request = await world.open_challenge(worker, job)
+    assert await world.challenges.await_callbacks(worker, [(first, job.token, request.digest)]) == [1]
+    (gate,) = await constrained.slots(limit)
+    # The worker is free, and the slot is not: the outside system works for the job.
+    assert await constrained.slots(limit) == {gate: {first}}
+    assert await constrained.claim(worker) == []
+    await world.assert_sound()
+    if ending == "succeeded":
+        await world.call_back(request)
+        (again,) = await constrained.claim(other)
+        assert again.job_id == first
+        assert await constrained.claim(worker) == []
+        await constrained.succeed(other, again)
+    elif ending == "canceled":
+        assert await world.steering.cancel(first) is None
+    else:
+        world.pass_ms(60_000)
+        assert await _expire(world) == [first]
+    assert await constrained.take(worker) == [second]
+    assert await constrained.slots(limit) == {gate: {second}}
+
+
+@pytest.mark.req("P2")
+async def test_a_signed_challenge_takes_only_callbacks_whose_signature_was_verified(
+    world: StoreWorld,
+) -> None:
+    worker, job = await world.running()
+    signature = Signature("X-Signature", "secret", "sha256=", "base64")
+    request = new_request_id(job.job_id)
+    opened = await world.challenges.open(
+        worker, job.token, request, wait_ms=60_000, expect=1, meta=b"\x01", signature=signature
+    )
+    assert opened == Opened("work", world.now_ms)
+    callback = Callback("text/plain", b"done")
+    async with world.unchanged():
+        assert await world.challenges.take(request, callback, callback.digest) == signature
+    taken = await world.challenges.take(request, callback, callback.digest, is_verified=True)
+    assert taken == Received(CallbackAnswer.TAKEN, "work", 0)
+    await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
+    # The secret goes with the end of the challenge.
+    stored = await world.redis.get(world.shard.keys.challenges(job.job_id))
+    assert b"secret" not in stored
+    assert await world.call_back(request) is CallbackAnswer.REPEATED
+
+
+@pytest.mark.req("P4")
+async def test_people_answer_a_challenge_by_what_they_see_of_it(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    first, second = [await world.open_challenge(worker, job) for _ in range(2)]
+    await world.challenges.await_callbacks(worker, [(job.job_id, job.token, second.digest)])
+    by_hand = Callback("application/json", b"{}")
+    over = await world.challenges.take_shown(job.job_id, first.shown, by_hand)
+    assert over == Received(CallbackAnswer.OVER, "work")
+    for job_id, shown in ((job.job_id, "unknown1"), (new_id(), second.shown)):
+        unknown = await world.challenges.take_shown(job_id, shown, by_hand)
+        assert unknown == Received(CallbackAnswer.UNKNOWN)
+    world.pass_ms(2_000)
+    taken = await world.challenges.take_shown(job.job_id, second.shown, by_hand)
+    assert taken == Received(CallbackAnswer.TAKEN, "work", 2_000)
     _, again = await _claim_callback(world)
-    assert again.job_id == job.job_id
+    assert again.callbacks == [Callback("application/json", b"{}", world.now_ms)]
+
+
+@pytest.mark.req("P1")
+async def test_a_job_that_is_not_ready_counts_since_when_and_how_often(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    for times in (1, 2, 3):
+        found = await world.challenges.note_not_ready(worker, job.job_id, job.token)
+        assert found == (world.now_ms, NotReadyRecord(START_MS, times))
+        world.pass_ms(1_000)
+    stranger = await world.worker()
+    async with world.unchanged():
+        assert await world.challenges.note_not_ready(worker, job.job_id, "0" * 32) is None
+        assert await world.challenges.note_not_ready(stranger, job.job_id, job.token) is None
+    # Where the count cannot be read, it begins anew.
+    await world.redis.set(world.shard.keys.progress(job.job_id), b"damaged")
+    found = await world.challenges.note_not_ready(worker, job.job_id, job.token)
+    assert found == (world.now_ms, NotReadyRecord(world.now_ms, 1))
+
+
+@pytest.mark.req("P2")
+async def test_a_worker_that_is_not_registered_is_told_so(world: StoreWorld) -> None:
+    _, job, request = await world.challenged()
+    stranger = new_id()
+    new = new_request_id(job.job_id)
+    async with world.unchanged():
+        opened = await world.challenges.open(stranger, job.token, new, wait_ms=1, expect=1, meta=None)
+        assert opened == "unknown"
+        with pytest.raises(NotFoundError, match=stranger):
+            await world.challenges.await_callbacks(stranger, [(job.job_id, job.token, request.digest)])
+
+
+@pytest.mark.parametrize("damage", [b"\xc1", b"\x07", b"\x91\x07", b"\x81\xa1x\x01"])
+async def test_challenges_that_cannot_be_read_are_those_of_nobody(world: StoreWorld, damage: bytes) -> None:
+    worker, job, request = await world.challenged()
+    await world.redis.set(world.shard.keys.challenges(job.job_id), damage)
+    async with world.unchanged():
+        assert await _states(world, job.job_id) == []
+        shown = await world.challenges.take_shown(job.job_id, request.shown, Callback("", b""))
+        assert shown == Received(CallbackAnswer.UNKNOWN)
+    # Its attempt goes on, as one that opened none.
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
+
+
+@pytest.mark.req("P6")
+async def test_a_job_whose_record_is_damaged_is_set_aside_when_its_callbacks_are_due(
+    world: StoreWorld,
+) -> None:
+    k = world.shard.keys
+    _, job, _ = await world.awaiting()
+    whole = await world.redis.get(k.job(job.job_id))
+    await world.redis.set(k.job(job.job_id), whole[:3])
+    world.pass_ms(60_000)
+    due = await world.challenges.due()
+    assert due.jobs == [(job.job_id, None)]
+    assert await world.challenges.expire(world.epoch, [], unreadable=[job.job_id]) == []
+    assert await world.redis.smembers(k.damaged) == {job.job_id.encode()}
+    assert (await world.challenges.due()).jobs == []
+    # Found by people and put back, it waits again.
+    await world.redis.set(k.job(job.job_id), whole)
+    await world.redis.srem(k.damaged, job.job_id)
+    await world.redis.zadd(k.awaiting_callback, {job.job_id: world.now_ms})
+    assert await _expire(world) == [job.job_id]
 
 
 async def test_progress_of_the_outside_system_is_kept(world: StoreWorld) -> None:
@@ -275,18 +404,6 @@ async def test_the_newest_challenges_come_first_page_by_page(world: StoreWorld) 
     first = await world.challenges.newest(None, 3)
     assert [job_id for _, job_id in first] == jobs[:1:-1]
     assert [job_id for _, job_id in await world.challenges.newest(first[-1], 3)] == jobs[1::-1]
-
-
-def test_a_request_id_is_found_by_its_job_and_cannot_be_guessed() -> None:
-    job_id = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
-    request = new_request_id(job_id)
-    assert read_request_id(request.text) == request
-    assert request.job_id == job_id
-    assert request.shown in request.text
-    assert len({new_request_id(job_id).text for _ in range(100)}) == 100
-    for text in ("", "x" * 54, request.text[:-1], request.text + "A", "é" * 54, "*" * 54):
-        other = read_request_id(text)
-        assert other is None or other.digest != request.digest
 
 
 async def test_an_outstanding_challenge_is_small_and_a_job_without_one_has_none(world: StoreWorld) -> None:

@@ -32,14 +32,14 @@ pytestmark = [pytest.mark.system, pytest.mark.req("D20")]
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """The first node has a replica."""
+    """Start a Cluster whose first node has a replica."""
     rig = Cluster(replicas=1)
     with started(rig):
         yield rig
 
 
 def shard_on(cluster: Cluster, node: StoreNode) -> tuple[str, int]:
-    """A tag whose slot the node has."""
+    """Return a tag whose slot the node has."""
     while True:
         tag = f"t{uuid.uuid4().hex[:10]}"
         slot = key_slot(f"{{{tag}}}".encode())
@@ -89,7 +89,7 @@ async def test_a_master_serves_from_a_cluster(cluster: Cluster) -> None:
 
 
 async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(cluster: Cluster) -> None:
-    """Until it has arrived: a script would begin on one node and not find there what has gone to the other."""
+    """A script would begin on one node while its keys move, and not find there what has gone to the other."""
     source, target, *_ = cluster.primaries
     tag, slot = shard_on(cluster, source)
     async with world_on(cluster.url, tag) as world:
@@ -120,7 +120,7 @@ async def test_a_slot_that_is_being_moved_stops_its_shard_and_breaks_nothing(clu
 
 
 async def test_calls_go_on_while_their_slot_changes_hands(cluster: Cluster) -> None:
-    """Those that come to the former node are told where to go, and go there: nobody notices."""
+    """Clients that come to the former node are told where to go, and go there: nobody notices."""
     *_, source, target = cluster.primaries
     tag, slot = shard_on(cluster, source)
     async with world_on(cluster.url, tag) as world:

@@ -73,12 +73,15 @@ end
 local function put_aside(definition, entry, event_id, is_debounced)
   local slot, most, wait_ms, max_ms = entry[5][1], entry[5][2], entry[5][3], entry[5][4]
   local argument, group = entry[7], redis.call('HGET', slots_key, slot)
-  local size = 0
-  if group and not is_debounced then
-    size = tonumber(redis.call('HGET', tag .. 'event_group:' .. group, 'bytes') or '0')
-    if size + #argument > max_argument_bytes then
+  local since_ms, size = now_ms, 0
+  if group then
+    local values = redis.call('HMGET', tag .. 'event_group:' .. group, 'since', 'bytes')
+    since_ms, size = tonumber(values[1]), tonumber(values[2] or 0)
+    -- A group that was lost, or a part of it, gathers no more: what is left of it is ended.
+    if not since_ms or (not is_debounced and size + #argument > max_argument_bytes) then
       close(slot, group)
-      group, size = nil, 0
+      if redis.call('EXISTS', tag .. 'event_group:' .. group) == 0 then redis.call('ZREM', groups_key, group) end
+      group, since_ms, size = nil, now_ms, 0
     end
   end
   local is_new = not group
@@ -89,7 +92,6 @@ local function put_aside(definition, entry, event_id, is_debounced)
     redis.call('HSET', key, 'definition', definition[1], 'did', definition[2], 'slot', slot, 'since', now_text)
     is_due = true
   end
-  local since_ms = is_new and now_ms or tonumber(redis.call('HGET', key, 'since'))
   if is_debounced then
     local before = redis.call('HGET', key, '1')
     if before then

@@ -6,7 +6,7 @@ local batches = (function()
   local tag = ARGV.tag
   local FIRST_COUNT, LAST_COUNT = 2, 12
   -- Made when first asked for: most calls of a script have no job of a batch.
-  local count_names
+  local is_final, index
 
   -- By batch: what is added to its counts. `touched` has their IDs in order; a batch may stand in it again.
   local changes_of, touched = {}, {}
@@ -27,14 +27,8 @@ local batches = (function()
 
   -- The count of members in a state; nil while they are not over.
   local function count_of(state)
-    if not count_names then
-      local is_final = layout.is_final
-      count_names = layout.index
-      for code in pairs(layout.index) do
-        if not is_final[code] then count_names[code] = nil end
-      end
-    end
-    return count_names[state]
+    if not index then is_final, index = layout.is_final, layout.index end
+    return is_final[state] and index[state]
   end
 
   local function join(id, job_id)

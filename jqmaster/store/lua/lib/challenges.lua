@@ -21,7 +21,11 @@ local challenges = (function()
     local packed = redis.pcall('GET', tag .. 'challenges:' .. id)
     if type(packed) ~= 'string' then return {} end
     local ok, list = pcall(cmsgpack.unpack, packed)
-    return ok and type(list) == 'table' and list or {}
+    if not ok or type(list) ~= 'table' then return {} end
+    for _, challenge in ipairs(list) do
+      if type(challenge) ~= 'table' then return {} end
+    end
+    return list
   end
 
   local function write(id, list)
