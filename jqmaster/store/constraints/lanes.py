@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Final, NamedTuple
 
 from jqmaster.domain.job import TIMED
@@ -14,7 +15,7 @@ from jqmaster.store.constraints.constraints import Rules
 from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
-from jqmaster.store.link.scripts import Arg, ScriptCall, load
+from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 
@@ -41,12 +42,25 @@ class _Found(NamedTuple):
     old: OldLane | None
 
 
+# As relane.lua reads it: a lane of 8 bytes, and a number.
+_HOME: Final = Struct(">8sH")
+
+
 @dataclass(slots=True)
 class _Moves:
-    """Jobs of a page that have to move. `args`: three of each, as relane.lua reads them."""
+    """Jobs of a page that have to move, with what relane.lua is told of each."""
 
     lanes: LaneTable = field(default_factory=LaneTable)
-    args: list[Arg] = field(default_factory=list)
+    job_ids: list[str] = field(default_factory=list)
+    # The old lane and the number of the new one.
+    homes: list[bytes] = field(default_factory=list)
+    # Whether all their records were read to the end and are short.
+    are_short: bool = True
+
+    def add(self, job_id: str, old_lane: bytes, number: int) -> None:
+        """Add a job. `number`: of its lane; 0 if its record cannot be read."""
+        self.job_ids.append(job_id)
+        self.homes.append(_HOME.pack(old_lane, number))
 
     def place(self, ruleset: Ruleset, found: _Found, record: bytes | None) -> None:
         """Add a job if it has to move. `record`: None where it cannot be read."""
@@ -59,9 +73,10 @@ class _Moves:
             # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
             is_older = found.old is not None and bytes.fromhex(found.old.id) == job.lane_id
             if is_older or job.lane_id not in (lane.base_id, lane.id):
-                self.args += (found.job_id, job.lane_id, self.lanes.number(lane))
+                self.add(found.job_id, job.lane_id, self.lanes.number(lane))
+                self.are_short = self.are_short and record is not None and len(record) < HEAD_READ
         elif found.old:
-            self.args += (found.job_id, bytes.fromhex(found.old.id), 0)
+            self.add(found.job_id, bytes.fromhex(found.old.id), 0)
 
 
 # Two pages are read and matched while the store moves two others: it goes from one to the next without a wait.
@@ -99,7 +114,8 @@ class LaneStore:
     ) -> Moved:
         """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
         ready. While the store moves some pages, others are read and matched."""
-        parts = pages(job_ids, MAX_PER_CALL)
+        # A scan may give a job twice.
+        parts = pages(list(dict.fromkeys(job_ids)), MAX_PER_CALL)
         room = asyncio.Semaphore(PAGES_AT_ONCE)
         # None: a reader has ended.
         placed: asyncio.Queue[_Moves | None] = asyncio.Queue()
@@ -194,11 +210,13 @@ class LaneStore:
                         epoch,
                         rules.ruleset.edition,
                         moves.lanes.packed(),
-                        *moves.args,
+                        "whole" if moves.are_short else "beginnings",
+                        b"".join(moves.homes),
+                        *moves.job_ids,
                     ),
                 )
                 for moves in pages_of_moves
-                if moves.args
+                if moves.job_ids
             ]
         )
         return Moved(sum(data[0] for _, data in replies) if all(word == "ok" for word, _ in replies) else -1)
@@ -211,7 +229,8 @@ class LaneStore:
         for job_id in job_ids:
             old = lanes.get(job_id)
             if old and (lane := ruleset.lane_of_name(old.name)):
-                moves.args += (job_id, bytes.fromhex(old.id), moves.lanes.number(lane))
+                moves.add(job_id, bytes.fromhex(old.id), moves.lanes.number(lane))
+                moves.are_short = False
             else:
                 unread.append(_Found(job_id, old))
         # Arguments may be large: few whole records are held at once, and many are moved.

@@ -87,7 +87,9 @@ class LaneTable:
         self._bases: dict[bytes, int] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
         self._numbers: dict[tuple[bytes, str], int] = {}
-        self._parts: list[tuple[int, bytes, str, list[str]]] = []
+        # As packed, and of each lane its keyed gates.
+        self._parts: list[Any] = [self._base_parts]
+        self._gates: list[bytes] = []
         # By name, where the name alone decides.
         self._placed: dict[str, tuple[int, bytes]] = {}
         for lane in lanes:
@@ -101,8 +103,10 @@ class LaneTable:
         if number is None:
             gates = packed_gates(lane)
             in_lane = keyed if gates == codec.GATES_IN_LANE else ""
-            self._parts.append((self._base(lane), gates, in_lane, [gate.text for gate in lane.keyed]))
-            number = self._numbers[identity] = len(self._parts)
+            self._parts += (self._base(lane), gates, in_lane)
+            self._parts += [gate.text for gate in lane.keyed]
+            self._gates.append(gates)
+            number = self._numbers[identity] = len(self._gates)
         return number
 
     def place(self, rules: Ruleset, spec: JobSpec) -> tuple[int, bytes]:
@@ -113,7 +117,7 @@ class LaneTable:
         if placed is None:
             sole_lane = rules.lane_of_name(spec.name)
             number = self.number(sole_lane or rules.lane_of(fields_of(spec)))
-            placed = number, self._parts[number - 1][1]
+            placed = number, self._gates[number - 1]
             if sole_lane:
                 self._placed[spec.name] = placed
         return placed
@@ -127,7 +131,7 @@ class LaneTable:
 
     def packed(self) -> bytes:
         """As `homes.read` of lib/homes.lua takes it."""
-        packed: bytes = _PACKER.pack((self._base_parts, self._parts))
+        packed: bytes = _PACKER.pack(self._parts)
         return packed
 
 

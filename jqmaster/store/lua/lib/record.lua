@@ -27,16 +27,20 @@ local record = (function()
     return type(s) == 'string' and s or ''
   end
 
-  -- A record's head, name and gates. Empty where any of them is missing or cut short. One shorter than
-  -- `layout.longest_beginning` is the whole record.
-  local function read_head(key)
-    local s = beginning(key, layout.longest_beginning)
-    if #s < NAME_AT then return '' end
+  -- A record's head, name and gates, of a beginning or of the whole. Empty where any of them is missing or cut short.
+  local function checked_head(s)
+    local length = #s
+    if length < NAME_AT then return '' end
     local gates_at = NAME_AT + byte(s, NAME_LENGTH_AT)
-    if #s < gates_at then return '' end
+    if length < gates_at then return '' end
     local count = byte(s, gates_at)
-    if count ~= IN_LANE and #s < gates_at + count * layout.gates.length then return '' end
+    if count ~= IN_LANE and length < gates_at + count * layout.gates.length then return '' end
     return s
+  end
+
+  -- The same of the record at a key. One shorter than `layout.longest_beginning` is the whole record.
+  local function read_head(key)
+    return checked_head(beginning(key, layout.longest_beginning))
   end
 
   -- The functions below take what `read_head` gives, unless they say otherwise.
@@ -54,7 +58,10 @@ local record = (function()
 
   -- The list of gates that begins with its number at `at`.
   local function gates_at(bytes, at)
-    local list, count = {}, byte(bytes, at)
+    local count = byte(bytes, at)
+    -- Most jobs have none or one; a list that grows is made anew.
+    if count == 1 then return {sub(bytes, at + 1, at + layout.gates.length)} end
+    local list = {}
     if count == IN_LANE then return list end
     for i = at + 1, at + count * layout.gates.length, layout.gates.length do
       list[#list + 1] = sub(bytes, i, i + layout.gates.length - 1)
@@ -157,7 +164,8 @@ local record = (function()
   end
 
   return {
-    has_flag = has_flag, int64 = int64, hex = hex, uuid_text = uuid_text, beginning = beginning, read_head = read_head,
+    has_flag = has_flag, int64 = int64, hex = hex, uuid_text = uuid_text, beginning = beginning,
+    checked_head = checked_head, read_head = read_head,
     name_of = name_of, gates_span = gates_span, gates_at = gates_at, own_gates = own_gates, extras_of = extras_of,
     state_of = state_of, flags_of = flags_of, token_of = token_of,
     worker_of = worker_of, lane_id_of = lane_id_of, priority_of = priority_of, attempts_of = attempts_of,

@@ -32,13 +32,15 @@ local waiting = (function()
 
   -- The power of two below: to find the gates with the most waiting jobs it is enough to note when it changes.
   local function crowd(count)
+    if count < 2 then return 0 end
     local _, exponent = math.frexp(count)
-    return count >= 2 and exponent - 1 or 0
+    return exponent - 1
   end
 
   -- In a few commands for all gates of a constraint: some for each would cost as much as all else.
+  local numbers = {}  -- as notes begin: few differ, and to write one takes long
   local function write_notes(cid, ids, from, last)
-    local key, noted, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, {}, {}, {}
+    local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do
       local gate_id = ids[from + i - 1]
       local before, text = split_note(note)
@@ -48,8 +50,10 @@ local waiting = (function()
       if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
         if note then gone[#gone + 1] = gate_id end
       elseif not note or now ~= before then
-        noted[#noted + 1] = gate_id
-        noted[#noted + 1] = string.format('%.0f:', now) .. (text or text_of[gate_id] or '')
+        local number = numbers[now] or string.format('%.0f:', now)
+        numbers[now] = number
+        noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
+        filled = filled + 2
       end
       local its_crowd = crowd(now)
       if its_crowd ~= crowd(before) then
@@ -68,9 +72,14 @@ local waiting = (function()
   end
 
   local function write()
-    local of_cid = {}
+    local of_cid, sizes = {}, {}
     for gate_id, more in pairs(more_at) do
-      if more ~= 0 or text_of[gate_id] then table.insert(lists.under(of_cid, constraint_of(gate_id)), gate_id) end
+      if more ~= 0 or text_of[gate_id] then
+        local cid = constraint_of(gate_id)
+        local size = (sizes[cid] or 0) + 1
+        lists.under(of_cid, cid)[size] = gate_id
+        sizes[cid] = size
+      end
     end
     for cid, ids in pairs(of_cid) do
       for from = 1, #ids, 500 do write_notes(cid, ids, from, math.min(from + 499, #ids)) end
