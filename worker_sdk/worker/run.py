@@ -64,7 +64,8 @@ class JobRun:
         self.checkpoint = dispatch.get("checkpoint")
         self.batch = dispatch.get("batch")
         # In the phase `callback`: all that came, or the only one.
-        self.callbacks = dispatch.get("callbacks") or [one for one in (dispatch.get("callback"),) if one]
+        callback = dispatch.get("callback")
+        self.callbacks = dispatch.get("callbacks") or ([callback] if callback else [])
         self.timeout_s = dispatch["timeout"]
         self.handler = handler
         self.lease_end_s = lease_end_s

@@ -202,6 +202,8 @@ class EnqueueService:
                 raise _not_unique(exc.holders, numbers, "no job was accepted") from None
             except BatchesClosed as exc:
                 raise _batches_closed(exc.closed, numbers, "no job was accepted") from None
+        if outcomes.count(Accepted.NEW) == len(outcomes):
+            return {}
         if full := next((outcome for outcome in outcomes if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
         # Only a call at this very instant, with the same ID or key, can still be in the way.
