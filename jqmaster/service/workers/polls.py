@@ -39,11 +39,13 @@ class Ask:
 
 
 class _Hanging:
-    __slots__ = ("id", "is_gone", "is_replaced", "news", "reply")
+    __slots__ = ("id", "is_gone", "is_replaced", "news", "opened", "reply")
 
     def __init__(self, poll_id: str) -> None:
         self.id = poll_id
         self.news = asyncio.Event()
+        # Set once it is written down, or never will be.
+        self.opened = asyncio.Event()
         self.reply: PollReply | None = None
         self.is_gone = False
         self.is_replaced = False
@@ -95,7 +97,8 @@ class PollDesk:
         if self._is_stopping:
             raise OverloadedError("the master is stopping", retry_after_s=1)
         poll = _Hanging(ask.poll_id or secrets.token_hex(8))
-        if before := self._hanging.get(worker_id):
+        before = self._hanging.get(worker_id)
+        if before:
             before.is_replaced = True
             before.news.set()
         # Before the store is asked: its word may come before its answer.
@@ -103,7 +106,7 @@ class PollDesk:
         watch = asyncio.ensure_future(gone())
         watch.add_done_callback(lambda done: None if done.cancelled() else poll.left())
         try:
-            reply = await self._wait(worker_id, poll, ask)
+            reply = await self._wait(worker_id, poll, before, ask)
             jobs = [offer.job for offer in reply.offers]
             await self._progress.give_checkpoints(jobs)
             await self._challenges.give_callbacks(jobs)
@@ -113,12 +116,20 @@ class PollDesk:
             if self._hanging.get(worker_id) is poll:
                 del self._hanging[worker_id]
 
-    async def _wait(self, worker_id: str, poll: _Hanging, ask: Ask) -> PollReply:
+    async def _wait(self, worker_id: str, poll: _Hanging, before: _Hanging | None, ask: Ask) -> PollReply:
         wait_s = min(max(ask.wait_s, LEAST_WAIT_S), MAX_WAIT_S)
         ends_at_s = asyncio.get_running_loop().time() + wait_s
-        reply = _checked(
-            worker_id, await self._polls.open(worker_id, poll.id, ask.max_jobs, round(wait_s * 1000))
-        )
+        try:
+            # In the order in which they came: to the store the newest poll of a worker is the one opened last, and it
+            # gives jobs to no other.
+            if before:
+                await before.opened.wait()
+            if poll.is_replaced:
+                raise _replaced()
+            opened = await self._polls.open(worker_id, poll.id, ask.max_jobs, round(wait_s * 1000))
+        finally:
+            poll.opened.set()
+        reply = _checked(worker_id, opened)
         is_over = False
         while not (reply.offers or is_over):
             try:

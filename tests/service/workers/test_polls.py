@@ -8,8 +8,8 @@ import pytest
 from jqmaster.errors import ConflictError, NotFoundError, OverloadedError, RateLimitedError
 from jqmaster.service.workers import polls
 from jqmaster.service.workers.polls import Ask, PollDesk
-from jqmaster.store.jobs.claims import Claim
-from jqmaster.store.workers.polls import PollReply, reply_of
+from jqmaster.store.jobs.claims import Claim, ClaimedJob
+from jqmaster.store.workers.polls import NoPoll, PollReply, reply_of
 from tests.support import real_time
 from tests.support.store import StoreWorld
 from tests.support.waiting import wait_until
@@ -125,6 +125,43 @@ async def test_a_later_poll_of_the_same_worker_ends_the_one_before(world: StoreW
     with pytest.raises(RateLimitedError):
         await first
     assert not (await second).offers
+
+
+async def test_the_newest_of_many_polls_gets_the_jobs_however_slowly_the_first_is_opened(
+    world: StoreWorld, desk: PollDesk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker_id = await world.worker(url=None)
+    may_open, opened, open_at_once = asyncio.Event(), list[str](), world.polls.open
+
+    async def open_late(worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:
+        opened.append(poll_id)
+        if poll_id == "first":
+            await may_open.wait()
+        return await open_at_once(worker_id, poll_id, max_jobs, wait_ms)
+
+    monkeypatch.setattr(world.polls, "open", open_late)
+
+    async def at_the_desk(poll_id: str) -> "asyncio.Task[PollReply]":
+        poll = asyncio.create_task(desk.poll(worker_id, Ask(10, 30, poll_id), never))
+        await wait_until(lambda: worker_id in desk._hanging and desk._hanging[worker_id].id == poll_id)
+        return poll
+
+    polls_of_one = [await at_the_desk(poll_id) for poll_id in ("first", "second", "third")]
+    may_open.set()
+    for replaced in polls_of_one[:2]:
+        with pytest.raises(RateLimitedError):
+            await replaced
+    await wait_until(lambda: len(opened) == 2)
+    # The one between them never asked the store.
+    assert opened == ["first", "third"]
+    await world.enqueue()
+
+    async def claimed() -> list[ClaimedJob]:
+        return await world.claim(worker_id)
+
+    (job,) = await wait_until(claimed)
+    desk.look(worker_id)
+    assert [offer.job for offer in (await polls_of_one[2]).offers] == [job]
 
 
 async def test_a_poll_that_another_master_took_over_ends_when_it_looks(
