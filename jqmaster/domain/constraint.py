@@ -247,7 +247,7 @@ class Gate(NamedTuple):
 
 def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
     """Return the job's value of the key of `constraint`. None: it has no value, so the constraint does not apply."""
-    value = read_key(constraint, fields)
+    value = constraint._read_key(fields)
     return None if value is MISSING else key_value(value)
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 MAX_KEY_TEXT: Final = 128
+# From here on numbers are shown in short.
+_LONG_INT: Final = 2**64
 # The forms of numbers, true, false, null and binary.
 _LIKE_ANOTHER: Final = re.compile(
     r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null|nan|-?inf|NaN|-?Infinity|0x.*"
@@ -73,6 +75,9 @@ def _text(value: object) -> str:
     """Return text as it is if nothing else looks like it, binary as `0x` and hexadecimal digits, all else as JSON."""
     if type(value) is str and _is_plain(value):
         shown = value
+    elif type(value) is int and -_LONG_INT < value < _LONG_INT:
+        # The most common keys beside text, without the generator.
+        return str(value)
     elif type(value) is bytes:
         shown = f"0x{value[:MAX_KEY_TEXT].hex()}"
     else:
@@ -109,9 +114,9 @@ def _json(value: object) -> Iterator[str]:
             yield "null"
         case bool():
             yield "true" if value else "false"
-        case int() if -(2**64) < value < 2**64:
+        case int() if -_LONG_INT < value < _LONG_INT:
             yield str(value)
-        case float() if value.is_integer() and abs(value) < 2**64:
+        case float() if value.is_integer() and abs(value) < _LONG_INT:
             yield str(int(value))
         case bytes():
             yield f'{{"$bin":"{b64encode(value[:MAX_KEY_TEXT]).decode()}"}}'

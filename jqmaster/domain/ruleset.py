@@ -79,8 +79,11 @@ class Ruleset:
 
     def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
         """Return the set of shared gates that the job passes, and its keyed gates sorted by ID."""
+        return self._scan(self.plan(fields.name), fields)
+
+    def _scan(self, plan: NamePlan, fields: JobFields) -> tuple[int, list[Gate]]:
         shared, keyed = 0, list[Gate]()
-        for constraint, matches, gate, bit in self.plan(fields.name).steps:
+        for constraint, matches, gate, bit in plan.steps:
             if matches is not None and not matches(fields):
                 continue
             if gate is not None:
@@ -120,10 +123,10 @@ class Ruleset:
     def lane_of(self, fields: JobFields) -> Lane:
         """Return the lane that the job waits in. The caller who has no fields yet asks `lane_of_name` first."""
         name = fields.name
-        lane = self.lane_of_name(name)
-        if lane is not None:
-            return lane
-        shared, keyed = self.scan(fields)
+        plan = self.plan(name)
+        if plan.is_decided and (sole_lane := self.lane_of_name(name)):
+            return sole_lane
+        shared, keyed = self._scan(plan, fields)
         lane = self._lanes.get((name, shared))
         if lane is None:
             if len(self._lanes) >= MAX_KNOWN_LANES:

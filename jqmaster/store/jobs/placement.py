@@ -17,6 +17,7 @@ from jqmaster.store import codec
 _decoder = msgspec.msgpack.Decoder()
 # The Lua library knows no binary, only raw strings.
 _PACKER = msgpack.Packer(autoreset=True, use_bin_type=False)
+_COUNTS = [bytes((count,)) for count in range(codec.MAX_GATES + 1)]
 
 
 class StaleRules(Exception):  # noqa: N818 - a value for the service, not an error of the store
@@ -71,13 +72,13 @@ class StoredLane(NamedTuple):
             raise DamagedError("a lane cannot be read") from exc
 
 
-def packed_gates(lane: Lane) -> bytes:
-    """Return the keyed gates of a job, as its record has them."""
-    if not lane.keyed:
+def _packed_gates(count: int, joined: str) -> bytes:
+    """Return so many keyed gates of a job, as its record has them. `joined`: their IDs in a row."""
+    if not count:
         return codec.NO_GATES
-    if len(lane.keyed) > codec.MAX_GATES:
+    if count > codec.MAX_GATES:
         return codec.GATES_IN_LANE
-    return bytes((len(lane.keyed),)) + _joined(lane.keyed).encode()
+    return _COUNTS[count] + joined.encode()
 
 
 class LaneTable:
@@ -101,10 +102,12 @@ class LaneTable:
         identity = (lane.base_id, keyed)
         number = self._numbers.get(identity)
         if number is None:
-            gates = packed_gates(lane)
+            gates = _packed_gates(len(lane.keyed), keyed)
             in_lane = keyed if gates == codec.GATES_IN_LANE else ""
-            self._parts += (self._base(lane), gates, in_lane)
-            self._parts += [gate.text for gate in lane.keyed]
+            base = self._bases.get(lane.base_id) or self._new_base(lane)
+            self._parts += (base, gates, in_lane)
+            for gate in lane.keyed:
+                self._parts.append(gate.text)
             self._gates.append(gates)
             number = self._numbers[identity] = len(self._gates)
         return number
@@ -122,11 +125,9 @@ class LaneTable:
                 self._placed[spec.name] = placed
         return placed
 
-    def _base(self, lane: Lane) -> int:
-        number = self._bases.get(lane.base_id)
-        if number is None:
-            self._base_parts.append((lane.base_id.hex(), lane.name, lane.group, _joined(lane.shared)))
-            number = self._bases[lane.base_id] = len(self._base_parts)
+    def _new_base(self, lane: Lane) -> int:
+        self._base_parts.append((lane.base_id.hex(), lane.name, lane.group, _joined(lane.shared)))
+        number = self._bases[lane.base_id] = len(self._base_parts)
         return number
 
     def packed(self) -> bytes:
