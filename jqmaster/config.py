@@ -20,6 +20,7 @@ from pydantic_settings import (
 )
 
 from jqmaster.net.store_url import StoreUrl
+from jqmaster.net.webhook_secret import secret_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -490,6 +491,19 @@ class Settings(BaseSettings):
         " store's address, are never allowed.",
     )
 
+    # --- webhooks
+    webhook_secrets: Annotated[list[SecretStr], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        description="Secrets that sign webhooks, such as `whsec_` and 24 to 64 random bytes in base64, the newest "
+        "first. Every webhook carries a signature by each of them, so that a secret can be replaced without a gap. "
+        "Without one, jobs with `notify` are refused.",
+    )
+    allowed_webhook_networks: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        description="Networks that webhooks may call in addition to the public internet, such as `10.0.0.0/8`. "
+        "Link-local, multicast and cloud metadata addresses, and the store's address, are never called.",
+    )
+
     # --- how long things are kept
     retention_succeeded_s: float = Field(
         3600,
@@ -580,7 +594,14 @@ class Settings(BaseSettings):
                 raise ValueError(f"{entry[:100]}: expected GROUP=ROLE, with viewer, operator or admin")
         return entries
 
-    @field_validator("trusted_proxies", "login_proxies")
+    @field_validator("webhook_secrets")
+    @classmethod
+    def _are_webhook_secrets(cls, secrets: list[SecretStr]) -> list[SecretStr]:
+        for secret in secrets:
+            secret_bytes(secret.get_secret_value())
+        return secrets
+
+    @field_validator("trusted_proxies", "login_proxies", "allowed_webhook_networks")
     @classmethod
     def _are_networks(cls, networks: list[str]) -> list[str]:
         for text in networks:

@@ -30,10 +30,10 @@ ProblemCode = Literal[
     "too_many_matches", "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_sources",
     "too_many_streams", "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized",
     "unknown_action", "unknown_batch", "unknown_challenge", "unknown_constraint", "unknown_definition",
-    "unknown_event", "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method",
-    "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
-    "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
-    "worker_detached", "wrong_password"
+    "unknown_delivery", "unknown_event", "unknown_failure_group", "unknown_job", "unknown_key_value",
+    "unknown_method", "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker",
+    "unparsable", "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
+    "webhooks_off", "worker_detached", "wrong_password"
 ]
 
 

@@ -10,6 +10,7 @@ from jqmaster.api.events import routes as events
 from jqmaster.api.identity import routes as identity
 from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
+from jqmaster.api.notices import routes as notices
 from jqmaster.api.operations import declaration_routes as declarations
 from jqmaster.api.operations import routes as operations
 from jqmaster.api.operations import settings_routes as settings
@@ -26,6 +27,7 @@ OPERATIONS: Final = [
     *events.OPERATIONS,
     *batches.OPERATIONS,
     *challenges.OPERATIONS,
+    *notices.OPERATIONS,
     *declarations.OPERATIONS,
     *operations.OPERATIONS,
     *identity.OPERATIONS,

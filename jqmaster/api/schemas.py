@@ -7,10 +7,11 @@ import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from jqmaster.api.http.query import query_error
 from jqmaster.domain.ids import ID_PATTERN
+from jqmaster.domain.notices.webhook import RESERVED_PREFIX
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:/-]{1,200}$"
 TOKEN_PATTERN: Final = r"^[0-9a-f]{32}$"  # noqa: S105 - a pattern
@@ -90,6 +91,20 @@ StoredText = Annotated[str, Field(max_length=1024)]
 # Marks a field that older masters do not answer: the documents do not require it.
 LATER: Final = "x-later"
 SINCE: Final[dict[str, Any]] = {LATER: True}
+
+
+def unreserved(name: str) -> str:
+    """Return the name of a job. Raise ValueError for one that only masters use."""
+    if name.startswith(RESERVED_PREFIX):
+        raise ValueError(f"names that begin with {RESERVED_PREFIX} are reserved")
+    return name
+
+
+JobName = Annotated[
+    str,
+    Field(pattern=NAME_PATTERN, description="Kind of job. It selects the handler."),
+    AfterValidator(unreserved),
+]
 
 
 class Request(BaseModel):

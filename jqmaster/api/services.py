@@ -29,6 +29,7 @@ from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
@@ -93,6 +94,7 @@ class Services:
     batches: BatchService
     challenges: ChallengeService
     challenge_reader: ChallengeReader
+    deliveries: DeliveryReader
     declarations: DeclarationStore
     audit: AuditStore
     audit_writer: AuditWriter

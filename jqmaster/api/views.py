@@ -14,6 +14,7 @@ from jqmaster.domain.job import Attempt, Cause, Job, JobSpec
 from jqmaster.domain.job_content import JobContent, shown_error_type
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Path
+from jqmaster.domain.notices.webhook import shown_url
 from jqmaster.domain.progress import Progress
 from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.worker import Worker, WorkerState
@@ -102,7 +103,7 @@ def job_view(
     content = JobContent(access, job)
     argument, headers = content.argument(), content.headers()
     return job_summary(job) | {
-        "attempts": [_attempt_view(attempt, content, access) for attempt in detail.attempts if has_course],
+        "attempts": [attempt_view(attempt, content, access) for attempt in detail.attempts if has_course],
         "events": [_event_view(event) for event in detail.events if has_course],
         "headers": headers,
         "headers_redacted": content.is_shown and headers != job.headers,
@@ -121,6 +122,13 @@ def job_view(
         else None,
         "batch": job.batch,
         "callback_of": job.callback_of._asdict() if job.callback_of else None,
+        "notify": {
+            "url": shown_url(job.notify.url),
+            "on": [str(state) for state in job.notify.on],
+            "with_result": job.notify.with_result,
+        }
+        if job.notify and content.is_shown
+        else None,
     }
 
 
@@ -166,7 +174,8 @@ def result_view(result: bytes) -> RawMsgpack:
     return RawMsgpack(readable_members(result))
 
 
-def _attempt_view(attempt: Attempt, content: JobContent, access: ContentAccess) -> dict[str, Any]:
+def attempt_view(attempt: Attempt, content: JobContent, access: ContentAccess) -> dict[str, Any]:
+    """`AttemptView`."""
     error = content.error(attempt)
     return {
         "attempt": attempt.attempt,

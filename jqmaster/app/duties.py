@@ -115,6 +115,8 @@ class LeaderDuties:
             self.promoter,
             self.definitions,
             self.events,
+            # First: follow-ups wait for it.
+            self._parts.webhooks,
             self.follow_ups,
             self.challenges,
             self._make_quarantine(),

@@ -7,9 +7,11 @@ from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.challenge import ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.events.figures import EventFigures
+from jqmaster.domain.notices.webhook import DeliveryFigures
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties.fleet import Fleet
+from jqmaster.runtime.duties.webhook_runner import WebhookRunner
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
@@ -28,6 +30,7 @@ from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.notices.webhooks import WebhookFollowUps
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.polls import PollDesk
@@ -83,6 +86,7 @@ class ShardParts:
             admit=self.admit,
             tracing=shared.tracing,
             pace=self.intake.pace,
+            can_notify=shared.webhooks.can_sign,
         )
         self.events = EventIntake(
             stores.events,
@@ -119,12 +123,6 @@ class ShardParts:
         self.batch_expiry = BatchExpiry(
             stores.batches, retention_ms=policies.batch_retention_ms, figures=self.batch_figures
         )
-        self.follow_ups = FollowUps(
-            stores.follow_ups,
-            BatchFollowUps(
-                stores.batches, stores.records, self.job_actions, self.rules, self.batch_figures
-            ).kinds(),
-        )
         self.registrations = Registrations(
             shared.workers, clock, failures_per_minute=policies.failed_registrations
         )
@@ -136,6 +134,26 @@ class ShardParts:
             settlements=stores.settlements,
             challenges=stores.challenges,
             records=stores.records,
+        )
+        self.delivery_figures = DeliveryFigures()
+        self.webhooks = WebhookRunner(
+            shared.webhooks,
+            clock,
+            workers=self.workers,
+            contracts=self.contracts,
+            polls=self.polls,
+            reports=self.reports,
+            heartbeat_s=policies.heartbeat_s,
+            figures=self.delivery_figures,
+        )
+        self.follow_ups = FollowUps(
+            stores.follow_ups,
+            BatchFollowUps(
+                stores.batches, stores.records, self.job_actions, self.rules, self.batch_figures
+            ).kinds()
+            | WebhookFollowUps(
+                stores.acceptance, stores.records, stores.results, self.rules, prepare=self.webhooks.prepare
+            ).kinds(),
         )
         self.worker_actions = WorkerActions(
             stores.workers,

@@ -42,6 +42,7 @@ class Policies:
             lambda s: max(s.max_intake_bytes, s.max_body_bytes)
         )
         self.max_push_jobs = live.derive(lambda s: s.max_push_jobs)
+        self.heartbeat_s = live.derive(lambda s: s.heartbeat_interval_s)
         self.push_timeout_s = live.derive(lambda s: s.push_timeout_s)
         self.failed_registrations = live.derive(lambda s: s.failed_registrations_per_minute)
         self.max_connections = live.derive(max_connections)

@@ -23,9 +23,11 @@ from jqmaster.domain.master import MasterRecord
 from jqmaster.lifecycle import Component, LoopFailures
 from jqmaster.net.egress import EgressGuard
 from jqmaster.net.store_url import StoreUrl
+from jqmaster.net.webhook_secret import secret_bytes
 from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.master_client import MasterClient
 from jqmaster.runtime.leadership.own_address import at_port, own_url
+from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.identity.identity import Identity
 from jqmaster.service.operations.live_settings import LiveSettings
@@ -57,7 +59,11 @@ class Master:
         self.live = LiveSettings(settings, SettingsStore(link))
         policies = Policies(self.live)
         self.guard = EgressGuard(settings.allowed_worker_networks, StoreUrl.parse(store.url).endpoints)
-        store.client.on_located(self.guard.forbid)
+        webhook_guard = EgressGuard(
+            settings.allowed_webhook_networks, StoreUrl.parse(store.url).endpoints, allows_public=True
+        )
+        for guard in (self.guard, webhook_guard):
+            store.client.on_located(guard.forbid)
         to_masters, to_workers = call_contexts(settings)
         self.shared = Shared(
             settings=settings,
@@ -68,6 +74,10 @@ class Master:
             tracing=Tracing.from_settings(settings, self.id, __version__),
             masters=MasterClient(to_masters),
             workers=WorkerClient(self.guard, tls=to_workers, timeout_s=policies.push_timeout_s),
+            webhooks=WebhookClient(
+                webhook_guard,
+                [secret_bytes(secret.get_secret_value()) for secret in settings.webhook_secrets],
+            ),
             loop_failures=LoopFailures(clock),
             fail=self._fail,
             failure=lambda: self.failure,
@@ -114,6 +124,7 @@ class Master:
         return [
             *([tracing] if tracing else []),
             self.shared.workers,
+            self.shared.webhooks,
             self.shared.masters,
             self.live,
             *self.shard.lower_components(),

@@ -26,6 +26,7 @@ from jqmaster.service.jobs.failure_actions import FailureActions
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.store_facts import StoreFactsReader
@@ -124,6 +125,7 @@ class RequestServices:
             batches=parts.batches,
             challenges=ChallengeService(stores.challenges, clock, parts.challenge_figures),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),
+            deliveries=DeliveryReader(stores.records, parts.job_actions),
             declarations=stores.declarations,
             audit=audit,
             audit_writer=AuditWriter(audit),
@@ -178,6 +180,7 @@ class RequestServices:
             events=self._parts.event_figures,
             batches=self._parts.batch_figures,
             challenges=self._parts.challenge_figures,
+            deliveries=self._parts.delivery_figures,
             own=lambda: self._readiness.own_facts(self._connections()),
             ask_store=facts.read,
         )

@@ -8,6 +8,7 @@ from jqmaster.clock import Clock
 from jqmaster.config import Settings
 from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.leadership.master_client import MasterClient
+from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.tracing import Tracing
@@ -30,6 +31,7 @@ class Shared:
     tracing: Tracing | None
     masters: MasterClient
     workers: WorkerClient
+    webhooks: WebhookClient
     loop_failures: LoopFailures
     fail: Callable[[str], None]
     failure: Callable[[], str | None]

@@ -254,6 +254,14 @@ class CallbackOf(NamedTuple):
     callback: str
 
 
+class Notify(NamedTuple):
+    """The webhook of a job's end: where it goes, the final states that it tells of, and whether it has the result."""
+
+    url: str
+    on: tuple[JobState, ...]
+    with_result: bool = False
+
+
 # Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
 @dataclass(slots=True)
 class JobSpec:
@@ -283,6 +291,7 @@ class JobSpec:
     origin: Origin | None = None
     batch: str | None = None
     callback_of: CallbackOf | None = None
+    notify: Notify | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +332,7 @@ class Job:
     origin: Origin | None = None
     batch: str | None = None
     callback_of: CallbackOf | None = None
+    notify: Notify | None = None
 
 
 @dataclass(frozen=True, slots=True)

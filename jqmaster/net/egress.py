@@ -84,13 +84,21 @@ class PinnedAddress:
 class EgressGuard:
     """Decides by networks and by endpoints. All refusals are AddressRefusedError."""
 
-    def __init__(self, allowed_networks: Iterable[str], forbidden_addresses: Iterable[Endpoint] = ()) -> None:
-        """`forbidden_addresses`: host (name or address) and port of the store and of this master.
+    def __init__(
+        self,
+        allowed_networks: Iterable[str],
+        forbidden_addresses: Iterable[Endpoint] = (),
+        *,
+        allows_public: bool = False,
+    ) -> None:
+        """`forbidden_addresses`: host (name or address) and port of the store and of this master. `allows_public`: the
+        addresses of the public internet are allowed, too.
 
         A wildcard host (`0.0.0.0`, `::`) forbids the port on every address of this machine.
         ValueError: not a network.
         """
         self._allowed: list[Network] = [ipaddress.ip_network(text) for text in allowed_networks]
+        self._allows_public = allows_public
         self._forbidden: list[Endpoint] = []
         self._forbidden_addresses: dict[str, set[Address]] = {}
         for host, port in forbidden_addresses:
@@ -203,7 +211,8 @@ class EgressGuard:
         address = _effective(address)
         if any(address in network for network in _NEVER):
             raise AddressRefusedError(_NEVER_CALLED)
-        if not any(address in network for network in self._allowed):
+        is_public = self._allows_public and address.is_global
+        if not is_public and not any(address in network for network in self._allowed):
             raise AddressRefusedError("the address is outside of the allowed networks")
         for host, forbidden_port in self._forbidden:
             if forbidden_port == port and (

@@ -14,6 +14,7 @@ ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
 SESSION_ID: Final = "0c3f9a52be7714d8"
 REQUEST_ID: Final = "AZjD9F5qe4ydDh8qO0xdbgV3kQm1pZs8Yt2LrWc0HuNfXa9ibJ4vEo"
+DELIVERY_ID: Final = "019aa486-2c1f-8d7a-9b32-5f0c8e6d4b1a"
 REQUEST_SHOWN: Final = "V3kQm1pZ"
 TOKEN_ID: Final = "5f0c2a9b71d3"  # noqa: S105  an example
 _TOKEN: Final = "9f86d081884c7d659a2feaa0c55ad015"  # noqa: S105  an example
@@ -86,6 +87,28 @@ _EVENT: Final[dict[str, Any]] = {
     "payload": {"order": 17, "total": 99},
     "dedupe_key": "order-17-paid",
     "source": "/shop",
+}
+_DELIVERY_VIEW: Final[dict[str, Any]] = {
+    "id": DELIVERY_ID,
+    "url": "https://shop.example/hooks/jobs",
+    "event": "job.failed",
+    "state": "retrying",
+    "created_at": "2026-11-21T04:30:02.310Z",
+    "next_at": "2026-11-21T04:30:07.615Z",
+    "finished_at": None,
+    "attempts": [
+        {
+            "attempt": 1,
+            "worker_id": WORKER_ID,
+            "started_at": "2026-11-21T04:30:02.314Z",
+            "finished_at": "2026-11-21T04:30:02.355Z",
+            "outcome": "failure",
+            "message": "status 500",
+            "code": "failed",
+            "error_type": None,
+            "error": None,
+        }
+    ],
 }
 _EVENT_ANSWER: Final[dict[str, Any]] = {
     "event_id": EVENT_ID,
@@ -670,6 +693,8 @@ EXAMPLES: Final[dict[str, Any]] = {
         ],
         "next_cursor": None,
     },
+    "DeliveryView": _DELIVERY_VIEW,
+    "DeliveryList": {"deliveries": [_DELIVERY_VIEW]},
     "EventAnswer": _EVENT_ANSWER,
     "EventBatchAnswer": {"events": [_EVENT_ANSWER]},
     "EventPostAnswer": _EVENT_ANSWER,

@@ -29,6 +29,7 @@ from jqmaster.spec import protocol_generator
 from jqmaster.spec.examples import (
     ACTION_ID,
     BATCH_ID,
+    DELIVERY_ID,
     EVENT_ID,
     EXAMPLES,
     JOB_ID,
@@ -99,6 +100,7 @@ _PARAMETERS: Final = {
     "user": ("Name of the user.", "ada"),
     "request_id": ("Request ID of the challenge.", REQUEST_ID),
     "request": ("`request` of the challenge: what is shown of its request ID.", REQUEST_SHOWN),
+    "delivery_id": ("ID of the delivery, as the list of deliveries shows it.", DELIVERY_ID),
     "session_id": ("ID of the login, as `GET /api/sessions` shows it.", SESSION_ID),
 }
 _IDEMPOTENCY_KEY: Final = {

@@ -51,6 +51,7 @@ from jqmaster.domain.job import (
     Job,
     JobSpec,
     JobState,
+    Notify,
     Origin,
     RetryPolicy,
 )
@@ -117,6 +118,8 @@ ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {
     # Scripts read it: lib/followed.lua.
     "batch": lambda spec: spec.batch,
     "callback_of": lambda spec: None if spec.callback_of is None else [*spec.callback_of],
+    # Scripts read the second part: lib/followed.lua.
+    "notify": lambda spec: None if spec.notify is None else _encode_notify(spec.notify),
 }
 
 # The exceptions that hostile bytes raise in the readers below.
@@ -166,7 +169,7 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     if spec.unique is not None:
         flags |= FLAG_UNIQUE
-    if spec.batch is not None:
+    if spec.batch is not None or spec.notify is not None:
         flags |= FLAG_FOLLOWED
     name = spec.name.encode()
     extras = b""
@@ -217,7 +220,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
-        unique = origin = batch = callback_of = None
+        unique = origin = batch = callback_of = notify = None
         if extras_end > extras_at:
             extras = record[extras_at:extras_end]
             tags, headers, retry = _decode_extras(extras)
@@ -225,6 +228,8 @@ def decode_job(job_id: str, record: bytes) -> Job:
                 unique = _decode_unique(extras)
             origin = _decode_origin(extras)
             batch, callback_of = _decode_batch(extras)
+            if flags & FLAG_FOLLOWED:
+                notify = _decode_notify(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -260,6 +265,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             origin=origin,
             batch=batch,
             callback_of=callback_of,
+            notify=notify,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -543,6 +549,18 @@ def _decode_batch(extras: bytes) -> tuple[str | None, CallbackOf | None]:
     if not isinstance(batch, str | None):
         raise TypeError("the batch of a job is text")
     return batch, None if callback_of is None else CallbackOf(str(callback_of[0]), str(callback_of[1]))
+
+
+def _encode_notify(notify: Notify) -> list[Any]:
+    return [notify.url, [STATE_CODES[state] for state in notify.on], notify.with_result]
+
+
+def _decode_notify(extras: bytes) -> Notify | None:
+    stored = msgpack.unpackb(extras)
+    if not isinstance(stored, dict) or "notify" not in stored:
+        return None
+    url, on, with_result, *_ = stored["notify"]
+    return Notify(str(url), tuple(_STATES[code] for code in on if code in _STATES), bool(with_result))
 
 
 def _decode_unique(extras: bytes) -> Unique | None:

@@ -63,6 +63,9 @@ class JobOptions(TypedDict, total=False):
     * `debounce`: a `Debounce`. The job waits until no more jobs with its key come. Cannot be combined with `unique`,
       `delay` or `run_at`.
     * `batch`: the `Batch`, or the ID of one, of which the job is a member.
+    * `notify_url`: the URL of a webhook that is called when the job is over.
+    * `notify`: the same as a map of `url`, `on` (the final states to tell of) and `with_result`, which needs
+      `keep_result`.
     """
 
     priority: int | None
@@ -82,6 +85,8 @@ class JobOptions(TypedDict, total=False):
     unique: Unique | Mapping[str, Any] | None
     debounce: Debounce | Mapping[str, Any] | None
     batch: BatchLike | str | None
+    notify_url: str | None
+    notify: Mapping[str, Any] | None
 
 
 _OPTIONS: Final = frozenset(JobOptions.__annotations__)

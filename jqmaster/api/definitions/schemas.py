@@ -7,12 +7,12 @@ from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.jobs.schemas import RetryRequest
 from jqmaster.api.schemas import (
-    NAME_PATTERN,
     SINCE,
     Answer,
     AnyValue,
     Instant,
     JobId,
+    JobName,
     Request,
     Seconds,
     ShortText,
@@ -91,7 +91,7 @@ AnyArgument = Annotated[
 class DefinitionJob(Request):
     """The job that a definition starts. It has the fields of a pushed job but for its ID and its times."""
 
-    name: Annotated[str, Field(pattern=NAME_PATTERN, description="Kind of job. It selects the handler.")]
+    name: JobName
     argument: AnyArgument = None
     priority: int = Field(
         PRIORITY.default, ge=PRIORITY.least, le=PRIORITY.most, description="The lowest number runs first."

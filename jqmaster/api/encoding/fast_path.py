@@ -17,6 +17,7 @@ from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN,
 from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
+from jqmaster.domain.notices.webhook import RESERVED_PREFIX
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.unique import (
     MOST_UNIQUE_KEY_BYTES,
@@ -294,7 +295,8 @@ def _is_reported_time(text: str) -> bool:
 # Few names have most of the jobs.
 @functools.lru_cache(maxsize=1024)
 def _is_name(text: str) -> bool:
-    return _NAME.fullmatch(text) is not None
+    # One of a reserved name is refused by its model.
+    return _NAME.fullmatch(text) is not None and not text.startswith(RESERVED_PREFIX)
 
 
 # Most jobs of a push are of one batch.

@@ -2,23 +2,31 @@
 
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, RootModel, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    ConfigDict,
+    Field,
+    RootModel,
+    WithJsonSchema,
+    field_validator,
+    model_validator,
+)
 
 from jqmaster.api.jobs.unique_schemas import DebounceRequest, UniqueRequest, UniqueView
 from jqmaster.api.schemas import (
-    NAME_PATTERN,
     SINCE,
     Answer,
     AnyValue,
     Instant,
     JobId,
+    JobName,
     Request,
     Seconds,
     ShortText,
     StoredText,
     Timestamp,
 )
-from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.job import DEFAULT_RETRY, OUTCOMES, JobSpec, JobState, Notify, RetryPolicy
 from jqmaster.domain.job_terms import (
     KEY_TTL_S,
     MAX_RETRY,
@@ -33,6 +41,33 @@ from jqmaster.domain.job_terms import (
     RETRY_MAX_S,
     TIMEOUT_S,
 )
+from jqmaster.domain.notices.webhook import MAX_URL_CHARS, url_fault
+
+
+def _webhook_url(url: str) -> str:
+    if fault := url_fault(url):
+        raise ValueError(fault)
+    return url
+
+
+def _final(state: JobState) -> JobState:
+    if state not in OUTCOMES:
+        raise ValueError(f"must be one of {', '.join(OUTCOMES)}")
+    return state
+
+
+WebhookUrl = Annotated[
+    str,
+    Field(max_length=MAX_URL_CHARS, description="http or https, without user and fragment."),
+    AfterValidator(_webhook_url),
+]
+# Requests are strict, and JSON has only the text of a state.
+FinalState = Annotated[
+    JobState,
+    Field(strict=False),
+    AfterValidator(_final),
+    WithJsonSchema({"type": "string", "enum": [str(state) for state in OUTCOMES]}),
+]
 
 
 class RetryRequest(Request):
@@ -44,10 +79,26 @@ class RetryRequest(Request):
     jitter: bool = RETRY_JITTER
 
 
+class NotifyRequest(Request):
+    """The webhook that is called when the job is over."""
+
+    url: WebhookUrl
+    on: list[FinalState] = Field(
+        default_factory=lambda: list(OUTCOMES),
+        min_length=1,
+        max_length=len(OUTCOMES),
+        description="Final states to tell of. Default: all.",
+    )
+    with_result: bool = Field(False, description="Send the result along. Needs keep_result.")
+
+    def to_notify(self) -> Notify:
+        return Notify(self.url, tuple(state for state in OUTCOMES if state in self.on), self.with_result)
+
+
 class JobRequest(Request):
     """A job to enqueue."""
 
-    name: Annotated[str, Field(pattern=NAME_PATTERN, description="Kind of job. It selects the handler.")]
+    name: JobName
     argument: AnyValue = Field(default_factory=lambda: b"\xc0")
     priority: int = Field(
         PRIORITY.default, ge=PRIORITY.least, le=PRIORITY.most, description="The lowest number runs first."
@@ -110,6 +161,18 @@ class JobRequest(Request):
         json_schema_extra=SINCE,
     )
 
+    notify: NotifyRequest | None = Field(
+        None,
+        description="Webhook to call when the job is over, at least once, as Standard Webhooks describes it. "
+        "docs/notices.md shows its body and its signature.",
+        json_schema_extra=SINCE,
+    )
+    notify_url: WebhookUrl | None = Field(
+        None,
+        description="Short form of notify with this url. Cannot be combined with it.",
+        json_schema_extra=SINCE,
+    )
+
     @field_validator("key")
     @classmethod
     def _is_short(cls, value: str | None) -> str | None:
@@ -121,6 +184,10 @@ class JobRequest(Request):
     def _one_time(self) -> "JobRequest":
         if self.run_at is not None and self.delay is not None:
             raise ValueError("give run_at or delay, not both")
+        if self.notify is not None and self.notify_url is not None:
+            raise ValueError("give notify or notify_url, not both")
+        if self.notify is not None and self.notify.with_result and not self.keep_result:
+            raise ValueError("notify.with_result needs keep_result")
         if self.debounce is not None:
             others = ("unique", "delay", "run_at")
             if given := [field for field in others if getattr(self, field) is not None]:
@@ -152,7 +219,13 @@ class JobRequest(Request):
             key_life_ms=round(self.key_ttl * 1000),
             unique=claim.to_unique(self.name, self.argument) if claim else None,
             batch=self.batch,
+            notify=self._to_notify(),
         )
+
+    def _to_notify(self) -> Notify | None:
+        if self.notify_url is not None:
+            return Notify(self.notify_url, OUTCOMES)
+        return self.notify.to_notify() if self.notify else None
 
 
 class EnqueueAnswer(Answer):
@@ -288,6 +361,14 @@ class OriginView(Answer):
     due_at: Timestamp = Field(description="The instant for which it did.")
 
 
+class NotifyView(Answer):
+    """The webhook that is called when the job is over."""
+
+    url: str = Field(description="Without its query.")
+    on: list[str] = Field(description="The final states to tell of.")
+    with_result: bool
+
+
 class JobView(JobSummary):
     """A job with its content and history."""
 
@@ -330,6 +411,10 @@ class JobView(JobSummary):
     )
     callback_of: CallbackOfView | None = Field(
         description="The batch that started the job, and why. Null if none did.", json_schema_extra=SINCE
+    )
+    notify: NotifyView | None = Field(
+        description="Null if no webhook is called, or the caller may not see job content.",
+        json_schema_extra=SINCE,
     )
 
 

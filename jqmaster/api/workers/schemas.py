@@ -3,7 +3,7 @@ calls."""
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from jqmaster.api.schemas import (
     NAME_PATTERN,
@@ -18,6 +18,7 @@ from jqmaster.api.schemas import (
     ShortText,
     Timestamp,
     Token,
+    unreserved,
 )
 from jqmaster.domain.contract import Contract
 from jqmaster.domain.progress import MAX_CHECKPOINT_BYTES, MAX_MESSAGE_CHARS, ProgressReport
@@ -72,7 +73,9 @@ class RegisterRequest(Request):
         description="URL at which masters reach the worker. Null: the worker pulls. The field is required so that "
         "it cannot be forgotten."
     )
-    names: list[Annotated[str, Field(pattern=NAME_PATTERN)]] = Field(min_length=1, max_length=1000)
+    names: list[Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(unreserved)]] = Field(
+        min_length=1, max_length=1000
+    )
     max_jobs: int = Field(ge=1, le=1000)
     node_id: Annotated[str, Field(max_length=200)] = ""
     pid: int = Field(0, ge=0, le=2**31)

@@ -93,6 +93,10 @@ def enqueue(
         typer.Option(metavar="JSON", help='Debounce, such as {"key": "post:1", "wait_s": 5, "max_s": 60}.'),
     ] = None,
     batch: Annotated[str | None, typer.Option(help="ID of the batch of which the job is a member.")] = None,
+    notify: Annotated[
+        str | None,
+        typer.Option(help="URL of a webhook to call when the job is over; or JSON: url, on, with_result."),
+    ] = None,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
     ] = None,
@@ -110,6 +114,8 @@ def enqueue(
         "retry": None if retry is None else read_json(retry, "--retry"), "key_ttl": key_ttl,
         "unique": None if unique is None else read_json(unique, "--unique"),
         "debounce": None if debounce is None else read_json(debounce, "--debounce"), "batch": batch,
+        "notify": read_json(notify, "--notify") if notify is not None and notify.startswith("{") else None,
+        "notify_url": notify if notify is not None and not notify.startswith("{") else None,
     }  # fmt: skip
     if source is not None:
         if name is not None or job_id is not None or key is not None or wait is not None:

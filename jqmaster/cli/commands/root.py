@@ -29,6 +29,7 @@ from jqmaster.cli.commands import (
     tokens,
     top,
     users,
+    webhooks,
     why,
     worker,
     workers,
@@ -94,6 +95,7 @@ app.add_typer(batches.app, name="batches")
 app.add_typer(definitions.app, name="definitions")
 app.add_typer(events.app, name="events")
 app.add_typer(challenges.app, name="challenges")
+app.add_typer(webhooks.app, name="webhooks")
 app.command()(apply.plan)
 app.command()(apply.apply)
 app.add_typer(live_settings.app, name="settings")

@@ -67,7 +67,8 @@ class EnqueuedBulk:
 
 class EnqueueService:
     """Component. `admit(durability)` raises while new jobs are refused; it tells how many replicas must have a job
-    before it is accepted (`durability` None: what is configured). `pace` lets pushes rest."""
+    before it is accepted (`durability` None: what is configured). `pace` lets pushes rest. `can_notify`: webhooks can
+    be signed."""
 
     def __init__(
         self,
@@ -77,12 +78,14 @@ class EnqueueService:
         admit: Callable[[Durability | None], int],
         tracing: Tracing | None = None,
         pace: PushPace | None = None,
+        can_notify: bool = True,
     ) -> None:
         self._acceptance = acceptance
         self._rules = rules
         self._admit = admit
         self._tracing = tracing
         self._pace = pace
+        self._can_notify = can_notify
         # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
         self._enqueues: dict[int, NaturalBatcher[JobSpec, Outcome]] = {}
         self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
@@ -108,6 +111,7 @@ class EnqueueService:
         uniqueness key and the push is to be refused for it, RateLimitedError while as many wait as a constraint
         allows, StoreUnavailableError while the store is too full or cannot give `durability`, OutcomeUnknownError where
         it did not give it in time."""
+        self._check_notify([spec], ())
         replicas = self._admit(durability)
         if idempotency_key is not None:
             # A key has no blanks: no caller and key read as another pair.
@@ -141,6 +145,7 @@ class EnqueueService:
         a constraint has no room for all of them to wait, StoreUnavailableError as `one`; then none is accepted. The
         others are in only if another call took an ID or a key between the look and the write; the error says so. If
         the store fails, some of more than `MAX_PER_CALL` jobs may be in: OutcomeUnknownError."""
+        self._check_notify(specs, ("jobs",))
         replicas = self._admit(durability)
         if any(spec.key for spec in specs):
             return await self._keyed_bulk(specs, caller, replicas)
@@ -150,11 +155,21 @@ class EnqueueService:
     async def check_bulk(self, specs: Sequence[JobSpec], *, durability: Durability | None = None) -> None:
         """Raise what `bulk` would raise now, as far as a look at the store tells it: the room of constraints, and the
         idempotency keys of jobs with what is behind them, are judged by the write."""
+        self._check_notify(specs, ("jobs",))
         self._admit(durability)
         numbers = [n for n, spec in enumerate(specs) if not spec.key]
         await self._check_ids([specs[n] for n in numbers], numbers)
         if holders := await self._acceptance.find_held([specs[n] for n in numbers]):
             raise _not_unique(holders, numbers, "no job was accepted")
+
+    def _check_notify(self, specs: Sequence[JobSpec], loc: tuple[str | int, ...]) -> None:
+        if self._can_notify:
+            return
+        for n, spec in enumerate(specs):
+            if spec.notify is not None:
+                at = (*loc, n, "notify") if loc else ("notify",)
+                rule = "the master has no webhook_secrets to sign with"
+                raise InvalidError(rule, code="webhooks_off", errors=[FieldError(at, rule)])
 
     async def _check_ids(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
         doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []

@@ -27,6 +27,7 @@ from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
+from jqmaster.domain.notices.webhook import DeliveryFigures, DeliveryOutcome
 from jqmaster.domain.tally import OTHER, Tally
 from jqmaster.errors import JqmasterError
 
@@ -99,6 +100,8 @@ METRICS: Final = {
                    "Callbacks that this master answered: taken, repeated, conflict, over (late) or unknown."),
         MetricInfo("jqmaster_callback_wait_seconds", "histogram", (),
                    "Time between the opening of a challenge and its callback."),
+        MetricInfo("jqmaster_webhook_calls", "counter", ("outcome",),
+                   "Calls of webhooks by this master: delivered, failed, deferred, gone (410) or refused (address)."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
@@ -188,6 +191,7 @@ class Metrics(Collector):
         events: EventFigures,
         batches: BatchFigures,
         challenges: ChallengeFigures,
+        deliveries: DeliveryFigures,
         own: Callable[[], OwnFacts],
         ask_store: Callable[[], Awaitable[StoreFacts]],
     ) -> None:
@@ -196,6 +200,7 @@ class Metrics(Collector):
         self._events = events
         self._batches = batches
         self._challenges = challenges
+        self._deliveries = deliveries
         self._traffic = traffic
         self._store_meters = store_meters
         self._own = own
@@ -230,6 +235,7 @@ class Metrics(Collector):
         yield from self._definitions()
         yield from self._event_counts()
         yield from self._challenge_counts()
+        yield from self._webhook_counts()
         yield from self._http()
         yield from self._store()
         yield from self._process()
@@ -293,6 +299,12 @@ class Metrics(Collector):
         wait = _histogram("jqmaster_callback_wait_seconds")
         _add_durations(wait, (), self._challenges.waits)
         yield from (opened, expired, callbacks, wait)
+
+    def _webhook_counts(self) -> Iterator[Metric]:
+        calls = _counter("jqmaster_webhook_calls")
+        for outcome in DeliveryOutcome:
+            calls.add_metric((str(outcome),), self._deliveries.outcomes[outcome])
+        yield calls
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")

@@ -48,6 +48,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "tls_client_cafile", "calls_cafile", "calls_certfile", "calls_keyfile",
         "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s",
     ),
+    "Webhooks": ("webhook_secrets", "allowed_webhook_networks"),
     "Login elsewhere": (
         "oidc_issuer", "oidc_client_id", "oidc_client_secret", "oidc_client_secret_file", "oidc_cafile",
         "oidc_scopes", "oidc_user_claim", "oidc_groups_claim", "oidc_label", "login_user_header",
@@ -80,6 +81,7 @@ ACCESS_GROUP: Final = "Access"
 _INTERNAL: Final = frozenset(
     {
         "allowed_hosts",
+        "allowed_webhook_networks",
         "allowed_worker_networks",
         "audit_export",
         "group_roles",

@@ -28,7 +28,7 @@ for _, id in ipairs(due) do
     local lane, own = lanes.home_of(head)
     if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end
     lanes.count(lane, own, -1, -1)
-    followed.moved(key, head, layout.STATE.skipped)
+    followed.moved(key, head, layout.STATE.skipped, now_ms)
     record.set_ended(key, layout.STATE.skipped, record.flags_of(head), layout.CAUSE.expired, now_ms)
     redis.call('ZADD', skipped_key, now_ms, id)
     if record.has_flag(record.flags_of(head), layout.FLAG.watched) then watched[#watched + 1] = id end

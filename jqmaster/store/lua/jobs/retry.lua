@@ -43,7 +43,7 @@ if unique_digest then
   if holder and holder.id ~= id then return {'not_unique', holder.id} end
 end
 redis.call('ZREM', tag .. index[state], id)
-followed.moved(job_key, head, layout.STATE.ready)
+followed.moved(job_key, head, layout.STATE.ready, now_ms)
 if state == layout.STATE.succeeded and entry ~= '' then
   -- The attempt that went well had no entry while it was the last.
   history.add(history_key, finished_at_ms, entry)

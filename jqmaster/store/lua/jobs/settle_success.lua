@@ -77,7 +77,7 @@ for i = FIRST, #ARGV, WIDTH do
       redis.call('SET', result_prefix .. id, result)
       add_pair(results, now_ms + result_ttl_ms, id)
     end
-    if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded) end
+    if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded, now_ms) end
     if ending.has_challenge then challenges.close(id, head, layout.STATE.succeeded, now_ms) end
     if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Removes finished jobs of one state that are over their retention, the oldest first, at most `limit` a call, and the
--- uniqueness keys that they took last. Results live by themselves. Members of a batch that is not over are kept, and
--- looked at again after one more retention.
+-- uniqueness keys that they took last. Results live by themselves. Members of a batch that is not over are kept, and so
+-- are jobs whose end is still to be told of; both are looked at again after one more retention.
 -- KEYS epoch:string finished:zset expiring:zset
 -- ARGV now_ms tag epoch limit retention_ms max_jobs
 -- REPLY ok:removed | stale_epoch
@@ -23,6 +23,7 @@ local old = excess > 0 and redis.call('ZRANGE', finished_key, 0, excess - 1)
   or redis.call('ZRANGEBYSCORE', finished_key, '-inf', now_ms - retention_ms, 'LIMIT', 0, limit)
 local garbage, may_have_keys, has_batches = {}, uniqueness.is_used(), redis.call('EXISTS', tag .. 'batches') == 1
 local removed, kept, needed = {}, {}, {}
+local has_follow_ups = redis.call('EXISTS', tag .. 'follow_ups') == 1
 
 -- Returns the batch of a job, and whether that batch still needs its members.
 local function batch_of(job_key)
@@ -37,7 +38,7 @@ for _, id in ipairs(old) do
   local job_key = tag .. 'job:' .. id
   local batch_id, is_needed
   if has_batches then batch_id, is_needed = batch_of(job_key) end
-  if is_needed then
+  if is_needed or (has_follow_ups and followed.is_untold(job_key, record.read_head(job_key))) then
     lists.add_pair(kept, string.format('%.0f', now_ms), id)
   else
     if batch_id then batches.forget(batch_id, id) end

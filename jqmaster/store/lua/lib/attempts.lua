@@ -48,7 +48,7 @@ local attempts = (function()
     if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
     local attempt, failures, losses, returned = record.attempts_of(head)
     local is_final = IS_FINAL[target]
-    if is_final then followed.moved(tag .. 'job:' .. id, head, target) end
+    if is_final then followed.moved(tag .. 'job:' .. id, head, target, batch.now_ms) end
     redis.call('SETRANGE', tag .. 'job:' .. id, layout.state.offset, string.char(target, flags, cause)
       .. struct.pack('>I4I4I2I2i8', attempt, failures + is_counted, losses + is_loss, returned, due_at_ms)
       .. string.sub(head, layout.started_at_ms.at, layout.started_at_ms.last)

@@ -29,7 +29,7 @@ local cancellation = (function()
       history.add(history_key, now_ms, history.entry_of(attempt, ran_on, started_at_ms, 'canceled'))
       history.trim(history_key)
     end
-    followed.moved(key, head, layout.STATE.canceled)
+    followed.moved(key, head, layout.STATE.canceled, now_ms)
     lanes.count(lane, own, -1, (worker_id or is_awaiting) and 0 or -1)
     record.set_ended(key, layout.STATE.canceled, flags, layout.CAUSE.canceled, now_ms)
     redis.call('ZADD', tag .. 'canceled', now_ms, id)

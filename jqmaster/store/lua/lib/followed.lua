@@ -1,33 +1,62 @@
 -- include lib/record.lua
 -- include lib/batches.lua
+-- include lib/follow_ups.lua
 -- Jobs from whose end something follows: their records have the flag `followed`, and their extras say what. A job
 -- without the flag costs one test of its flags.
 local followed = (function()
+  local tag = ARGV.tag
   local FLAG = layout.FLAG.followed
   -- By extras: many jobs of one batch have the same.
-  local batch_of_extras = {}
+  local facts_of_extras = {}
 
   local function is_followed(head)
     return head ~= '' and record.has_flag(record.flags_of(head), FLAG)
   end
 
-  -- Returns the batch of a job with the flag; nil where its record does not tell.
-  local function batch_of(key, head)
+  -- Returns what the record of a job with the flag says: its `batch`, and by the code of a state whether its end in
+  -- that state is `told`; each nil where it says nothing.
+  local function facts_of(key, head)
     local extras = record.extras_of(key, head)
-    local batch_id = batch_of_extras[extras]
-    if batch_id == nil then
-      local ok, fields = pcall(cmsgpack.unpack, extras)
-      batch_id = ok and type(fields) == 'table' and type(fields.batch) == 'string' and fields.batch
-      batch_of_extras[extras] = batch_id
+    local facts = facts_of_extras[extras]
+    if facts then return facts end
+    facts = {}
+    local ok, fields = pcall(cmsgpack.unpack, extras)
+    if ok and type(fields) == 'table' then
+      if type(fields.batch) == 'string' then facts.batch = fields.batch end
+      local states = type(fields.notify) == 'table' and fields.notify[2]
+      if type(states) == 'table' then
+        facts.told = {}
+        for _, code in ipairs(states) do facts.told[code] = true end
+      end
     end
-    return batch_id or nil
+    facts_of_extras[extras] = facts
+    return facts
   end
 
-  -- The job with this record leaves its state, which `head` has, for another one.
-  local function moved(key, head, to)
+  local function batch_of(key, head)
+    return facts_of(key, head).batch
+  end
+
+  -- The follow-up that tells of an end.
+  local KIND = 'notify'
+  local function end_of(key, state, finished_at_ms)
+    return string.sub(key, #(tag .. 'job:') + 1) .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
+  end
+
+  -- The job with this record leaves its state, which `head` has, for another one. The caller calls `batches.write`.
+  local function moved(key, head, to, now_ms)
     if not is_followed(head) then return end
-    local batch_id = batch_of(key, head)
-    if batch_id then batches.move(batch_id, record.state_of(head), to) end
+    local facts = facts_of(key, head)
+    if facts.batch then batches.move(facts.batch, record.state_of(head), to) end
+    if facts.told and facts.told[to] then follow_ups.add(KIND, end_of(key, to, now_ms)) end
+  end
+
+  -- Returns whether the end of a finished job is still to be told of.
+  local function is_untold(key, head)
+    if not is_followed(head) or not facts_of(key, head).told then return false end
+    local finished_at_ms = record.int64(head, layout.finished_at_ms.at)
+    local entry = KIND .. ':' .. end_of(key, record.state_of(head), finished_at_ms)
+    return redis.call('ZSCORE', tag .. 'follow_ups', entry) and true or false
   end
 
   -- The job is deleted by people.
@@ -44,5 +73,8 @@ local followed = (function()
     if batch_id then batches.leave(batch_id, id) end
   end
 
-  return {is_followed = is_followed, batch_of = batch_of, moved = moved, deleted = deleted, replaced = replaced}
+  return {
+    is_followed = is_followed, batch_of = batch_of, is_untold = is_untold, moved = moved, deleted = deleted,
+    replaced = replaced,
+  }
 end)()

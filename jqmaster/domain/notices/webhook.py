@@ -1,0 +1,211 @@
+"""The webhook of a job's end: what it says, the job that delivers it, and how it is signed."""
+
+import base64
+import datetime as dt
+import hmac
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable
+from enum import StrEnum
+from hashlib import blake2b, sha256
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgpack
+
+from jqmaster.domain.ids import is_id, uuid8
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import OUTCOMES, STATES, Job, JobSpec, JobState, Notify, RetryPolicy
+
+# Jobs of these names are the masters' own: nobody else pushes or serves them.
+RESERVED_PREFIX: Final = "jq."
+WEBHOOK_NAME: Final = "jq.webhook"
+
+MAX_URL_CHARS: Final = 2048
+# A larger result is left out: receivers fetch it.
+MAX_RESULT_BYTES: Final = 64 * 1024
+DELIVERY_LIFE_MS: Final = 24 * 3600 * 1000
+DELIVERY_TIMEOUT_MS: Final = 60_000
+_RETRY_BASE_S: Final = 5.0
+_RETRY_MAX_S: Final = 3600.0
+# Waits of 5, 10, 20 s and so on, and one hour from the eleventh on, add up to more than a day: the expiry ends them.
+_MAX_RETRY: Final = 40
+
+_URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
+_STATES_BY_CODE: Final = {STATES[state].code: state for state in OUTCOMES}
+
+
+class DeliveryOutcome(StrEnum):
+    """The end of one call of a webhook."""
+
+    DELIVERED = "delivered"
+    # It is tried again later.
+    FAILED = "failed"
+    # The receiver asked for time (429 or 503), or has as many calls as it may have.
+    DEFERRED = "deferred"
+    # The receiver answered 410: it wants no more of this webhook.
+    GONE = "gone"
+    # The address is one that is not called.
+    REFUSED = "refused"
+
+
+class DeliveryFigures:
+    """Counts of one process, for its metrics: calls of webhooks by what became of them."""
+
+    __slots__ = ("outcomes",)
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[DeliveryOutcome] = Counter()
+
+
+class JobEnd(NamedTuple):
+    """One end of a job. A job that is retried by hand ends again."""
+
+    job_id: str
+    state: JobState
+    finished_at_ms: int
+
+
+def url_fault(url: str) -> str | None:
+    """Return what is wrong with the form of a webhook's URL; None: nothing. Its address is checked at each call."""
+    if len(url) > MAX_URL_CHARS:
+        return f"must have at most {MAX_URL_CHARS} characters"
+    if not _URL_CHARACTERS.fullmatch(url):
+        return "must be a URL whose other characters are percent-encoded"
+    try:
+        parts = urlsplit(url)
+        has_host = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return "cannot be parsed as a URL"
+    if parts.scheme not in ("http", "https") or not has_host:
+        return "must begin with http:// or https:// and name a host"
+    if "@" in parts.netloc or "#" in url:
+        return "must have no user and no fragment"
+    return None
+
+
+def origin_of(url: str) -> str:
+    """Return the scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def path_of(url: str) -> str:
+    """Return the path of a URL, with its query."""
+    parts = urlsplit(url)
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def shown_url(url: str) -> str:
+    """Return a URL without its query, which may hold a credential."""
+    base, mark, _ = url.partition("?")
+    return f"{base}?…" if mark else base
+
+
+def delivery_id(job_id: str, finished_at_ms: int) -> str:
+    """Return the ID of the job that tells of this end: always the same, so that an end is told of by one job."""
+    digest = blake2b(f"webhook {job_id} {finished_at_ms}".encode(), digest_size=10).digest()
+    return uuid8(finished_at_ms << 80 | int.from_bytes(digest, "big"))
+
+
+def delivery_ids(job: Job, ended_at_ms: Iterable[int]) -> list[str]:
+    """Return the IDs of the deliveries that the ends of a job may have, the newest first. `ended_at_ms`: the ends of
+    its attempts."""
+    ends = {at_ms for at_ms in (job.finished_at_ms, *ended_at_ms) if at_ms > 0}
+    return [delivery_id(job.id, at_ms) for at_ms in sorted(ends, reverse=True)]
+
+
+def body_of(job: Job, end: JobEnd, result: bytes | None) -> bytes:
+    """Return the body of a webhook as JSON. `result`: the kept Result, encoded, if it is to be told."""
+    data: dict[str, Any] = {
+        "job_id": job.id,
+        "name": job.name,
+        "state": str(end.state),
+        "finished_at": iso_ms(end.finished_at_ms),
+    }
+    # The job may run again already.
+    if job.finished_at_ms == end.finished_at_ms:
+        data |= {
+            "cause": job.cause.name.lower() if job.cause else None,
+            "attempt": job.attempt,
+            "created_at": iso_ms(job.created_at_ms),
+            "tags": list(job.tags),
+        }
+    if result is not None:
+        if len(result) <= MAX_RESULT_BYTES:
+            data["result"] = _plain(msgpack.unpackb(result, timestamp=3, strict_map_key=False))
+        else:
+            data["result_omitted"] = True
+    message = {"type": f"job.{end.state}", "timestamp": iso_ms(end.finished_at_ms), "data": data}
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def delivery_job(job: Job, end: JobEnd, notify: Notify, body: bytes) -> JobSpec:
+    """Return the job that delivers a webhook."""
+    own_id = delivery_id(end.job_id, end.finished_at_ms)
+    # Between 0.8 and 1.2, and the same each time: deliveries of one instant are not repeated together, and a delivery
+    # that is enqueued again is the same job.
+    spread = 0.8 + 0.4 * int(own_id[-4:], 16) / 0xFFFF
+    return JobSpec(
+        id=own_id,
+        name=WEBHOOK_NAME,
+        argument=msgpack.packb({"url": notify.url, "job_id": job.id, "body": body.decode()}),
+        priority=0,
+        max_retry=_MAX_RETRY,
+        timeout_ms=DELIVERY_TIMEOUT_MS,
+        expires_at_ms=end.finished_at_ms + DELIVERY_LIFE_MS,
+        retry=RetryPolicy(_RETRY_BASE_S * spread, 2.0, _RETRY_MAX_S, jitter=False),
+        rerun_lost=True,
+        tags=(f"job:{job.id}",),
+    )
+
+
+def end_subject(end: JobEnd) -> str:
+    """Return an end in the form in which the script that ends a job writes it down."""
+    return f"{end.job_id}:{STATES[end.state].code}:{end.finished_at_ms}"
+
+
+def read_end(subject: str) -> JobEnd | None:
+    """Return the end that a script wrote down; None if the text is not one."""
+    job_id, _, rest = subject.partition(":")
+    code, _, at_ms = rest.partition(":")
+    if not (is_id(job_id) and code.isdigit() and at_ms.isdigit()):
+        return None
+    state = _STATES_BY_CODE.get(int(code))
+    return JobEnd(job_id, state, int(at_ms)) if state else None
+
+
+def signature(keys: Iterable[bytes], message_id: str, timestamp_s: int, body: bytes) -> str:
+    """Return the value of `webhook-signature`: one signature for each key, so that a receiver that knows the former or
+    the new one accepts it."""
+    signed = f"{message_id}.{timestamp_s}.".encode() + body
+    digests = (hmac.digest(key, signed, sha256) for key in keys)
+    return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON can hold it, with binary as `{"$bin": base64}`."""
+    match value:
+        case dict():
+            return {
+                key if isinstance(key, str) else str(_plain(key)): _plain(member)
+                for key, member in value.items()
+            }
+        # A tuple itself.
+        case msgpack.ExtType():
+            return {"$ext": [value.code, base64.b64encode(value.data).decode()]}
+        case list() | tuple():
+            return [_plain(member) for member in value]
+        case bytes():
+            return {"$bin": base64.b64encode(value).decode()}
+        case dt.datetime():
+            return value.isoformat()
+        case float() if not math.isfinite(value):
+            return None
+        case str():
+            return value.encode(errors="replace").decode()
+        case None | bool() | int() | float():
+            return value
+    return str(value)

@@ -1,0 +1,306 @@
+"""Runs the deliveries of webhooks in the leading master, as a worker that pulls."""
+
+import asyncio
+import functools
+import logging
+import math
+import os
+import secrets
+import socket
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgpack
+
+from jqmaster import __version__
+from jqmaster.clock import Clock
+from jqmaster.domain.notices.webhook import (
+    RESERVED_PREFIX,
+    WEBHOOK_NAME,
+    DeliveryFigures,
+    DeliveryOutcome,
+    origin_of,
+    shown_url,
+)
+from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.worker import WorkerSpec
+from jqmaster.errors import ConflictError, JqmasterError, NotFoundError, StoreUnavailableError
+from jqmaster.lifecycle import BackgroundLoops
+from jqmaster.live_value import LiveValue
+from jqmaster.runtime.outbound.webhook_client import CallEnd, WebhookCall, WebhookClient
+from jqmaster.service.workers.contracts import ContractService
+from jqmaster.service.workers.polls import Ask, PollDesk
+from jqmaster.service.workers.reports import ReportService
+from jqmaster.service.workers.workers import WorkerService
+from jqmaster.store.jobs.claims import ClaimedJob
+
+logger = logging.getLogger(__name__)
+
+MAX_CALLS: Final = 32
+# Calls of one receiver at a time. Further ones come back soon, so that a slow receiver does not delay the others.
+MAX_CALLS_PER_HOST: Final = 4
+HOST_BUSY_AFTER_S: Final = 2.0
+POLL_S: Final = 20.0
+RETRY_S: Final = 1.0
+# A follow-up waits so long for the worker to be registered before it is put off.
+PREPARE_WITHIN_S: Final = 5.0
+_MAX_REPORTS: Final = 20
+
+
+@dataclass(slots=True)
+class _Tenure:
+    """One registration: what it holds, by job and token, with the call that is under way."""
+
+    worker_id: str
+    calls: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
+    has_room: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class WebhookRunner:
+    """Component of whoever leads, begun and ended with each leadership.
+
+    It registers when the first delivery is made, or at once where any was made before: a service without webhooks has
+    no such worker. Whatever it holds when it ends goes back, and another leader delivers it.
+    """
+
+    def __init__(
+        self,
+        client: WebhookClient,
+        clock: Clock,
+        *,
+        workers: WorkerService,
+        contracts: ContractService,
+        polls: PollDesk,
+        reports: ReportService,
+        heartbeat_s: LiveValue[float],
+        figures: DeliveryFigures,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._workers = workers
+        self._contracts = contracts
+        self._polls = polls
+        self._reports = reports
+        self._heartbeat_s = heartbeat_s
+        self._figures = figures
+        self._loops = BackgroundLoops("webhooks")
+        self._is_wanted = asyncio.Event()
+        self._is_ready = asyncio.Event()
+        self._tenure: _Tenure | None = None
+        self._calls_of: Counter[str] = Counter()
+        self._paused_until_s: dict[str, float] = {}
+
+    async def start(self) -> None:
+        self._loops = BackgroundLoops("webhooks")
+        self._loops.spawn("run", self._run)
+        self._loops.spawn("look", self._look_for_earlier)
+
+    async def stop(self) -> None:
+        await self._loops.stop()
+        self._is_ready.clear()
+        tenure, self._tenure = self._tenure, None
+        if tenure is not None:
+            await self._leave(tenure)
+
+    async def prepare(self) -> None:
+        """Return when deliveries are run here. Raise StoreUnavailableError if that takes too long."""
+        self._is_wanted.set()
+        try:
+            async with asyncio.timeout(PREPARE_WITHIN_S):
+                await self._is_ready.wait()
+        except TimeoutError:
+            raise StoreUnavailableError("no master is ready to deliver webhooks", retry_after_s=1.0) from None
+
+    async def _look_for_earlier(self) -> None:
+        """Find out whether webhooks were ever delivered on this store."""
+        while not self._is_wanted.is_set():
+            try:
+                if (await self._contracts.of(WEBHOOK_NAME)).is_served:
+                    self._is_wanted.set()
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot look for webhooks to deliver: %s", exc.detail)
+            await asyncio.sleep(RETRY_S)
+
+    async def _run(self) -> None:
+        await self._is_wanted.wait()
+        while True:
+            try:
+                tenure = await self._register()
+            except JqmasterError as exc:
+                logger.warning("cannot register to deliver webhooks: %s", exc.detail)
+                await asyncio.sleep(RETRY_S)
+                continue
+            beats = asyncio.create_task(self._keep_alive(tenure), name="webhooks.heartbeat")
+            takes = asyncio.create_task(self._take_all(tenure), name="webhooks.take")
+            try:
+                # Both end when the registration is over.
+                await asyncio.wait((beats, takes), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._is_ready.clear()
+                for task in (beats, takes):
+                    task.cancel()
+                await asyncio.gather(beats, takes, return_exceptions=True)
+            await _stopped(list(tenure.calls.values()))
+            await asyncio.sleep(RETRY_S)
+
+    async def _register(self) -> _Tenure:
+        # Before the worker, and so before any delivery: the next leader looks for it.
+        await self._contracts.tell([WEBHOOK_NAME], {})
+        spec = WorkerSpec(
+            url=None,
+            names=(WEBHOOK_NAME,),
+            max_jobs=MAX_CALLS,
+            node_id=socket.gethostname(),
+            pid=os.getpid(),
+            labels={"role": "master"},
+            version=__version__,
+            secret=secrets.token_urlsafe(32),
+        )
+        # No caller has such a name, so that none can speak for it.
+        registered = await self._workers.register(spec, f"{RESERVED_PREFIX}master")
+        self._tenure = tenure = _Tenure(registered.worker_id)
+        tenure.has_room.set()
+        self._is_ready.set()
+        return tenure
+
+    # --- the worker's side of the protocol
+
+    async def _keep_alive(self, tenure: _Tenure) -> None:
+        while True:
+            try:
+                answer = await self._workers.heartbeat(
+                    tenure.worker_id, list(tenure.calls), MAX_CALLS - len(tenure.calls), asks_to_continue=True
+                )
+            except NotFoundError:
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot renew the leases of webhooks: %s", exc.detail)
+            else:
+                if answer.is_detached:
+                    return
+                for claim in answer.lost | answer.to_cancel:
+                    if call := tenure.calls.get(claim):
+                        call.cancel()
+            await asyncio.sleep(self._heartbeat_s.current)
+
+    async def _take_all(self, tenure: _Tenure) -> None:
+        while True:
+            await tenure.has_room.wait()
+            free = MAX_CALLS - len(tenure.calls)
+            try:
+                reply = await self._polls.poll(tenure.worker_id, Ask(free, POLL_S), _never)
+            except (NotFoundError, ConflictError):
+                return
+            except JqmasterError as exc:
+                logger.warning("cannot take webhooks to deliver: %s", exc.detail)
+                await asyncio.sleep(RETRY_S)
+                continue
+            for offer in reply.offers:
+                self._begin(tenure, offer.job)
+            if reply.is_draining:
+                await asyncio.sleep(RETRY_S)
+
+    def _begin(self, tenure: _Tenure, job: ClaimedJob) -> None:
+        claim = (job.job_id, job.token)
+        if claim in tenure.calls:
+            return
+        call = asyncio.create_task(self._deliver(tenure, job), name=f"webhook {job.job_id}")
+        tenure.calls[claim] = call
+        if len(tenure.calls) >= MAX_CALLS:
+            tenure.has_room.clear()
+        call.add_done_callback(functools.partial(self._ended, tenure, claim))
+
+    def _ended(self, tenure: _Tenure, claim: tuple[str, str], call: asyncio.Task[None]) -> None:
+        tenure.calls.pop(claim, None)
+        tenure.has_room.set()
+        if not call.cancelled() and (exc := call.exception()):
+            logger.error("a delivery failed; it is run again", exc_info=exc)
+
+    async def _leave(self, tenure: _Tenure) -> None:
+        held = list(tenure.calls)
+        await _stopped(list(tenure.calls.values()))
+        outcomes = [Outcome(job_id, token, "handed_back") for job_id, token in held]
+        try:
+            if outcomes:
+                await self._reports.results(tenure.worker_id, outcomes)
+            await self._workers.leave(tenure.worker_id)
+        except JqmasterError as exc:
+            # best effort: the leases end by themselves.
+            logger.warning("the deliveries of webhooks could not be handed back: %s", exc.detail)
+
+    # --- one delivery
+
+    async def _deliver(self, tenure: _Tenure, job: ClaimedJob) -> None:
+        end = await self._call(job)
+        self._figures.outcomes[end.outcome] += 1
+        outcome = _outcome_of(job, end)
+        for _ in range(_MAX_REPORTS):
+            try:
+                await self._reports.results(tenure.worker_id, [outcome])
+                return
+            except NotFoundError:
+                return  # another one delivers it again
+            except JqmasterError as exc:
+                logger.warning("cannot report the delivery of %s: %s", job.job_id, exc.detail)
+            await asyncio.sleep(RETRY_S)
+
+    async def _call(self, job: ClaimedJob) -> CallEnd:
+        try:
+            argument = msgpack.unpackb(job.record.argument)
+            call = WebhookCall(argument["url"], job.job_id, argument["body"].encode())
+            host = origin_of(call.url)
+        except (ValueError, KeyError, TypeError, AttributeError, msgpack.UnpackException):
+            return CallEnd(DeliveryOutcome.REFUSED, "the delivery cannot be read")
+        if not self._client.can_sign:
+            return CallEnd(DeliveryOutcome.FAILED, "this master has no webhook_secrets to sign with")
+        paused_s = self._paused_until_s.get(host, 0.0) - self._clock.monotonic_s()
+        if paused_s > 0:
+            return CallEnd(DeliveryOutcome.DEFERRED, "the receiver asked for time", paused_s)
+        if self._calls_of[host] >= MAX_CALLS_PER_HOST:
+            return CallEnd(DeliveryOutcome.DEFERRED, "the receiver has enough calls", HOST_BUSY_AFTER_S)
+        self._paused_until_s.pop(host, None)
+        self._calls_of[host] += 1
+        try:
+            end = await self._client.call(call)
+        finally:
+            self._calls_of[host] -= 1
+            if not self._calls_of[host]:
+                del self._calls_of[host]
+        if end.retry_after_s:
+            self._paused_until_s[host] = self._clock.monotonic_s() + end.retry_after_s
+        if end.outcome in (DeliveryOutcome.GONE, DeliveryOutcome.REFUSED):
+            logger.warning("webhook %s of %s is given up: %s", job.job_id, shown_url(call.url), end.detail)
+        return end
+
+
+def _outcome_of(job: ClaimedJob, end: CallEnd) -> Outcome:
+    match end.outcome:
+        case DeliveryOutcome.DELIVERED:
+            return Outcome(job.job_id, job.token, "success")
+        case DeliveryOutcome.DEFERRED:
+            return Outcome(
+                job.job_id, job.token, "deferred", message=end.detail, retry_after_s=end.retry_after_s
+            )
+    return Outcome(
+        job.job_id,
+        job.token,
+        "failure",
+        should_retry=end.outcome is DeliveryOutcome.FAILED,
+        message=end.detail,
+        retry_after_s=None if end.retry_after_s is None else math.ceil(end.retry_after_s),
+        code=str(end.outcome),
+    )
+
+
+async def _never() -> None:
+    """Wait for nothing: this worker does not hang up."""
+    await asyncio.get_running_loop().create_future()
+
+
+async def _stopped(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,128 @@
+"""The webhooks of jobs' ends: a job of the masters' own delivers each of them."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import FINISHED, Attempt, Job, JobSpec, JobState
+from jqmaster.domain.notices.webhook import (
+    WEBHOOK_NAME,
+    JobEnd,
+    body_of,
+    delivery_ids,
+    delivery_job,
+    read_end,
+)
+from jqmaster.errors import ConflictError, NotFoundError
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.jobs.follow_ups import CarryOut
+from jqmaster.service.jobs.operator_actions import JobActions
+from jqmaster.service.jobs.reader import existing_job
+from jqmaster.store.jobs.enqueue import AcceptanceStore, BacklogFull
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.jobs.results import ResultStore
+
+logger = logging.getLogger(__name__)
+
+# The newest ends of a job that the list of its deliveries looks for.
+MAX_LISTED: Final = 100
+
+
+class WebhookFollowUps:
+    """Makes a delivery of each end of a job that is to be told of. It may be carried out again at any time: the
+    delivery of an end has always the same ID. `prepare` returns when there is somebody to run deliveries."""
+
+    def __init__(
+        self,
+        acceptance: AcceptanceStore,
+        records: RecordStore,
+        results: ResultStore,
+        rules: ConstraintCache,
+        *,
+        prepare: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._acceptance = acceptance
+        self._records = records
+        self._results = results
+        self._rules = rules
+        self._prepare = prepare
+
+    def kinds(self) -> dict[str, CarryOut]:
+        """Return who carries out entries of which kind."""
+        return {"notify": self.enqueue}
+
+    async def enqueue(self, subjects: Sequence[str], epoch: str) -> Sequence[str]:
+        """Enqueue the deliveries of ends, and return those for which there was no room."""
+        del epoch  # the IDs of deliveries make a second one impossible
+        ends = {subject: end for subject in subjects if (end := read_end(subject))}
+        jobs = await self._records.get_without_argument([end.job_id for end in ends.values()])
+        specs: dict[str, JobSpec] = {}
+        for subject, end in ends.items():
+            # People may have deleted it.
+            if job := jobs.get(end.job_id):
+                specs.update({subject: spec} if (spec := await self._delivery(job, end)) else {})
+        if not specs:
+            return ()
+        await self._prepare()
+        outcomes = await self._rules.under(
+            lambda rules: self._acceptance.enqueue(list(specs.values()), rules)
+        )
+        # An ID that is taken is that of the delivery itself, made before the job ran again or lost its result.
+        return [
+            subject
+            for subject, outcome in zip(specs, outcomes, strict=True)
+            if isinstance(outcome, BacklogFull)
+        ]
+
+    async def _delivery(self, job: Job, end: JobEnd) -> JobSpec | None:
+        if job.notify is None:
+            return None
+        result = None
+        if job.notify.with_result and job.finished_at_ms == end.finished_at_ms:
+            result = await self._results.look_at_result(job.id)
+        return delivery_job(job, end, job.notify, body_of(job, end, result))
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A delivery of an end of a job, and the attempts at it that ended, but for one that went well."""
+
+    job: Job
+    attempts: Sequence[Attempt]
+
+
+class DeliveryReader:
+    """The deliveries of a job as operators see them. Methods raise what the store raises."""
+
+    def __init__(self, records: RecordStore, actions: JobActions) -> None:
+        self._records = records
+        self._actions = actions
+
+    async def of_job(self, job_id: str) -> list[Delivery]:
+        """Return the deliveries of a job that are kept, that of its newest end first. Raise NotFoundError."""
+        job = await existing_job(self._records, job_id)
+        history = await self._records.history(job_id)
+        ids = delivery_ids(job, (attempt.finished_at_ms for attempt in history))[:MAX_LISTED]
+        found = await self._records.get_all(ids)
+        return [
+            Delivery(found[one], await self._records.history(one))
+            for one in ids
+            if one in found and found[one].name == WEBHOOK_NAME
+        ]
+
+    async def resend(self, job_id: str, delivery_id: str) -> Delivery:
+        """Deliver once more, or now what waits for its next attempt. Raise NotFoundError, and ConflictError where it is
+        under way."""
+        known = next((one for one in await self.of_job(job_id) if one.job.id == delivery_id), None)
+        if not is_id(delivery_id) or known is None:
+            raise NotFoundError("the job has no such delivery", code="unknown_delivery")
+        if known.job.state in FINISHED:
+            await self._actions.retry(delivery_id)
+        elif known.job.state in (JobState.RETRYING, JobState.SCHEDULED):
+            await self._actions.run_now(delivery_id)
+        else:
+            conflict = known.job
+            raise ConflictError(f"the delivery is {conflict.state}", code=f"job_{conflict.state}")
+        return Delivery(await existing_job(self._records, delivery_id), known.attempts)
