@@ -16,24 +16,25 @@ ProblemCode = Literal[
     "durability_unavailable", "empty_body", "error_too_large", "first_must_be_admin", "forbidden",
     "foreign_worker", "head_too_large", "http_version_not_supported", "id_taken", "id_token_invalid",
     "idempotency_key_reused", "integer_out_of_range", "internal", "invalid", "invalid_argument",
-    "invalid_cursor", "job_awaiting_callback", "job_canceled", "job_discarded", "job_failed", "job_ready",
-    "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded", "key_not_str",
-    "last_admin", "local_only", "login_denied", "login_expired", "login_failed", "meta_too_large",
-    "method_not_allowed", "name_forbidden", "no_login_name", "no_login_provider", "no_other_master",
-    "no_public_url", "no_role", "no_session", "no_such_poll", "not_a_map", "not_a_user", "not_acceptable",
-    "not_an_array", "not_found", "not_leader", "not_pulling", "not_unique", "number_out_of_range",
-    "other_store", "outcome_unknown", "overloaded", "payload_too_large", "poll_replaced",
-    "precondition_failed", "provider_unavailable", "rate_limited", "receipt_deadline", "result_too_large",
-    "settings_changing", "stale_token", "started_by_events", "store_full", "store_unavailable", "store_unfit",
-    "target_too_long", "token_expired", "too_deep", "too_large", "too_many_actions", "too_many_callbacks",
-    "too_many_constraints", "too_many_definitions", "too_many_headers", "too_many_items", "too_many_logins",
-    "too_many_matches", "too_many_nodes", "too_many_previews", "too_many_registrations", "too_many_sources",
-    "too_many_streams", "too_many_tokens", "too_many_users", "trailing_bytes", "truncated", "unauthorized",
-    "unknown_action", "unknown_batch", "unknown_challenge", "unknown_constraint", "unknown_definition",
-    "unknown_delivery", "unknown_event", "unknown_failure_group", "unknown_job", "unknown_key_value",
-    "unknown_method", "unknown_name", "unknown_session", "unknown_token", "unknown_user", "unknown_worker",
-    "unparsable", "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists",
-    "webhooks_off", "worker_detached", "wrong_password"
+    "invalid_cursor", "job_awaiting_callback", "job_awaiting_jobs", "job_canceled", "job_discarded",
+    "job_failed", "job_ready", "job_retrying", "job_running", "job_scheduled", "job_skipped", "job_succeeded",
+    "key_not_str", "last_admin", "local_only", "login_denied", "login_expired", "login_failed",
+    "meta_too_large", "method_not_allowed", "name_forbidden", "no_login_name", "no_login_provider",
+    "no_other_master", "no_public_url", "no_role", "no_session", "no_such_poll", "not_a_map", "not_a_user",
+    "not_acceptable", "not_an_array", "not_found", "not_leader", "not_pulling", "not_unique",
+    "number_out_of_range", "other_store", "outcome_unknown", "overloaded", "payload_too_large",
+    "poll_replaced", "precondition_failed", "predecessor_over", "provider_unavailable", "rate_limited",
+    "receipt_deadline", "result_too_large", "settings_changing", "stale_token", "started_by_events",
+    "store_full", "store_unavailable", "store_unfit", "target_too_long", "token_expired", "too_deep",
+    "too_large", "too_many_actions", "too_many_callbacks", "too_many_constraints", "too_many_definitions",
+    "too_many_headers", "too_many_items", "too_many_logins", "too_many_matches", "too_many_nodes",
+    "too_many_previews", "too_many_registrations", "too_many_sources", "too_many_streams", "too_many_tokens",
+    "too_many_users", "trailing_bytes", "truncated", "unauthorized", "unknown_action", "unknown_batch",
+    "unknown_challenge", "unknown_constraint", "unknown_definition", "unknown_delivery", "unknown_event",
+    "unknown_failure_group", "unknown_job", "unknown_key_value", "unknown_method", "unknown_name",
+    "unknown_predecessor", "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
+    "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "webhooks_off",
+    "worker_detached", "wrong_password"
 ]
 
 
@@ -119,6 +120,8 @@ class Dispatch(TypedDict):
     callback: NotRequired[OutsideCallback | None]
     # All callbacks, where the challenge expected several.
     callbacks: NotRequired[list[OutsideCallback] | None]
+    # The predecessors of the job, in the order in which its push named them. Omitted if it has none.
+    inputs: NotRequired[list[JobInput] | None]
 
 
 class HeartbeatAnswer(TypedDict):
@@ -167,6 +170,20 @@ class HeartbeatRequest(TypedDict):
     # `foreign_worker`: hex HMAC-SHA256(secret, text), where text is `adopt`, the worker ID and the hex
     # SHA-256 of the bearer token, joined by line feeds. The worker then belongs to the new token.
     proof: NotRequired[str | None]
+
+
+class JobInput(TypedDict):
+    """A predecessor of the job, and its result."""
+
+    # UUID in lower case; masters make UUIDv7
+    job_id: str
+    # State of the predecessor. Null: it was deleted.
+    state: str | None
+    # Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` tells why.
+    result: Any
+    # not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all
+    # predecessors share. Null: the result is there. Future releases may add values.
+    omitted: Literal["too_large", "not_kept"] | None
 
 
 class OutsideCallback(TypedDict):

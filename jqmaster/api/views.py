@@ -15,6 +15,7 @@ from jqmaster.domain.job_content import JobContent, shown_error_type
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Path
 from jqmaster.domain.notices.webhook import shown_url
+from jqmaster.domain.order import Links
 from jqmaster.domain.progress import Progress
 from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.worker import Worker, WorkerState
@@ -129,6 +130,33 @@ def job_view(
         }
         if job.notify and content.is_shown
         else None,
+        **_links_view(job, detail.links if has_course else None),
+    }
+
+
+def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
+    """Return the fields of `JobView` on the order of jobs. `links` None: the caller sees only what was pushed."""
+    after = job.after
+    if links is None:
+        after_view = after and {
+            "when": str(after.when),
+            "jobs": [{"id": one, "state": None, "pending": False} for one in after.jobs],
+        }
+        return {"after": after_view, "dependents": [], "dependents_count": 0, "skipped_by": None}
+    pending = set(links.pending)
+    root = links.skipped_by
+    return {
+        "after": after
+        and {
+            "when": str(after.when),
+            "jobs": [
+                {"id": one, "state": state, "pending": one in pending}
+                for one, state in links.predecessors.items()
+            ],
+        },
+        "dependents": [{"id": one, "state": state} for one, state in links.dependents.items()],
+        "dependents_count": links.dependents_count,
+        "skipped_by": root and {"id": root.job_id, "state": root.state or None},
     }
 
 
@@ -275,6 +303,16 @@ def dispatch(offer: Offer) -> dict[str, Any]:
         fields["checkpoint"] = job.checkpoint
     if record.batch is not None:
         fields["batch"] = record.batch
+    if job.inputs is not None:
+        fields["inputs"] = [
+            {
+                "job_id": one.job_id,
+                "state": one.state and str(one.state),
+                "result": one.result and RawMsgpack(one.result),
+                "omitted": None if one.result else str(one.omitted),
+            }
+            for one in job.inputs
+        ]
     if record.has_callback:
         fields |= callback_fields(job.callbacks)
     return fields

@@ -152,6 +152,7 @@ class LeaderDuties:
             leases=self._stores.leases,
             progress=self._stores.progress,
             challenges=self._stores.challenges,
+            order=self._stores.order,
             fleet=parts.fleet,
             desk=parts.polls,
             client=self._shared.workers,

@@ -27,6 +27,7 @@ from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
+from jqmaster.service.jobs.order import OrderFollowUps
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
@@ -77,7 +78,7 @@ class ShardParts:
         )
         self.challenge_figures = ChallengeFigures()
         self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
-        self.polls = PollDesk(stores.polls, stores.leases, stores.progress, stores.challenges)
+        self.polls = PollDesk(stores.polls, stores.leases, stores.progress, stores.challenges, stores.order)
         self.waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
         self.enqueue = EnqueueService(
@@ -102,6 +103,7 @@ class ShardParts:
             stores.progress,
             self.waiters,
             clock,
+            order=stores.order,
             inspector=stores.inspector,
             lists=stores.lists,
         )
@@ -151,6 +153,7 @@ class ShardParts:
             BatchFollowUps(
                 stores.batches, stores.records, self.job_actions, self.rules, self.batch_figures
             ).kinds()
+            | OrderFollowUps(stores.order, stores.records, self.rules).kinds()
             | WebhookFollowUps(
                 stores.acceptance, stores.records, stores.results, self.rules, prepare=self.webhooks.prepare
             ).kinds(),

@@ -22,6 +22,7 @@ from jqmaster.store.jobs.follow_ups import FollowUpStore
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
@@ -71,6 +72,7 @@ class Stores:
     results: ResultStore
     progress: ProgressStore
     challenges: ChallengeStore
+    order: OrderStore
     retention: RetentionStore
     workers: WorkerStore
     contracts: ContractStore
@@ -105,6 +107,7 @@ class Stores:
             results=ResultStore(shard, times),
             progress=ProgressStore(shard),
             challenges=ChallengeStore(shard, records, tally, times),
+            order=OrderStore(shard, tally),
             retention=RetentionStore(shard),
             workers=WorkerStore(shard, times),
             contracts=ContractStore(shard),

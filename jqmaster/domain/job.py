@@ -15,6 +15,7 @@ from jqmaster.domain.job_terms import (
     RETRY_MAX_S,
     TIMEOUT_S,
 )
+from jqmaster.domain.order import After
 from jqmaster.domain.unique import Unique
 
 
@@ -22,6 +23,7 @@ class JobState(StrEnum):
     SCHEDULED = "scheduled"
     READY = "ready"
     RETRYING = "retrying"
+    AWAITING_JOBS = "awaiting_jobs"
     RUNNING = "running"
     AWAITING_CALLBACK = "awaiting_callback"
     SUCCEEDED = "succeeded"
@@ -119,20 +121,29 @@ STATES: Final[Mapping[JobState, StateFacts]] = {
         Look("ring", "#5d6b98", "#98a6d4"),
         is_timed=True,
     ),
+    JobState.AWAITING_JOBS: StateFacts(
+        11,
+        Phase.WAITING,
+        "awaiting_jobs",
+        6,
+        _CHANGE,
+        "Awaiting jobs",
+        Look("ring", "#7a4fb5", "#b794f0"),
+    ),
     JobState.FAILED: StateFacts(
-        7, Phase.FINISHED, "failed", 6, _AGAIN, "Failed", Look("square", "#c8372d", "#f2685d")
+        7, Phase.FINISHED, "failed", 7, _AGAIN, "Failed", Look("square", "#c8372d", "#f2685d")
     ),
     JobState.SUCCEEDED: StateFacts(
-        6, Phase.FINISHED, "succeeded", 7, _AGAIN, "Succeeded", Look("disc", "#2b8a54", "#56b981")
+        6, Phase.FINISHED, "succeeded", 8, _AGAIN, "Succeeded", Look("disc", "#2b8a54", "#56b981")
     ),
     JobState.DISCARDED: StateFacts(
-        10, Phase.FINISHED, "discarded", 8, _AGAIN, "Discarded", Look("ring", "#6b9a3e", "#9cc46b")
+        10, Phase.FINISHED, "discarded", 9, _AGAIN, "Discarded", Look("ring", "#6b9a3e", "#9cc46b")
     ),
     JobState.CANCELED: StateFacts(
-        8, Phase.FINISHED, "canceled", 9, _AGAIN, "Canceled", Look("dash", "#7a8594", "#97a3b4")
+        8, Phase.FINISHED, "canceled", 10, _AGAIN, "Canceled", Look("dash", "#7a8594", "#97a3b4")
     ),
     JobState.SKIPPED: StateFacts(
-        9, Phase.FINISHED, "skipped", 10, _AGAIN, "Skipped", Look("dash", "#9a8f7c", "#b8ac97")
+        9, Phase.FINISHED, "skipped", 11, _AGAIN, "Skipped", Look("dash", "#9a8f7c", "#b8ac97")
     ),
 }
 
@@ -159,7 +170,14 @@ def states_for(action: ActionKind) -> tuple[JobState, ...]:
 # (from, event) -> the states that the event may lead to. `None` is a job that does not exist yet.
 # docs/job_lifecycle.md shows this table as a picture; a test holds both together.
 TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = {
-    (None, "enqueue"): frozenset({JobState.SCHEDULED, JobState.READY}),
+    (None, "enqueue"): frozenset({JobState.SCHEDULED, JobState.READY, JobState.AWAITING_JOBS}),
+    (JobState.AWAITING_JOBS, "release_dependents"): frozenset(
+        {JobState.READY, JobState.SCHEDULED, JobState.SKIPPED}
+    ),
+    (JobState.AWAITING_JOBS, "expire"): frozenset({JobState.SKIPPED}),
+    (JobState.AWAITING_JOBS, "cancel"): frozenset({JobState.CANCELED}),
+    (JobState.AWAITING_JOBS, "patch"): frozenset({JobState.AWAITING_JOBS}),
+    (JobState.SKIPPED, "revive"): frozenset({JobState.AWAITING_JOBS, JobState.READY, JobState.SCHEDULED}),
     (JobState.SCHEDULED, "promote"): frozenset({JobState.READY}),
     (JobState.RETRYING, "promote"): frozenset({JobState.READY}),
     (JobState.READY, "claim"): frozenset({JobState.RUNNING}),
@@ -224,6 +242,7 @@ class Cause(IntEnum):
     INVALID_ARGUMENT = 7
     CALLBACK_TIMEOUT = 12
     NOT_READY = 13
+    DEPENDENCY = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +311,7 @@ class JobSpec:
     batch: str | None = None
     callback_of: CallbackOf | None = None
     notify: Notify | None = None
+    after: After | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,6 +353,7 @@ class Job:
     batch: str | None = None
     callback_of: CallbackOf | None = None
     notify: Notify | None = None
+    after: After | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,9 @@ class Snapshot:
     gates: tuple[GateCheck, ...]
     standing: Standing | None
     index_fault: str = ""
+    # Jobs that it awaits: the first of them with their states, and the number of all.
+    awaits: tuple[tuple[str, str | None], ...] = ()
+    awaits_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,6 +361,22 @@ class AwaitingCallback:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitingJobs:
+    """It waits for other jobs. `jobs`: the first of them with their states (None: the job is gone), of `count`."""
+
+    code: ClassVar = "awaiting_jobs"
+    jobs: tuple[tuple[str, str | None], ...]
+    count: int
+
+    @property
+    def text(self) -> str:
+        named = [f"{job_id} ({state or 'gone'})" for job_id, state in self.jobs[:MAX_NAMED_REASONS]]
+        others = self.count - len(named)
+        more = f" and {_count(others, 'other')}" if others > 0 and named else ""
+        return f"It waits for {'jobs' if self.count > 1 else 'job'} {', '.join(named)}{more}."
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     code: ClassVar = "finished"
     state: JobState
@@ -372,7 +391,7 @@ class Finished:
 
 Verdict = (
     Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | IndexMissing
-    | Next | Running | AwaitingCallback | Finished
+    | Next | Running | AwaitingCallback | AwaitingJobs | Finished
 )  # fmt: skip
 
 
@@ -392,8 +411,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         found.append(NoLeader())
     if 0 < job.expires_at_ms <= now_ms:
         return [*found, Expired(job.expires_at_ms)]
-    if job.state in TIMED:
-        found.append(Due(str(job.state), job.due_at_ms, job.due_at_ms - now_ms, job.failures))
+    found += _before_its_turn(snapshot)
     is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
     if not (is_settled or snapshot.index_fault):
         found.append(RulesChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
@@ -412,6 +430,15 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         elif not in_the_way and not isinstance(workers, NoWorker):
             found.append(Next())
     return found
+
+
+def _before_its_turn(snapshot: Snapshot) -> list[Verdict]:
+    job = snapshot.job
+    if job.state is JobState.AWAITING_JOBS:
+        return [AwaitingJobs(snapshot.awaits, snapshot.awaits_count)]
+    if job.state in TIMED:
+        return [Due(str(job.state), job.due_at_ms, job.due_at_ms - snapshot.now_ms, job.failures)]
+    return []
 
 
 def _closed(

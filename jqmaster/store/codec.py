@@ -42,6 +42,7 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
+from jqmaster.domain.ids import ID_LENGTH
 from jqmaster.domain.job import (
     DEFAULT_RETRY,
     STATES,
@@ -55,6 +56,7 @@ from jqmaster.domain.job import (
     Origin,
     RetryPolicy,
 )
+from jqmaster.domain.order import After, AfterWhen
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.unique import OnConflict, Unique, UniqueScope
 from jqmaster.errors import DamagedError
@@ -96,6 +98,9 @@ _CAUSES: Final = {int(cause): cause for cause in Cause}
 
 SCOPE_CODES: Final = {UniqueScope.UNTIL_START: 1, UniqueScope.UNTIL_FINISHED: 2, UniqueScope.WINDOW: 3}
 CONFLICT_CODES: Final = {OnConflict.REJECT: 1, OnConflict.EXISTING: 2, OnConflict.REPLACE: 3}
+# The condition of a job, as scripts keep it for each predecessor.
+WHEN_CODES: Final = {AfterWhen.SUCCEEDED: 1, AfterWhen.FINISHED: 2}
+_WHENS: Final = {code: when for when, code in WHEN_CODES.items()}
 _SCOPES: Final = {code: scope for scope, code in SCOPE_CODES.items()}
 _CONFLICTS: Final = {code: on_conflict for on_conflict, code in CONFLICT_CODES.items()}
 
@@ -120,6 +125,8 @@ ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {
     "callback_of": lambda spec: None if spec.callback_of is None else [*spec.callback_of],
     # Scripts read the second part: lib/followed.lua.
     "notify": lambda spec: None if spec.notify is None else _encode_notify(spec.notify),
+    # Scripts read both parts: lib/dependents.lua.
+    "after": lambda spec: None if spec.after is None else _encode_after(spec.after),
 }
 
 # The exceptions that hostile bytes raise in the readers below.
@@ -143,6 +150,7 @@ _NIL: Final = b"\xc0"
 _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
 _CALLBACK_KEY: Final = msgpack.packb("callback_of")
+_AFTER_KEY: Final = msgpack.packb("after")
 _SUCCESS_HEAD: Final = (
     b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
 )
@@ -169,7 +177,7 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     if spec.unique is not None:
         flags |= FLAG_UNIQUE
-    if spec.batch is not None or spec.notify is not None:
+    if spec.batch is not None or spec.notify is not None or spec.after is not None:
         flags |= FLAG_FOLLOWED
     name = spec.name.encode()
     extras = b""
@@ -220,7 +228,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
-        unique = origin = batch = callback_of = notify = None
+        unique = origin = batch = callback_of = notify = after = None
         if extras_end > extras_at:
             extras = record[extras_at:extras_end]
             tags, headers, retry = _decode_extras(extras)
@@ -230,6 +238,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             batch, callback_of = _decode_batch(extras)
             if flags & FLAG_FOLLOWED:
                 notify = _decode_notify(extras)
+            after = _decode_after(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -266,6 +275,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             batch=batch,
             callback_of=callback_of,
             notify=notify,
+            after=after,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -342,6 +352,7 @@ class ClaimedRecord:
     batch: str | None = None
     # It is claimed for the callbacks of its challenge; the attempt goes on.
     has_callback: bool = False
+    after: After | None = None
 
 
 def decode_claimed(record: bytes) -> ClaimedRecord:
@@ -350,7 +361,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
         attempt, ready_since_ms, timeout_ms, created_at_ms, name_length = _CLAIMED.unpack_from(record)
         name_end = HEAD_SIZE + 1 + name_length
         headers: dict[str, str] = {}
-        batch = None
+        batch = after = None
         if record.startswith(_NO_GATES_NO_EXTRAS, name_end):
             argument_at = name_end + len(_NO_GATES_NO_EXTRAS)
         else:
@@ -359,11 +370,11 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             if argument_at > extras_at:
                 extras = record[extras_at:argument_at]
                 if len(extras) <= _MAX_CACHED_EXTRAS:
-                    headers, batch = _cached_claimed_extras(extras)
+                    headers, batch, after = _cached_claimed_extras(extras)
                     # The cached headers belong to all jobs with these extras.
                     headers = headers.copy()
                 else:
-                    headers, batch = _decode_claimed_extras(extras)
+                    headers, batch, after = _decode_claimed_extras(extras)
         # Its due time, if it had one. The creation of a job that was retried by hand is not when it became ready.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
@@ -378,15 +389,16 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
             record[2] & FLAG_HAS_PROGRESS != 0,
             batch,
             has_callback,
+            after,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a claimed job cannot be read") from exc
 
 
-def _decode_claimed_extras(extras: bytes) -> tuple[dict[str, str], str | None]:
-    """Return the headers of a job, and the batch of which it is a member or a callback."""
+def _decode_claimed_extras(extras: bytes) -> tuple[dict[str, str], str | None, After | None]:
+    """Return the headers of a job, the batch of which it is a member or a callback, and its predecessors."""
     batch, callback_of = _decode_batch(extras)
-    return _decode_extras(extras)[1], callback_of.batch if callback_of else batch
+    return _decode_extras(extras)[1], callback_of.batch if callback_of else batch, _decode_after(extras)
 
 
 # Jobs of one batch have the same extras, as long as they have no headers of their own.
@@ -561,6 +573,32 @@ def _decode_notify(extras: bytes) -> Notify | None:
         return None
     url, on, with_result, *_ = stored["notify"]
     return Notify(str(url), tuple(_STATES[code] for code in on if code in _STATES), bool(with_result))
+
+
+def _encode_after(after: After) -> list[Any]:
+    return [WHEN_CODES[after.when], "".join(after.jobs)]
+
+
+def _decode_after(extras: bytes) -> After | None:
+    if _AFTER_KEY not in extras:
+        return None
+    stored = msgpack.unpackb(extras)
+    if not isinstance(stored, dict) or "after" not in stored:
+        return None
+    when, joined, *_ = stored["after"]
+    ids = tuple(joined[at : at + ID_LENGTH] for at in range(0, len(joined), ID_LENGTH))
+    return After(ids, _WHENS[when])
+
+
+def order_requests(jobs: Iterable[tuple[int, After]], own: frozenset[str]) -> bytes:
+    """Return what the enqueue script is told of the predecessors of jobs, by their numbers: see lib/order_pushes.lua.
+    `own`: IDs of the jobs of the same push."""
+    return pack(
+        [
+            [number, WHEN_CODES[after.when], after.jobs, [int(job_id in own) for job_id in after.jobs]]
+            for number, after in jobs
+        ]
+    )
 
 
 def _decode_unique(extras: bytes) -> Unique | None:

@@ -108,6 +108,20 @@ class Keys:
         "jobs of this name whose callbacks are there, and that wait for a worker; score: from when on, ms",
         of=("name",),
     )
+    awaits = NamedKey(
+        "hash",
+        "with its job",
+        "predecessors that the job waits for: 1 until they succeed, 2 until they end; or, as `root`, the one whose end "
+        "skipped it, and the state of that",
+        of=("job_id",),
+    )
+    dependents = NamedKey(
+        "sorted set",
+        "with its job, and until they know of its end",
+        "jobs that wait, or waited, for the job; score: 1, or 0 for one that was over when last looked at",
+        of=("job_id",),
+    )
+    awaited = Key("set", "while not empty", "jobs that have dependents")
     result = NamedKey(
         "string",
         "until its time in `results`",
@@ -308,6 +322,7 @@ class Keys:
         "while not empty",
         "retrying jobs whose workers were lost, and that wait to run alone on a worker",
     )
+    awaiting_jobs = Key("sorted set", "while not empty", "jobs that wait for others; score: created, ms")
     expiring = Key("sorted set", "while not empty", "waiting jobs with expires_at; score: that instant, ms")
     running = Key(
         "sorted set", "while not empty", "claimed jobs; score: the earlier of lease end and deadline, ms"
@@ -326,7 +341,7 @@ class Keys:
     skipped = Key(
         "sorted set",
         "while not empty",
-        "jobs that still waited when their expires_at passed; score: finished, ms",
+        "jobs whose expires_at passed while they waited, or whose predecessors did not succeed; score: finished, ms",
     )
     results = Key("sorted set", "while not empty", "kept results; score: when each is discarded, ms")
     damaged = Key("set", "while not empty", "IDs that an index named and whose record could not be read")
@@ -452,6 +467,8 @@ class Keys:
         self.progress_prefix = self.progress("")
         self.challenges_prefix = self.challenges("")
         self.callbacks_prefix = self.callbacks("")
+        self.awaits_prefix = self.awaits("")
+        self.dependents_prefix = self.dependents("")
         self.result_prefix = self.result("")
         self.ready_prefix = self.ready("")
         self.worker_prefix = self.worker("")

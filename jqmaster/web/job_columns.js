@@ -19,6 +19,7 @@ const DEFAULTS = {
   ready: ["name", "argument", "priority", "attempt", "created"],
   running: ["name", "argument", "progress", "attempt", "started", "duration", "worker"],
   awaiting_callback: ["name", "argument", "attempt", "started", "run_at"],
+  awaiting_jobs: ["name", "argument", "priority", "created"],
   scheduled: ["name", "argument", "run_at", "created"],
   retrying: ["name", "error", "attempt", "run_at", "worker"],
   failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"],

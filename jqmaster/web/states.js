@@ -29,6 +29,11 @@ export const STATES = {
     phase: "waiting",
     actions: ["cancel", "run", "set_priority", "delete"],
   },
+  awaiting_jobs: {
+    label: "Awaiting jobs",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"],
+  },
   failed: {
     label: "Failed",
     phase: "finished",

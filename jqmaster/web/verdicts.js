@@ -5,6 +5,8 @@ import { durationText, relativeText } from "./ui/formats.js";
 
 /** What one may say of a constraint in this many characters. */
 const MAX_VALUE = 60;
+/** The jobs that one sentence names. */
+const MAX_NAMED_JOBS = 3;
 
 /**
  * @param {any} verdict
@@ -34,6 +36,15 @@ export function verdictText(verdict, why) {
       return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
         attempt: verdict.attempt,
         since: relativeText(Date.parse(verdict.since)),
+      });
+    case "awaiting_jobs":
+      return t("why.text.awaiting_jobs", {
+        count: verdict.count,
+        jobs:
+          verdict.jobs
+            .slice(0, MAX_NAMED_JOBS)
+            .map((/** @type {any} */ job) => `${job.id} (${job.state ? t(`state.${job.state}`) : "–"})`)
+            .join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : ""),
       });
     case "awaiting_callback":
       return verdict.answered

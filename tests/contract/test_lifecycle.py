@@ -9,6 +9,7 @@ import pytest
 
 from jqmaster.domain.challenge import RequestId, new_request_id
 from jqmaster.domain.job import HOLDS_SLOTS, TRANSITIONS, Cause, Job, JobState
+from jqmaster.domain.order import After
 from jqmaster.domain.outcome import Decision
 from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
@@ -86,6 +87,11 @@ async def test_the_store_does_what_the_table_says_and_nothing_else(
 
 
 async def start(world: StoreWorld, state: JobState | None, event: str) -> Job:
+    if event == "revive" and state is JobState.SKIPPED:
+        job = await job_in(world, JobState.AWAITING_JOBS)
+        await world.steering.cancel(predecessor_of(job))
+        await world.order.release(predecessor_of(job), "0", world.epoch)
+        return await world.get(job.id)
     if state is None:
         spec = world.spec()
         return await decoded(world, spec.id)
@@ -102,7 +108,45 @@ async def decoded(world: StoreWorld, job_id: str) -> Job:
 
 async def enqueue(world: StoreWorld, job: Job, target: JobState) -> None:
     spec = world.spec(id=job.id, delay_ms=5 if target is JobState.SCHEDULED else None)
+    if target is JobState.AWAITING_JOBS:
+        spec.after = After((await world.enqueue("predecessor"),))
     assert await world.acceptance.enqueue([spec]) == [Accepted.NEW]
+
+
+def predecessor_of(job: Job) -> str:
+    return job.after.jobs[0] if job.after else job.id
+
+
+async def end_well(world: StoreWorld) -> None:
+    """Let the predecessors that are ready succeed."""
+    worker = await world.worker("predecessor")
+    done = [(one.job_id, one.token, b"") for one in await world.claim(worker, "predecessor")]
+    await world.settlements.settle_success(worker, done)
+
+
+async def wait_longer(world: StoreWorld, job: Job) -> None:
+    """Give a job a due time that lies ahead."""
+    await world.redis.setrange(world.shard.keys.job(job.id), 16, (world.now_ms + 60_000).to_bytes(8, "big"))
+
+
+async def release_dependents(world: StoreWorld, job: Job, target: JobState) -> None:
+    if target is JobState.SCHEDULED and job.after:
+        await wait_longer(world, job)
+    if target is JobState.SKIPPED and job.after:
+        await world.steering.cancel(predecessor_of(job))
+    elif job.after:
+        await end_well(world)
+    await world.order.release(predecessor_of(job), "0", world.epoch)
+
+
+async def revive(world: StoreWorld, job: Job, target: JobState) -> None:
+    if job.cause is Cause.DEPENDENCY:
+        await world.steering.retry(await world.get(predecessor_of(job)))
+        if target is not JobState.AWAITING_JOBS:
+            await end_well(world)
+        if target is JobState.SCHEDULED:
+            await wait_longer(world, job)
+    await world.order.revive([job])
 
 
 async def promote(world: StoreWorld, job: Job, target: JobState) -> None:
@@ -213,7 +257,7 @@ ATTEMPTS: dict[str, Callable[[StoreWorld, Job, JobState], Awaitable[None]]] = {
     "enqueue": enqueue, "promote": promote, "claim": claim, "return_offers": return_offers, "settle": settle,
     "reclaim": reclaim, "expire": expire, "cancel": cancel, "retry": retry, "run_now": run_now, "patch": patch,
     "claim_alone": claim_alone, "replace": replace, "await_callback": await_callback,
-    "expire_challenge": expire_challenge,
+    "expire_challenge": expire_challenge, "release_dependents": release_dependents, "revive": revive,
 }  # fmt: skip
 
 

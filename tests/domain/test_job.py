@@ -34,9 +34,11 @@ def test_a_job_runs_only_by_a_claim() -> None:
     }
 
 
-def test_what_is_finished_comes_back_by_hand_alone() -> None:
+def test_what_is_finished_comes_back_by_hand_alone_or_with_its_predecessor() -> None:
     for (source, event), targets in TRANSITIONS.items():
-        if source in FINISHED:
+        if (source, event) == (JobState.SKIPPED, "revive"):
+            assert targets <= WAITING
+        elif source in FINISHED:
             assert (event, targets) == ("retry", {JobState.READY})
 
 

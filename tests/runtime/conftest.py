@@ -43,7 +43,7 @@ class Dispatching:
         self._stack = stack
         self._dispatchers: list[Dispatcher] = []
         self.claims = self.claim_store(offer_ms=round(OFFER_S * 1000))
-        self.desk = PollDesk(world.polls, world.leases, world.progress, world.challenges)
+        self.desk = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.order)
         self.reports = ReportService(
             world.workers,
             world.rules,
@@ -74,6 +74,7 @@ class Dispatching:
             leases=self.world.leases,
             progress=self.world.progress,
             challenges=self.world.challenges,
+            order=self.world.order,
             fleet=self.fleet,
             desk=self.desk,
             client=self.client,

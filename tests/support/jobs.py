@@ -45,6 +45,7 @@ class Served:
             world.progress,
             self.waiters,
             SystemClock(),
+            order=world.order,
             inspector=world.inspector,
             lists=world.lists,
         )

@@ -35,6 +35,7 @@ from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
+from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.placement import StoredLane
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
@@ -79,6 +80,7 @@ class StoreWorld:
         self.results = ResultStore(shard, TIMES)
         self.progress = ProgressStore(shard)
         self.challenges = ChallengeStore(shard, self.records, self.tally, TIMES)
+        self.order = OrderStore(shard, self.tally)
         self.retention = RetentionStore(shard)
         self.workers = WorkerStore(shard, TIMES)
         self.polls = PollStore(shard, TIMES)

@@ -1,5 +1,6 @@
 """HTTP models of jobs: requests to push them, and views of them."""
 
+from collections import Counter
 from typing import Annotated, Literal
 
 from pydantic import (
@@ -42,6 +43,7 @@ from jqmaster.domain.job_terms import (
     TIMEOUT_S,
 )
 from jqmaster.domain.notices.webhook import MAX_URL_CHARS, url_fault
+from jqmaster.domain.order import MOST_PREDECESSORS, After, AfterWhen
 
 
 def _webhook_url(url: str) -> str:
@@ -93,6 +95,32 @@ class NotifyRequest(Request):
 
     def to_notify(self) -> Notify:
         return Notify(self.url, tuple(state for state in OUTCOMES if state in self.on), self.with_result)
+
+
+class AfterRequest(Request):
+    """The jobs for which a job waits, its predecessors."""
+
+    jobs: Annotated[
+        list[JobId],
+        Field(
+            min_length=1,
+            max_length=MOST_PREDECESSORS,
+            description="IDs of jobs in the store or of the same bulk, each once. The job gets their results in this "
+            "order.",
+        ),
+    ]
+    when: AfterWhen = Field(
+        AfterWhen.SUCCEEDED,
+        description="succeeded: the job runs when all of them have succeeded, and is skipped when one ends otherwise. "
+        "finished: it runs when all are over, however they ended.",
+    )
+
+    @field_validator("jobs")
+    @classmethod
+    def _are_distinct(cls, value: list[str]) -> list[str]:
+        if doubled := [job_id for job_id, count in Counter(value).items() if count > 1]:
+            raise ValueError(f"names job {doubled[0]} twice")
+        return value
 
 
 class JobRequest(Request):
@@ -172,6 +200,12 @@ class JobRequest(Request):
         description="Short form of notify with this url. Cannot be combined with it.",
         json_schema_extra=SINCE,
     )
+    after: AfterRequest | None = Field(
+        None,
+        description="Jobs for which this one waits in the state awaiting_jobs. Cannot be combined with unique or "
+        "debounce.",
+        json_schema_extra=SINCE,
+    )
 
     @field_validator("key")
     @classmethod
@@ -192,6 +226,11 @@ class JobRequest(Request):
             others = ("unique", "delay", "run_at")
             if given := [field for field in others if getattr(self, field) is not None]:
                 raise ValueError(f"give debounce or {given[0]}, not both")
+        if self.after is not None:
+            if self.unique is not None or self.debounce is not None:
+                raise ValueError("give after or a uniqueness key, not both")
+            if self.id in self.after.jobs:
+                raise ValueError("a job cannot wait for itself")
         return self
 
     def to_spec(self, job_id: str) -> JobSpec:
@@ -220,6 +259,7 @@ class JobRequest(Request):
             unique=claim.to_unique(self.name, self.argument) if claim else None,
             batch=self.batch,
             notify=self._to_notify(),
+            after=After(tuple(self.after.jobs), self.after.when) if self.after else None,
         )
 
     def _to_notify(self) -> Notify | None:
@@ -267,6 +307,26 @@ class CallbackOfView(Answer):
     callback: str = Field(
         description="on_success, on_complete or on_failure. Future releases may add values."
     )
+
+
+class LinkedJob(Answer):
+    """A job before or behind another one in the order of jobs."""
+
+    id: JobId
+    state: JobState | None = Field(description="Null: the job is gone, or the caller may not see its state.")
+
+
+class PredecessorView(LinkedJob):
+    """A job for which another one waits, or waited."""
+
+    pending: bool = Field(description="True: the job still waits for it.")
+
+
+class AfterView(Answer):
+    """The predecessors of a job."""
+
+    when: AfterWhen
+    jobs: list[PredecessorView]
 
 
 class PatchRequest(Request):
@@ -339,8 +399,8 @@ class JobSummary(Answer):
     finished_at: Timestamp | None
     expires_at: Timestamp | None
     cause: str | None = Field(
-        description="Reason why the job ended: error, timeout, undecodable, invalid_argument, lost, expired or "
-        "canceled."
+        description="Reason why the job ended: error, timeout, undecodable, invalid_argument, lost, expired, "
+        "dependency or canceled."
     )
     worker_id: str | None = Field(description="Worker of the latest attempt.")
     tags: list[str]
@@ -414,6 +474,19 @@ class JobView(JobSummary):
     )
     notify: NotifyView | None = Field(
         description="Null if no webhook is called, or the caller may not see job content.",
+        json_schema_extra=SINCE,
+    )
+    after: AfterView | None = Field(
+        description="The jobs for which it waits, or waited. Null if it has no predecessors.",
+        json_schema_extra=SINCE,
+    )
+    dependents: list[LinkedJob] = Field(
+        description="The first 100 of the jobs that wait, or waited, for this one.", json_schema_extra=SINCE
+    )
+    dependents_count: int = Field(description="The number of all of these.", json_schema_extra=SINCE)
+    skipped_by: LinkedJob | None = Field(
+        description="The job whose end skipped this one, directly or over several steps, and its state then. Null if "
+        "it was not skipped for another job.",
         json_schema_extra=SINCE,
     )
 

@@ -11,6 +11,7 @@ from jqmaster.domain.limit_kinds import EXPLAINED, closing
 from jqmaster.domain.verdict import (
     Ahead,
     AwaitingCallback,
+    AwaitingJobs,
     ByConstraint,
     Due,
     Expired,
@@ -103,6 +104,9 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
                 "due_at": _time(verdict.due_at_ms or None),
                 "answered": verdict.is_answered,
             }
+        case AwaitingJobs():
+            jobs = [{"id": job_id, "state": state} for job_id, state in verdict.jobs]
+            return {"jobs": jobs, "count": verdict.count}
         case Finished():
             return {
                 "state": str(verdict.state),

@@ -196,6 +196,22 @@ class AwaitingCallbackVerdict(Answer):
     answered: bool = Field(description="The callbacks are there, and a worker is to take them.")
 
 
+class AwaitedJob(Answer):
+    """A job for which another one waits."""
+
+    id: JobId
+    state: str | None = Field(description="Null: the job is gone.")
+
+
+class AwaitingJobsVerdict(Answer):
+    """It waits for other jobs."""
+
+    code: Literal["awaiting_jobs"]
+    text: Text
+    jobs: list[AwaitedJob] = Field(description="The first 20 of them.")
+    count: int = Field(description="The number of all of them.")
+
+
 class FinishedVerdict(Answer):
     """It is over."""
 
@@ -209,7 +225,7 @@ class FinishedVerdict(Answer):
 Verdict = Annotated[
     NoLeaderVerdict | ExpiredVerdict | DueVerdict | RulesChangingVerdict | ConstraintVerdict | NoWorkerVerdict
     | WorkersUnavailableVerdict | AheadVerdict | IndexMissingVerdict | NextVerdict | RunningVerdict
-    | AwaitingCallbackVerdict | FinishedVerdict,
+    | AwaitingCallbackVerdict | AwaitingJobsVerdict | FinishedVerdict,
     Field(discriminator="code"),
 ]  # fmt: skip
 

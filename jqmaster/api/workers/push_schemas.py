@@ -24,6 +24,20 @@ class OutsideCallback(Open):
     received_at_ms: int = Field(description="Store time (Unix ms) of its arrival.")
 
 
+class JobInput(Open):
+    """A predecessor of the job, and its result."""
+
+    job_id: JobId
+    state: str | None = Field(description="State of the predecessor. Null: it was deleted.")
+    result: AnyValue = Field(
+        description="Its result, as `GET /api/jobs/{job_id}/result` returns it. Null: `omitted` tells why."
+    )
+    omitted: Literal["too_large", "not_kept"] | None = Field(
+        description="not_kept: there is no result. too_large: it does not fit in the 1 MiB that the results of all "
+        "predecessors share. Null: the result is there. Future releases may add values."
+    )
+
+
 class Dispatch(Open):
     """A job offered to a worker."""
 
@@ -66,6 +80,11 @@ class Dispatch(Open):
     )
     callbacks: list[OutsideCallback] | None = Field(
         None, description="All callbacks, where the challenge expected several.", json_schema_extra=SINCE
+    )
+    inputs: list[JobInput] | None = Field(
+        None,
+        description="The predecessors of the job, in the order in which its push named them. Omitted if it has none.",
+        json_schema_extra=SINCE,
     )
 
 

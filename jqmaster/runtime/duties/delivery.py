@@ -26,6 +26,7 @@ from jqmaster.service.workers.polls import PollDesk
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.claims import Claim
 from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.workers.polls import reply_of
@@ -59,6 +60,7 @@ class Delivery:
         leases: LeaseStore,
         progress: ProgressStore,
         challenges: ChallengeStore,
+        order: OrderStore,
         fleet: Fleet,
         desk: PollDesk,
         client: WorkerClient,
@@ -72,6 +74,7 @@ class Delivery:
         self._leases = leases
         self._progress = progress
         self._challenges = challenges
+        self._order = order
         self._fleet = fleet
         self._desk = desk
         self._client = client
@@ -161,6 +164,7 @@ class Delivery:
         member = push.member
         await self._progress.give_checkpoints(push.claim.jobs)
         await self._challenges.give_callbacks(push.claim.jobs)
+        await self._order.give_inputs(push.claim.jobs)
         offer_ms = push.claim.not_after_ms - push.claim.now_ms
 
         async def send(part: Claim) -> PushResult:

@@ -1,23 +1,25 @@
 """The body of a push. Arguments go in as the bytes that the pusher sent."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgpack
 
 from jqmaster.domain.challenge import callback_fields
-from jqmaster.store.jobs.claims import Claim, ClaimedJob
+from jqmaster.store.jobs.claims import Claim, ClaimedJob, JobInput
 
 _PACKER: Final = msgpack.Packer(autoreset=True)
 _K: Final = {
     key: msgpack.packb(key)
     for key in (
         "job_id", "attempt", "token", "fence", "phase", "name", "argument", "timeout", "not_after_ms",
-    "lease_until_ms", "headers", "checkpoint", "batch",
+    "lease_until_ms", "headers", "checkpoint", "batch", "inputs",
     )
 }  # fmt: skip
+_INPUT: Final = {key: msgpack.packb(key) for key in ("job_id", "state", "result", "omitted")}
 _PHASE_RUN: Final = _K["phase"] + msgpack.packb("run")
 # The beginning of a map, by how many of the fields that most jobs lack are in it.
-_DISPATCH_HEADS: Final = [bytes((0x80 | len(_K) - 2 + more,)) + _PHASE_RUN for more in range(3)]
+_DISPATCH_HEADS: Final = [bytes((0x80 | len(_K) - 3 + more,)) + _PHASE_RUN for more in range(4)]
 _PHASE_CALLBACK: Final = _K["phase"] + msgpack.packb("callback")
 
 
@@ -42,14 +44,17 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
         record = job.record
         if record.has_callback:
             parts += _callback_head(job)
-        elif job.checkpoint is None and record.batch is None:
+        elif job.checkpoint is None and record.batch is None and job.inputs is None:
             parts.append(_DISPATCH_HEADS[0])
         else:
-            parts.append(_DISPATCH_HEADS[(job.checkpoint is not None) + (record.batch is not None)])
+            more = (job.checkpoint is not None) + (record.batch is not None) + (job.inputs is not None)
+            parts.append(_DISPATCH_HEADS[more])
             if job.checkpoint is not None:
                 parts += (_K["checkpoint"], pack(job.checkpoint))
             if record.batch is not None:
                 parts += (_K["batch"], pack(record.batch))
+            if job.inputs is not None:
+                parts += (_K["inputs"], encode_inputs(job.inputs))
         parts += (
             shared, pack(job.job_id),
             _K["attempt"], pack(record.attempt),
@@ -63,6 +68,20 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
     return b"".join(parts)
 
 
+def encode_inputs(inputs: Sequence[JobInput]) -> bytes:
+    """`[JobInput…]`; each result goes out as it is kept for its pusher."""
+    parts = [msgpack.Packer().pack_array_header(len(inputs))]
+    for one in inputs:
+        parts += (
+            b"\x84",
+            _INPUT["job_id"], _PACKER.pack(one.job_id),
+            _INPUT["state"], _PACKER.pack(one.state and str(one.state)),
+            _INPUT["result"], one.result or b"\xc0",
+            _INPUT["omitted"], _PACKER.pack(None if one.result else str(one.omitted)),
+        )  # fmt: skip
+    return b"".join(parts)
+
+
 def _callback_head(job: ClaimedJob) -> list[bytes]:
     """The beginning of the map of a job that is pushed with its callbacks."""
     more = callback_fields(job.callbacks)
@@ -70,8 +89,9 @@ def _callback_head(job: ClaimedJob) -> list[bytes]:
         more["checkpoint"] = job.checkpoint
     if job.record.batch is not None:
         more["batch"] = job.record.batch
-    # All of its fields but for these two, which most jobs lack.
-    parts = [bytes((0x80 | len(_K) - 2 + len(more),)), _PHASE_CALLBACK]
+    inputs = [] if job.inputs is None else [_K["inputs"], encode_inputs(job.inputs)]
+    # All of its fields but for these three, which most jobs lack.
+    parts = [bytes((0x80 | len(_K) - 3 + len(more) + len(inputs) // 2,)), _PHASE_CALLBACK, *inputs]
     for key, value in more.items():
         parts += (_PACKER.pack(key), _PACKER.pack(value))
     return parts

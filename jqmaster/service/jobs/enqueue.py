@@ -9,6 +9,7 @@ from typing import Final
 
 from jqmaster.config import Durability
 from jqmaster.domain.job import JobSpec
+from jqmaster.domain.order import MOST_IN_PUSH, in_order
 from jqmaster.errors import (
     ConflictError,
     FieldError,
@@ -33,6 +34,8 @@ from jqmaster.store.jobs.enqueue import (
     KeysTaken,
     NotUnique,
     Outcome,
+    PredecessorRefused,
+    PredecessorsRefused,
 )
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
@@ -43,6 +46,8 @@ MAX_WAITING_ENQUEUES: Final = 5_000
 # Pushes with an Idempotency-Key ask the store by themselves: heartbeats and results must find a connection besides.
 KEYED_AT_A_TIME: Final = 8
 _REUSED: Final = "it was used for another request"
+# The jobs of a cycle that one error names.
+MOST_NAMED: Final = 50
 # A backlog that is full empties at the pace of its workers.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
@@ -161,6 +166,12 @@ class EnqueueService:
         await self._check_ids([specs[n] for n in numbers], numbers)
         if holders := await self._acceptance.find_held([specs[n] for n in numbers]):
             raise _not_unique(holders, numbers, "no job was accepted")
+        _order_of(specs, range(len(specs)))
+        await self._check_predecessors(specs, range(len(specs)))
+
+    async def _check_predecessors(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
+        if any(spec.after for spec in specs) and (refused := await self._acceptance.find_refused(specs)):
+            raise _predecessors_refused(refused, numbers, "no job was accepted")
 
     def _check_notify(self, specs: Sequence[JobSpec], loc: tuple[str | int, ...]) -> None:
         if self._can_notify:
@@ -186,7 +197,8 @@ class EnqueueService:
                 errors = [FieldError(("jobs", numbers[index], "key"), _REUSED) for index in taken.indexes]
                 raise _key_reused(f"{len(errors)} of the idempotency keys", errors) from taken
         known = dict(zip(keyed, bound, strict=True))
-        made = [replace(spec, id=known[n].job_id) if n in known else spec for n, spec in enumerate(specs)]
+        ids = {specs[n].id: one.job_id for n, one in known.items()}
+        made = [_with_ids(spec, ids) for spec in specs]
         held = {n: NotUnique(one.job_id, one.conflict) for n, one in known.items() if one.conflict}
         if new := [n for n in range(len(made)) if n not in known or not known[n].was_accepted]:
             held |= {
@@ -203,11 +215,22 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         """Return, by position, those whose key another job holds. `numbers`: the index of each in its push."""
+        if not any(spec.after for spec in specs):
+            return await self._enqueue_ordered(specs, replicas, numbers)
+        order = _order_of(specs, numbers)
+        held = await self._enqueue_ordered([specs[n] for n in order], replicas, [numbers[n] for n in order])
+        return {order[n]: one for n, one in held.items()}
+
+    async def _enqueue_ordered(
+        self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
+    ) -> dict[int, NotUnique]:
         await self._check_ids(specs, numbers)
         # A push of one call is judged by that call itself.
         has_keys = len(specs) > MAX_PER_CALL and any(spec.unique for spec in specs)
         if has_keys and (holders := await self._acceptance.find_held(specs)):
             raise _not_unique(holders, numbers, "no job was accepted")
+        if len(specs) > MAX_PER_CALL:
+            await self._check_predecessors(specs, numbers)
         with self._traced(specs):
             try:
                 outcomes = await self._rules.under(
@@ -217,6 +240,8 @@ class EnqueueService:
                 raise _not_unique(exc.holders, numbers, "no job was accepted") from None
             except BatchesClosed as exc:
                 raise _batches_closed(exc.closed, numbers, "no job was accepted") from None
+            except PredecessorsRefused as exc:
+                raise _predecessors_refused(exc.refused, numbers, "no job was accepted") from None
         if outcomes.count(Accepted.NEW) == len(outcomes):
             return {}
         if full := next((outcome for outcome in outcomes if isinstance(outcome, BacklogFull)), None):
@@ -227,6 +252,11 @@ class EnqueueService:
         closed = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchClosed)}
         if closed:
             raise _batches_closed(closed, numbers, "all other jobs were accepted")
+        refused_ones = {
+            n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, PredecessorRefused)
+        }
+        if refused_ones:
+            raise _predecessors_refused(refused_ones, numbers, "all other jobs were accepted")
         held = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, NotUnique)}
         if refused := {n: one.holder for n, one in held.items() if one.conflict is Conflict.REFUSED}:
             raise _not_unique(refused, numbers, "all other jobs were accepted")
@@ -242,6 +272,10 @@ class EnqueueService:
             raise self._backlog_full(accepted)
         if isinstance(accepted, BatchClosed):
             raise _batch_closed(accepted, [FieldError(("batch",), _closed_rule(accepted))], "")
+        if isinstance(accepted, PredecessorRefused):
+            raise _predecessor_refused(
+                accepted, [FieldError(("after", "jobs"), _predecessor_rule(accepted))], ""
+            )
         if accepted is Accepted.TAKEN:
             raise ConflictError(f"the ID {spec.id} is taken", code="id_taken")
         if isinstance(accepted, NotUnique):
@@ -327,6 +361,34 @@ def _batches_closed(closed: Mapping[int, BatchClosed], numbers: Sequence[int], o
     return _batch_closed(next(iter(closed.values())), errors, f"; {others}")
 
 
+def _predecessor_rule(refused: PredecessorRefused) -> str:
+    if refused.is_none:
+        return f"no job has the ID {refused.predecessor}"
+    return f"job {refused.predecessor} is over and did not succeed"
+
+
+def _predecessor_refused(
+    refused: PredecessorRefused, errors: Sequence[FieldError], others: str
+) -> JqmasterError:
+    detail = f"{_predecessor_rule(refused)}{others}"
+    if refused.is_none:
+        return InvalidError(detail, code="unknown_predecessor", errors=errors)
+    return ConflictError(detail, code="predecessor_over", errors=errors)
+
+
+def _predecessors_refused(
+    refused: Mapping[int, PredecessorRefused], numbers: Sequence[int], others: str
+) -> JqmasterError:
+    errors = [FieldError(("jobs", numbers[n], "after"), _predecessor_rule(one)) for n, one in refused.items()]
+    return _predecessor_refused(next(iter(refused.values())), errors, f"; {others}")
+
+
+def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:
+    """Return a job with the IDs for which keys stand, its own and those of its predecessors."""
+    after = spec.after and replace(spec.after, jobs=tuple(ids.get(one, one) for one in spec.after.jobs))
+    return replace(spec, id=ids.get(spec.id, spec.id), after=after)
+
+
 def _keyed(spec: JobSpec, caller: str) -> KeyedSpec:
     # Neither a name nor a caller has a line feed, and no key of a header has one.
     return KeyedSpec(_digest(f"{caller}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
@@ -341,6 +403,25 @@ def _key_reused(which: str, errors: Sequence[FieldError]) -> ConflictError:
     return ConflictError(
         f"{which} {verb} used for another request", code="idempotency_key_reused", errors=errors
     )
+
+
+def _order_of(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[int]:
+    """Return the positions of jobs, each behind its predecessors. Raise InvalidError that names jobs of a cycle, or the
+    job with which a push has too many predecessors."""
+    named = 0
+    for n, spec in enumerate(specs):
+        named += len(spec.after.jobs) if spec.after else 0
+        if named > MOST_IN_PUSH:
+            too_many = f"the jobs of one push can have {MOST_IN_PUSH} predecessors together"
+            raise InvalidError(too_many, errors=[FieldError(("jobs", numbers[n], "after"), too_many)])
+    ordered, cyclic = in_order([(spec.id, spec.after) for spec in specs])
+    if cyclic:
+        rule = "the job would wait for itself, directly or over others of this push"
+        errors = [FieldError(("jobs", numbers[n], "after"), rule) for n in cyclic[:MOST_NAMED]]
+        raise InvalidError(
+            f"{len(cyclic)} jobs would wait for each other for ever; no job was accepted", errors=errors
+        )
+    return ordered
 
 
 def _doubled(specs: Sequence[JobSpec]) -> list[int]:

@@ -12,6 +12,7 @@ from jqmaster.errors import ConflictError, JqmasterError, OverloadedError, RateL
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.leases import LeaseStore
+from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 
@@ -61,12 +62,18 @@ class PollDesk:
     a future, and no connection to the store."""
 
     def __init__(
-        self, polls: PollStore, leases: LeaseStore, progress: ProgressStore, challenges: ChallengeStore
+        self,
+        polls: PollStore,
+        leases: LeaseStore,
+        progress: ProgressStore,
+        challenges: ChallengeStore,
+        order: OrderStore,
     ) -> None:
         self._polls = polls
         self._leases = leases
         self._progress = progress
         self._challenges = challenges
+        self._order = order
         self._hanging: dict[str, _Hanging] = {}
         self._is_stopping = False
         self._loops = BackgroundLoops("polls")
@@ -110,6 +117,7 @@ class PollDesk:
             jobs = [offer.job for offer in reply.offers]
             await self._progress.give_checkpoints(jobs)
             await self._challenges.give_callbacks(jobs)
+            await self._order.give_inputs(jobs)
             return reply
         finally:
             watch.cancel()

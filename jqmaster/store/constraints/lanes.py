@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, NamedTuple
 
-from jqmaster.domain.job import TIMED
+from jqmaster.domain.job import TIMED, JobState
 from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
@@ -179,8 +179,9 @@ class LaneStore:
         return [[raw.decode() for raw in reply] for reply in replies]
 
     async def waiting_for_time(self) -> AsyncIterator[list[str]]:
-        """Yield pages of the jobs that wait for a time; those that were there all along are all among them."""
-        for index in (self._keys.index(state) for state in TIMED):
+        """Yield pages of the jobs that wait for a time or for other jobs; those that were there all along are all among
+        them."""
+        for index in (self._keys.index(state) for state in (*TIMED, JobState.AWAITING_JOBS)):
             async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
                     yield page

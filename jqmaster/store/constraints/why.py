@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from jqmaster.domain.gate_check import GateCheck, Holder
+from jqmaster.domain.job import JobState
 from jqmaster.domain.verdict import Bound, Snapshot, Standing
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
@@ -13,6 +14,7 @@ MAX_HOLDERS: Final = 10
 # Each costs a few looks; what lies behind them is told as "at least".
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
+MAX_AWAITED: Final = 20
 _BOUNDS: Final = (Bound.EXACT, Bound.AT_LEAST, Bound.ABOUT)
 
 
@@ -60,6 +62,19 @@ class WhyStore:
             fault,
         ) = data
         job = await self._records.decode_head(job_id, head)
+        awaits: list[tuple[str, str | None]] = []
+        count = 0
+        if job.state is JobState.AWAITING_JOBS:
+            count, raws = await self._shard.client.pipeline(
+                [("HLEN", k.awaits(job_id)), ("HKEYS", k.awaits(job_id))], skip_damaged=True
+            )
+            ids = sorted(raw.decode() for raw in raws or ())[:MAX_AWAITED]
+            codes = await self._shard.client.pipeline(
+                [("GETRANGE", k.job(one), "1", "1") for one in ids], skip_damaged=True
+            )
+            for one, code in zip(ids, codes, strict=True):
+                state = codec.known_state(code[0]) if code else None
+                awaits.append((one, None if state is None else str(state)))
         standing = None
         if is_ready:
             by_name = {ahead[n].decode(): int(ahead[n + 1]) for n in range(0, len(ahead), 2)}
@@ -76,6 +91,8 @@ class WhyStore:
             gates=tuple(map(_gate, gates)),
             standing=standing,
             index_fault=fault.decode(),
+            awaits=tuple(awaits),
+            awaits_count=count or 0,
         )
 
 

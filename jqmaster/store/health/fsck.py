@@ -168,6 +168,8 @@ class Checker:
             k.history_prefix,
             k.progress_prefix,
             k.challenges_prefix,
+            k.awaits_prefix,
+            k.dependents_prefix,
         ):
             async for page in self._scan_keys(prefix):
                 yield [Group(page)]
@@ -221,6 +223,7 @@ class Checker:
                     needed,
                     has_lane,
                     callback_fault,
+                    order_fault,
                 ) = state
                 inside = {flat[i].decode(): float(flat[i + 1]) for i in range(0, len(flat), 2)}
                 detail = self._judge(job_id, head, inside, [h.decode() for h in holders], bool(has_history))
@@ -243,6 +246,8 @@ class Checker:
                     )
                 if detail is None and callback_fault:
                     detail = "callback", callback_fault.decode()
+                if detail is None and order_fault:
+                    detail = "order", order_fault.decode()
                 if detail:
                     found.append(Finding(detail[0], k.job(job_id), detail[1]))
         return findings
@@ -254,7 +259,9 @@ class Checker:
             if inside or holders:
                 return "missing", f"no record, but named by {sorted(inside) + holders}"
             return (
-                ("history", "attempts, progress or challenges of a job that is gone") if has_history else None
+                ("history", "attempts, progress, challenges or order of a job that is gone")
+                if has_history
+                else None
             )
         try:
             job = codec.decode_job(job_id, head)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any, Final
 
 from jqmaster.domain.challenge import Callback
@@ -32,6 +32,24 @@ class ClaimOrder:
     polls_here: bool = False
 
 
+class Omitted(StrEnum):
+    """The reason why a job is not given the result of a predecessor."""
+
+    TOO_LARGE = "too_large"
+    NOT_KEPT = "not_kept"
+
+
+@dataclass(frozen=True, slots=True)
+class JobInput:
+    """A predecessor and its result. `state` None: it was deleted. `result`: encoded as its pusher gets it; None:
+    `omitted` says why not."""
+
+    job_id: str
+    state: JobState | None
+    result: bytes | None
+    omitted: Omitted
+
+
 @dataclass(slots=True)
 class ClaimedJob:
     job_id: str
@@ -42,6 +60,8 @@ class ClaimedJob:
     checkpoint: bytes | None = None
     # Empty unless the job is claimed for its callbacks.
     callbacks: Sequence[Callback] = ()
+    # None: the job has no predecessors.
+    inputs: Sequence[JobInput] | None = None
 
 
 @dataclass(frozen=True, slots=True)

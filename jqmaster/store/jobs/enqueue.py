@@ -1,12 +1,13 @@
 """Enqueues jobs: each is accepted once, under the ID that its pusher gave it."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.job import FINISHED, JobSpec, JobState
+from jqmaster.domain.order import MOST_IN_PUSH, AfterWhen
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.unique import OnConflict
@@ -25,6 +26,10 @@ SOON_MS: Final = 2000
 FULL: Final = -2
 NO_BATCH: Final = -4
 BATCH_OVER: Final = -5
+NO_PREDECESSOR: Final = -6
+PREDECESSOR_OVER: Final = -7
+# A call names no more predecessors than this, unless one push does.
+PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
 
 
 class Accepted(Enum):
@@ -43,6 +48,7 @@ class Conflict(Enum):
     REPLACED = 3
 
 
+_NONE: Final[frozenset[str]] = frozenset()
 # Looked up for each job of a push; asking the class takes ten times as long.
 _ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
 _CONFLICTS: Final = {conflict.value: conflict for conflict in Conflict}
@@ -71,7 +77,15 @@ class BatchClosed:
     is_none: bool
 
 
-Outcome = Accepted | BacklogFull | NotUnique | BatchClosed
+@dataclass(frozen=True, slots=True)
+class PredecessorRefused:
+    """Refused: there `is_none` of this predecessor, or it ended before, and not as the job needs it."""
+
+    predecessor: str
+    is_none: bool
+
+
+Outcome = Accepted | BacklogFull | NotUnique | BatchClosed | PredecessorRefused
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +136,14 @@ class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an 
         self.closed = closed
 
 
+class PredecessorsRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
+    """A whole push is refused: by the index of the job, its predecessor that cannot be one."""
+
+    def __init__(self, refused: Mapping[int, PredecessorRefused]) -> None:
+        super().__init__(refused)
+        self.refused = refused
+
+
 class AcceptanceStore:
     """New jobs of one shard. `tally` counts what the store has confirmed. Raises what `StoreClient.run` raises."""
 
@@ -140,9 +162,10 @@ class AcceptanceStore:
         replicas: int | None = None,
     ) -> list[Outcome]:
         """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them, and so do a
-        uniqueness key that another job holds, where that is to refuse (KeysHeld), and a batch that takes no new member
-        (BatchesClosed), as far as the first call finds it. `replicas`: how many must have them before they count as
-        accepted (None: as many as every write needs).
+        uniqueness key that another job holds, where that is to refuse (KeysHeld), a batch that takes no new member
+        (BatchesClosed), and a predecessor that cannot be one (PredecessorsRefused), as far as the first call finds it.
+        `replicas`: how many must have them before they count as accepted (None: as many as every write needs). A job
+        stands behind those of its predecessors that are pushed with it.
 
         Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when the
         data are gone or others, as after a FLUSHALL.
@@ -157,6 +180,8 @@ class AcceptanceStore:
         statuses = _enqueued(replies, specs)
         if is_whole and (closed := _closed_by(statuses)):
             raise BatchesClosed(closed)
+        if is_whole and (refused := _predecessors_of(statuses)):
+            raise PredecessorsRefused(refused)
         if is_whole and (held := _refused_by(statuses)):
             raise KeysHeld(held)
         if is_whole and isinstance(statuses[0], BacklogFull):
@@ -199,11 +224,15 @@ class AcceptanceStore:
     def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[ScriptCall]:
         k = self._keys
         calls = []
-        for start in range(0, len(specs), MAX_PER_CALL):
-            chunk = specs[start : start + MAX_PER_CALL]
+        own = (
+            frozenset(spec.id for spec in specs) if is_whole and any(spec.after for spec in specs) else _NONE
+        )
+        for start, end in _spans(specs):
+            chunk = specs[start:end]
             table = LaneTable()
             jobs: list[Arg] = []
             uniques = []
+            orders = []
             batches: dict[str, int] = {}
             numbers: list[int] = []
             for number, spec in enumerate(chunk, 1):
@@ -212,18 +241,21 @@ class AcceptanceStore:
                 if spec.batch is not None:
                     numbers += [0] * (number - 1 - len(numbers))
                     numbers.append(batches.setdefault(spec.batch, len(batches) + 1))
+                if spec.after is not None:
+                    orders.append((number, spec.after))
                 lane, gates = table.place(rules, spec)
                 terms, digest, rest = codec.encode_new(spec, gates)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
             following = Counter[int]()
             if is_whole and start == 0:
-                following.update(table.place(rules, spec)[0] for spec in specs[MAX_PER_CALL:])
+                following.update(table.place(rules, spec)[0] for spec in specs[end:])
             push = "each" if not is_whole else "rest" if start else "whole"
             head: tuple[Arg, ...] = (
                 self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
                 codec.pack(list(following.items())), table.packed(), self._shard.mark,
                 codec.unique_requests(uniques) if uniques else "",
                 codec.pack([list(batches), numbers]) if batches else "",
+                codec.order_requests(orders, own) if orders else "",
             )  # fmt: skip
             calls.append(ScriptCall(load("enqueue"), (k.scheduled, k.expiring, k.rules), (*head, *jobs)))
         return calls
@@ -244,6 +276,35 @@ class AcceptanceStore:
             calls.append(ScriptCall(load("find_taken"), (), args))
         replies = await self._client.run_all(calls)
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
+
+    async def find_refused(self, specs: Sequence[JobSpec]) -> dict[int, PredecessorRefused]:
+        """Return, by the position of each job, a predecessor that cannot be one: neither in the store nor in this
+        push, or over and not as the job needs it."""
+        own = {spec.id for spec in specs}
+        known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
+        # A repeat of a job that was accepted is not judged again.
+        specs_to_judge = [(n, spec) for n, spec in enumerate(specs) if not known[n]]
+        asked = {job_id for spec in specs if spec.after for job_id in spec.after.jobs if job_id not in own}
+        states: dict[str, JobState | None] = {}
+        for page in pages(sorted(asked), MAX_PER_CALL):
+            codes = await self._client.pipeline(
+                [("GETRANGE", self._keys.job(one), "1", "1") for one in page], skip_damaged=True
+            )
+            for job_id, code in zip(page, codes, strict=True):
+                states[job_id] = codec.known_state(code[0]) if code else None
+        found: dict[int, PredecessorRefused] = {}
+        for n, spec in specs_to_judge:
+            for job_id in spec.after.jobs if spec.after else ():
+                if job_id in own:
+                    continue
+                state = states[job_id]
+                ends_well = state is JobState.SUCCEEDED or (
+                    spec.after and spec.after.when is AfterWhen.FINISHED
+                )
+                if state is None or (state in FINISHED and not ends_well):
+                    found[n] = PredecessorRefused(job_id, state is None)
+                    break
+        return found
 
     async def find_held(self, specs: Sequence[JobSpec]) -> dict[int, str]:
         """Return, by the position of each job that is to be refused if another job holds its uniqueness key, that
@@ -323,6 +384,8 @@ def _enqueued(replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec]
             if code in _CONFLICTS
             else BatchClosed(specs[at + n].batch or "", code == NO_BATCH)
             if code in (NO_BATCH, BATCH_OVER)
+            else PredecessorRefused(holders[n], code == NO_PREDECESSOR)
+            if code in (NO_PREDECESSOR, PREDECESSOR_OVER)
             else _ACCEPTED[code]
             for n, code in enumerate(statuses)
         ]
@@ -331,6 +394,23 @@ def _enqueued(replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec]
 
 def _closed_by(statuses: Sequence[Outcome]) -> dict[int, BatchClosed]:
     return {n: status for n, status in enumerate(statuses) if isinstance(status, BatchClosed)}
+
+
+def _predecessors_of(statuses: Sequence[Outcome]) -> dict[int, PredecessorRefused]:
+    return {n: status for n, status in enumerate(statuses) if isinstance(status, PredecessorRefused)}
+
+
+def _spans(specs: Sequence[JobSpec]) -> Iterator[tuple[int, int]]:
+    """Yield where the jobs of each call begin and end."""
+    start = named = 0
+    for n, spec in enumerate(specs):
+        more = len(spec.after.jobs) if spec.after else 0
+        if n - start == MAX_PER_CALL or (named and named + more > PREDECESSORS_PER_CALL):
+            yield start, n
+            start, named = n, 0
+        named += more
+    if start < len(specs):
+        yield start, len(specs)
 
 
 def _refused_by(statuses: Sequence[Outcome]) -> dict[int, str]:

@@ -56,5 +56,5 @@ class RetentionStore:
         return ScriptCall(
             load("sweep_results"),
             (k.epoch, k.results),
-            (self._shard.now_arg, epoch, MAX_PER_CALL, k.result_prefix),
+            (self._shard.now_arg, epoch, MAX_PER_CALL, k.tag),
         )

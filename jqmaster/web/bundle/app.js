@@ -1973,6 +1973,11 @@ var STATES = {
     phase: "waiting",
     actions: ["cancel", "run", "set_priority", "delete"]
   },
+  awaiting_jobs: {
+    label: "Awaiting jobs",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"]
+  },
   failed: {
     label: "Failed",
     phase: "finished",
@@ -4850,6 +4855,7 @@ var DEFAULTS = {
   ready: ["name", "argument", "priority", "attempt", "created"],
   running: ["name", "argument", "progress", "attempt", "started", "duration", "worker"],
   awaiting_callback: ["name", "argument", "attempt", "started", "run_at"],
+  awaiting_jobs: ["name", "argument", "priority", "created"],
   scheduled: ["name", "argument", "run_at", "created"],
   retrying: ["name", "error", "attempt", "run_at", "worker"],
   failed: ["name", "error", "argument", "attempt", "finished", "duration", "worker"]
@@ -5698,6 +5704,7 @@ function Binary({ bytes, code }) {
 
 // verdicts.js
 var MAX_VALUE = 60;
+var MAX_NAMED_JOBS = 3;
 function verdictText(verdict, why) {
   switch (verdict.code) {
     case "constraint":
@@ -5721,6 +5728,11 @@ function verdictText(verdict, why) {
       return t(verdict.confirmed ? "why.text.running" : "why.text.offered", {
         attempt: verdict.attempt,
         since: relativeText(Date.parse(verdict.since))
+      });
+    case "awaiting_jobs":
+      return t("why.text.awaiting_jobs", {
+        count: verdict.count,
+        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map((job) => `${job.id} (${job.state ? t(`state.${job.state}`) : "–"})`).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
       });
     case "awaiting_callback":
       return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t("why.text.awaiting_callback", {

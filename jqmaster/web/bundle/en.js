@@ -25,6 +25,11 @@ var STATES = {
     phase: "waiting",
     actions: ["cancel", "run", "set_priority", "delete"]
   },
+  awaiting_jobs: {
+    label: "Awaiting jobs",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"]
+  },
   failed: {
     label: "Failed",
     phase: "finished",
@@ -841,6 +846,7 @@ var en_lists_default = {
   "why.text.scheduled": "Scheduled for later: due {due}.",
   "why.text.retrying": "Waits for a retry after 1 failed attempt: due {due}.||Waits for a retry after {count} failed attempts: due {due}.",
   "why.text.awaiting_callback": "Another system has the work of attempt {attempt}. The wait for its callback ends {due}.",
+  "why.text.awaiting_jobs": "Waits for 1 other job: {jobs}.||Waits for {count} other jobs: {jobs}.",
   "why.text.answered": "The callback of attempt {attempt} is there. The next free worker of its name takes it.",
   "why.text.expired": "It expired while it waited. It will be skipped, not run.",
   "why.text.no_leader": "No master leads at present, so no job is dispatched.",

@@ -73,6 +73,7 @@ export default {
     "Waits for a retry after 1 failed attempt: due {due}.||Waits for a retry after {count} failed attempts: due {due}.",
   "why.text.awaiting_callback":
     "Another system has the work of attempt {attempt}. The wait for its callback ends {due}.",
+  "why.text.awaiting_jobs": "Waits for 1 other job: {jobs}.||Waits for {count} other jobs: {jobs}.",
   "why.text.answered":
     "The callback of attempt {attempt} is there. The next free worker of its name takes it.",
   "why.text.expired": "It expired while it waited. It will be skipped, not run.",

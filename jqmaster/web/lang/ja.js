@@ -86,6 +86,7 @@ export default {
   "state.ready": "実行待ち",
   "state.running": "実行中",
   "state.awaiting_callback": "コールバック待ち",
+  "state.awaiting_jobs": "他ジョブ待ち",
   "state.retrying": "再試行待ち",
   "state.succeeded": "成功",
   "state.discarded": "破棄",

@@ -70,6 +70,7 @@ export default {
   "why.text.retrying": "{count} 回失敗し、再試行を待っています(予定: {due})。",
   "why.text.awaiting_callback":
     "試行 {attempt} の作業は外部システムが行っています。コールバックの待機期限: {due}。",
+  "why.text.awaiting_jobs": "他の {count} 件のジョブを待っています: {jobs}。",
   "why.text.answered": "試行 {attempt} のコールバックが届いています。空いたワーカーが処理します。",
   "why.text.expired": "待っている間に期限が切れました。実行されず、スキップされます。",
   "why.text.no_leader": "リーダーのマスターがないため、ジョブは割り当てられません。",

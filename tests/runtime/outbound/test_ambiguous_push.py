@@ -53,8 +53,9 @@ async def test_a_lost_answer_and_then_a_refusal_gives_the_job_to_nobody_else(wor
         leases=world.leases,
         progress=world.progress,
         challenges=world.challenges,
+        order=world.order,
         fleet=Fleet(clock, stale_ms=LiveValue(5_000)),
-        desk=PollDesk(world.polls, world.leases, world.progress, world.challenges),
+        desk=PollDesk(world.polls, world.leases, world.progress, world.challenges, world.order),
         client=client,  # type: ignore[arg-type]
         report=nobody_reports,
         clock=clock,

@@ -8,6 +8,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.job import Attempt, Cause, Job, JobState
+from jqmaster.domain.order import After
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.store import codec
@@ -25,6 +26,10 @@ async def job_in(world: StoreWorld, state: JobState, **fields: Any) -> Job:
             job_id = await world.enqueue(**fields)
         case JobState.SCHEDULED:
             job_id = await world.enqueue(**fields | {"delay_ms": 60_000})
+        case JobState.AWAITING_JOBS:
+            predecessor = await world.enqueue("predecessor")
+            fields.pop("unique", None)
+            job_id = await world.enqueue(**fields, after=After((predecessor,)))
         case JobState.SKIPPED:
             job_id = await world.enqueue(**fields | {"expires_at_ms": world.now_ms + 1})
             world.pass_ms(1)

@@ -115,7 +115,7 @@ async def test_progress_goes_with_its_job(world: StoreWorld) -> None:
         Finding(
             "history",
             world.shard.keys.job(job.job_id),
-            "attempts, progress or challenges of a job that is gone",
+            "attempts, progress, challenges or order of a job that is gone",
         )
     ]
     await world.redis.delete(key)

@@ -3,18 +3,23 @@
 -- which slots it has.
 -- KEYS results:zset rules:hash
 -- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
--- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime, history,
---   progress or challenges exist, [gates, token of a slot that it has], [gates of a slot that it must have], exists
---   lane, fault of its callbacks]
+-- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime,
+--   history, progress, challenges or a place in the order of jobs exist, [gates, token of a
+--   slot that it has], [gates of a slot that it must have], exists
+--   lane, fault of its callbacks,
+--   fault of its place in the order of jobs]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/record.lua
 -- include lib/slots.lua
 -- include lib/lanes.lua
 -- include lib/challenges.lua
+-- include lib/dependents.lua
 local results_key, rules_key = KEYS[1], KEYS[2]
 local tag = ARGV[1]
 local head_bytes, found_in = tonumber(ARGV[2]), ARGV[3]
 local FIRST = 4
+-- Those of one job that are looked at.
+local MOST_PREDECESSORS = 20
 local index_of = layout.index
 
 local function after(prefix)
@@ -47,6 +52,12 @@ for i = FIRST, #ARGV do
   if #head >= layout.head.length and record.state_of(head) == layout.STATE.awaiting_callback then
     callback_fault = challenges.fault_of(id, record.read_head(tag .. 'job:' .. id))
   end
+  local order_fault = ''
+  if #head >= layout.head.length and record.state_of(head) == layout.STATE.awaiting_jobs then
+    order_fault = dependents.fault_of(id, MOST_PREDECESSORS)
+  end
+  local has_lost_dependents = #head == 0 and redis.call('EXISTS', tag .. 'dependents:' .. id) == 1
+    and not redis.call('ZSCORE', tag .. 'follow_ups', 'order:' .. id)
   for key in pairs(indexes) do
     local score = redis.call('ZSCORE', key, id)
     if score then
@@ -77,7 +88,8 @@ for i = FIRST, #ARGV do
   end
   found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
     redis.call('ZSCORE', results_key, id) and 1 or 0,
-    redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id),
-    has_slots, needs_slots, lane and not lane.is_lost and 1 or 0, callback_fault}
+    redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id,
+      tag .. 'awaits:' .. id) + (has_lost_dependents and 1 or 0),
+    has_slots, needs_slots, lane and not lane.is_lost and 1 or 0, callback_fault, order_fault}
 end
 return {'ok', found}

@@ -15,6 +15,8 @@
 -- include lib/parking.lua
 -- include lib/lane_writes.lua
 -- include lib/challenges.lua
+-- include lib/dependents.lua
+-- include lib/follow_ups.lua
 -- include lib/audit_log.lua
 local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, found_in, lease_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -22,6 +24,7 @@ local result_ttl_ms = tonumber(ARGV[6])
 local tag = ARGV[2]
 local wake_channel, audit_entry, audit_max = ARGV[7], ARGV[8], tonumber(ARGV[9])
 local FIRST = 10
+local MOST_PREDECESSORS = 20
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local index_of = layout.index
@@ -58,13 +61,19 @@ end
 
 local function forget(id)
   local count = 0
+  if redis.call('EXISTS', tag .. 'dependents:' .. id) == 1
+    and not redis.call('ZSCORE', tag .. 'follow_ups', 'order:' .. id) then
+    follow_ups.add('order', id)
+    count = 1
+  end
   for _, key in pairs(index_of) do count = count + redis.call('ZREM', key, id) end
   if found_lane then count = count + leave_found_lane(id, true) end
   if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if found_gates then count = count + free(found_gates, id) end
   return count + redis.call('ZREM', tag .. 'expiring', id)
     + redis.call('ZREM', tag .. 'challenged', id)
-    + redis.call('UNLINK', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id)
+    + redis.call('UNLINK', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id,
+      tag .. 'awaits:' .. id)
 end
 
 -- In the index of its state, and in no other.
@@ -103,6 +112,7 @@ local function put_in_its_index(id, head, state)
   end
   if redis.call('ZSCORE', index_of[state], id) then return count end
   local score = state == layout.STATE.running and now_ms + lease_ms
+    or state == layout.STATE.awaiting_jobs and record.int64(head, layout.created_at_ms.at)
     or record.int64(head, is_unfinished[state] and layout.due_at_ms.at or layout.finished_at_ms.at)
   redis.call('ZADD', index_of[state], score, id)
   return count + 1
@@ -154,6 +164,12 @@ local function put_callbacks_right(id, head, state)
   return 1
 end
 
+-- It waits for each of its predecessors that may still end as it needs, and they know of it.
+local function put_order_right(id, key, head, state)
+  if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MOST_PREDECESSORS) == '' then return 0 end
+  return dependents.wait_again(id, key, head) and 1 or 0
+end
+
 local function keep_or_forget_result(id)
   local has_result = redis.call('EXISTS', tag .. 'result:' .. id) == 1
   local ends = redis.call('ZSCORE', results_key, id)
@@ -175,12 +191,13 @@ for i = FIRST, #ARGV do
     if string.byte(head, layout.version.at) == layout.VERSION and (state == layout.STATE.ready or index_of[state]) then
       count = put_in_its_index(id, head, state) + put_under_its_worker(id, head, state)
         + put_slots_right(id, head, state) + put_callbacks_right(id, head, state)
-        + keep_or_forget_result(id)
+        + put_order_right(id, key, head, state) + keep_or_forget_result(id)
     end
   end
   if count > 0 then done[#done + 1] = id end
 end
 lane_writes.write(nil)
+follow_ups.write()
 parking.open_all(parking.closed_among(freed))
 if #done > 0 then
   audit_log.write(audit_key, now_ms, audit_entry, audit_max)

@@ -10,7 +10,7 @@
 -- include lib/record.lua
 -- include lib/lane_writes.lua
 -- include lib/cancellation.lua
--- include lib/batches.lua
+-- include lib/followed.lua
 -- include lib/actions.lua
 local job_key = KEYS[1]
 local now_ms, id, wake_channel, finished_channel, action_id = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -26,7 +26,7 @@ end
 if not is_cancelable[state] then return {'state', state} end
 local worker_id = cancellation.cancel(id, head, now_ms)
 local has_opened = lane_writes.write(nil)
-batches.write(now_ms)
+followed.write(now_ms)
 actions.count_job(action_id, id, false)
 if record.has_flag(flags, layout.FLAG.watched) then redis.call('PUBLISH', finished_channel, id) end
 if wake_channel ~= '' then

@@ -10,7 +10,6 @@
 -- include lib/lane_writes.lua
 -- include lib/actions.lua
 -- include lib/uniqueness.lua
--- include lib/batches.lua
 -- include lib/followed.lua
 local job_key, history_key, result_key, damaged_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local expiring_key = KEYS[6]
@@ -43,7 +42,7 @@ followed.deleted(id, job_key, head)
 if redis.call('UNLINK', tag .. 'challenges:' .. id) == 1 then redis.call('ZREM', tag .. 'challenged', id) end
 redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id)
 local has_opened = lane_writes.write(nil)
-batches.write(now_ms)
+followed.write(now_ms)
 actions.count_job(action_id, id, false)
 if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

@@ -6,15 +6,17 @@
 --   following(MessagePack: [[lane, jobs of the same push that follow in further calls]])
 --   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   uniques(as lib/unique_pushes.lua reads them; empty: no job has a key)
---   memberships(as lib/batch_pushes.lua reads them; empty: no job is of a batch) [+ id terms(priority to expires_at_ms
---   as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of its lane from 1) digest
---   rest_of_record(behind the lane)]
+--   memberships(as lib/batch_pushes.lua reads them; empty: no job is of a batch)
+--   orders(as lib/order_pushes.lua reads them; empty: no job has predecessors) [+ id
+--   terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of
+--   its lane from 1) digest rest_of_record(behind the lane)]
 -- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
---   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over],gate
---   whose backlog is full(empty: none),
---   [index from 0, ID of that job](of each 2, 3, -3) | stale_rules | other_data
+--   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over,
+--   -6 a predecessor does not exist, -7 one ended and is not what it waits for],gate whose backlog is full(empty:
+--   none),
+--   [index from 0, ID of that job](of each 2, 3, -3, -6, -7) | stale_rules | other_data
 -- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; who holds its
---   uniqueness key; whether its batch takes new members; how much waits behind each gate
+--   uniqueness key; whether its batch takes new members; its predecessors; how much waits behind each gate
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/constraints.lua
@@ -27,14 +29,16 @@
 -- include lib/unique_pushes.lua
 -- include lib/batches.lua
 -- include lib/batch_pushes.lua
+-- include lib/dependents.lua
+-- include lib/order_pushes.lua
 -- include lib/followed.lua
 local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
 local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), homes.read(ARGV[7]), ARGV[8]
-local uniques, memberships = ARGV[9], ARGV[10]
+local uniques, memberships, orders = ARGV[9], ARGV[10], ARGV[11]
 local job_prefix = tag .. 'job:'
-local FIRST, WIDTH = 11, 4
+local FIRST, WIDTH = 12, 4
 
 local held = redis.call('HMGET', rules_key, 'edition', 'mark')
 if mark ~= '' and held[2] ~= mark then return {'other_data'} end
@@ -45,6 +49,7 @@ for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
 local some_taken = redis.call('EXISTS', unpack(keys)) > 0
 local requests = uniques ~= '' and unique_pushes.read(uniques, now_ms, FIRST, WIDTH) or nil
 local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
+local order_of = orders ~= '' and order_pushes.read(orders) or nil
 
 -- Room behind each gate that bounds its backlog; nil for the others.
 local rooms = {}
@@ -137,6 +142,13 @@ for i = 1, count do
       status[i] = batch_pushes.refusal(batch_of[i])
       is_refused, holder = true, nil
     end
+    if order_of and order_of[i] and status[i] == 1 then
+      local refusal, predecessor = order_pushes.judge(order_of[i], seen, job_prefix)
+      if refusal then
+        status[i], is_refused = refusal, true
+        lists.add_pair(told, i - 1, predecessor)
+      end
+    end
     if status[i] == 1 or status[i] == 3 then
       local outcome = status[i]
       for _, gate_id in ipairs(bounding) do
@@ -169,7 +181,7 @@ if push == 'whole' and full_gate ~= '' then
 end
 if push == 'whole' and is_refused then return {'ok', now_ms, status, '', told} end
 
-local scheduled, expiring, records, filled, wakes = {}, {}, {}, 0, false
+local scheduled, expiring, awaiting, records, filled, wakes = {}, {}, {}, {}, 0, false
 local function placed(kind)
   if not kind.lane then
     kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
@@ -187,6 +199,7 @@ local function replace(holder)
   local max_ms, due_at_ms, flags = requests[holder.from].max_ms, kind.due_at_ms, string.byte(kind.head, layout.flags.at)
   if max_ms > 0 then due_at_ms = math.min(due_at_ms, created_at_ms + max_ms) end
   if record.has_flag(record.flags_of(head), layout.FLAG.watched) then flags = flags + layout.FLAG.watched end
+  if followed.is_followed(head) and dependents.is_awaited(id) then flags = dependents.awaited_flags(flags) end
   local target = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
   local old_lane, old_own = lanes.home_of(head)
   moves.leave(id, state, old_lane, old_own, target, kind.lane)
@@ -222,7 +235,11 @@ for i = 1, count do
     kind.accepted = kind.accepted + 1
     records[filled + 1], records[filled + 2] = keys[i], kind.head .. ARGV[at + 2] .. kind.lane_bytes .. ARGV[from + 3]
     filled = filled + 2
-    if kind.is_due then
+    if order_of and order_of[i] and #order_of[i].waits > 0 then
+      records[filled] = string.char(layout.VERSION, layout.STATE.awaiting_jobs)
+        .. string.sub(records[filled], layout.flags.at)
+      lists.add_pair(awaiting, now_ms, id)
+    elseif kind.is_due then
       lanes.add(kind.lane, kind.priority, id)
       wakes = true
     else
@@ -245,6 +262,14 @@ if #records > 0 then redis.call('MSET', unpack(records)) end
 lane_writes.write(nil)
 lists.zadd(scheduled_key, scheduled)
 lists.zadd(expiring_key, expiring)
+if #awaiting > 0 then
+  lists.zadd(tag .. 'awaiting_jobs', awaiting)
+  for i = 1, count do
+    if status[i] == 1 and order_of[i] then
+      dependents.wait(ARGV[FIRST + (i - 1) * WIDTH], order_of[i].waits, order_of[i].when)
+    end
+  end
+end
 batches.write(now_ms)
 if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end

@@ -10,7 +10,6 @@
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
--- include lib/batches.lua
 -- include lib/followed.lua
 local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -43,7 +42,7 @@ end
 lists.call('ZREM', expiring_key, due)
 lists.zadd(expiring_key, running)
 lane_writes.write(nil)
-batches.write(now_ms)
+followed.write(now_ms)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 local next_due = redis.call('ZRANGE', expiring_key, 0, 0, 'WITHSCORES')
 return {'ok', skipped, next_due[2] and math.max(0, tonumber(next_due[2]) - now_ms) or -1, names}

@@ -32,7 +32,8 @@ redis.call('SETRANGE', job_key, layout.priority.offset, struct.pack('>i4I4i8', p
 local target, due_at_ms = state, record.int64(head, layout.due_at_ms.at)
 if run_at_ms then
   due_at_ms = run_at_ms
-  if run_at_ms <= now_ms then target = layout.STATE.ready
+  if state == layout.STATE.awaiting_jobs then target = state
+  elseif run_at_ms <= now_ms then target = layout.STATE.ready
   elseif state == layout.STATE.ready then target = layout.STATE.scheduled end
 end
 record.set_state(job_key, target)
@@ -44,7 +45,7 @@ homes.write(job_key, head, lane, definitions[1].bytes)
 lanes.count(lane, own, 1, 1)
 if target == layout.STATE.ready then
   lanes.add(lane, priority, id)
-else
+elseif target ~= layout.STATE.awaiting_jobs then
   redis.call('ZADD', tag .. index[target], due_at_ms, id)
 end
 local has_opened = lane_writes.write(nil)

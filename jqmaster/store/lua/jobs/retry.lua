@@ -15,7 +15,6 @@
 -- include lib/homes.lua
 -- include lib/actions.lua
 -- include lib/uniqueness.lua
--- include lib/batches.lua
 -- include lib/followed.lua
 local job_key, result_key, results_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local history_key = KEYS[6]
@@ -71,7 +70,7 @@ homes.write(job_key, head, lane, definitions[1].bytes)
 lanes.count(lane, own, 1, 1)
 lanes.add(lane, record.priority_of(head), id)
 lane_writes.write(nil)
-batches.write(now_ms)
+followed.write(now_ms)
 actions.count_job(action_id, id, is_watched)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
 return {'ok'}

@@ -11,7 +11,6 @@
 -- include lib/lists.lua
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
--- include lib/batches.lua
 -- include lib/followed.lua
 -- include lib/challenges.lua
 local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -105,7 +104,7 @@ lists.call('SREM', claims_key, ended)
 lists.zadd(succeeded_key, finished_at)
 lists.zadd(results_key, results)
 local has_opened = lane_writes.write(nil)
-batches.write(now_ms)
+followed.write(now_ms)
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and count > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count)

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Removes finished jobs of one state that are over their retention, the oldest first, at most `limit` a call, and the
 -- uniqueness keys that they took last. Results live by themselves. Members of a batch that is not over are kept, and so
--- are jobs whose end is still to be told of; both are looked at again after one more retention.
+-- are jobs whose end is still to be told of, and those that dependents may still need; all are looked at again after
+-- one more retention.
 -- KEYS epoch:string finished:zset expiring:zset
 -- ARGV now_ms tag epoch limit retention_ms max_jobs
 -- REPLY ok:removed | stale_epoch
@@ -12,6 +13,7 @@
 -- include lib/uniqueness.lua
 -- include lib/record.lua
 -- include lib/batches.lua
+-- include lib/dependents.lua
 -- include lib/followed.lua
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -22,12 +24,12 @@ local excess = math.min(limit, redis.call('ZCARD', finished_key) - max_jobs)
 local old = excess > 0 and redis.call('ZRANGE', finished_key, 0, excess - 1)
   or redis.call('ZRANGEBYSCORE', finished_key, '-inf', now_ms - retention_ms, 'LIMIT', 0, limit)
 local garbage, may_have_keys, has_batches = {}, uniqueness.is_used(), redis.call('EXISTS', tag .. 'batches') == 1
-local removed, kept, needed = {}, {}, {}
+local removed, kept, needed, forgotten = {}, {}, {}, {}
+local has_order = redis.call('EXISTS', tag .. 'awaited') == 1
 local has_follow_ups = redis.call('EXISTS', tag .. 'follow_ups') == 1
 
 -- Returns the batch of a job, and whether that batch still needs its members.
-local function batch_of(job_key)
-  local head = record.read_head(job_key)
+local function batch_of(job_key, head)
   local batch_id = followed.is_followed(head) and followed.batch_of(job_key, head)
   if not batch_id then return nil, false end
   if needed[batch_id] == nil then needed[batch_id] = batches.needs_members(batch_id) end
@@ -37,8 +39,11 @@ end
 for _, id in ipairs(old) do
   local job_key = tag .. 'job:' .. id
   local batch_id, is_needed
-  if has_batches then batch_id, is_needed = batch_of(job_key) end
-  if is_needed or (has_follow_ups and followed.is_untold(job_key, record.read_head(job_key))) then
+  local head = (has_batches or has_order or has_follow_ups) and record.read_head(job_key) or ''
+  if has_batches then batch_id, is_needed = batch_of(job_key, head) end
+  local is_awaited = has_order and followed.is_followed(head) and dependents.is_awaited(id)
+  if is_awaited and not is_needed then is_needed = dependents.is_needed(id) end
+  if is_needed or (has_follow_ups and followed.is_untold(job_key, head)) then
     lists.add_pair(kept, string.format('%.0f', now_ms), id)
   else
     if batch_id then batches.forget(batch_id, id) end
@@ -48,11 +53,14 @@ for _, id in ipairs(old) do
     garbage[#garbage + 1] = tag .. 'history:' .. id
     garbage[#garbage + 1] = tag .. 'progress:' .. id
     garbage[#garbage + 1] = tag .. 'challenges:' .. id
+    if followed.is_followed(head) then redis.call('UNLINK', tag .. 'awaits:' .. id, tag .. 'dependents:' .. id) end
+    if is_awaited then forgotten[#forgotten + 1] = id end
   end
 end
 lists.call('ZREM', finished_key, removed)
 lists.call('ZREM', expiring_key, removed)
 lists.call('ZREM', tag .. 'challenged', removed)
+lists.call('SREM', tag .. 'awaited', forgotten)
 lists.zadd(finished_key, kept)
 batches.write(now_ms)
 if #garbage > 0 then redis.call('UNLINK', unpack(garbage)) end

@@ -1,19 +1,31 @@
 #!lua flags=allow-oom
--- Discards kept results whose time is over, at most `limit` a call.
+-- Discards kept results whose time is over, at most `limit` a call. Those that dependents may still need are
+-- kept, and looked at again later.
 -- KEYS epoch:string results:zset
--- ARGV now_ms epoch limit result_prefix
+-- ARGV now_ms epoch limit tag
 -- REPLY ok:discarded | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/leadership.lua
+-- include lib/dependents.lua
 local epoch_key, results_key = KEYS[1], KEYS[2]
-local now_ms, epoch, limit, result_prefix = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
+local now_ms, epoch, limit, tag = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local old = redis.call('ZRANGEBYSCORE', results_key, '-inf', now_ms, 'LIMIT', 0, limit)
-local garbage = {}
-for i, id in ipairs(old) do garbage[i] = result_prefix .. id end
-lists.call('ZREM', results_key, old)
+local AGAIN_MS = 600000
+local garbage, removed, kept = {}, {}, {}
+local has_order = redis.call('EXISTS', tag .. 'awaited') == 1
+for _, id in ipairs(old) do
+  if has_order and dependents.is_awaited(id) and dependents.is_needed(id) then
+    lists.add_pair(kept, string.format('%.0f', now_ms + AGAIN_MS), id)
+  else
+    removed[#removed + 1] = id
+    garbage[#garbage + 1] = tag .. 'result:' .. id
+  end
+end
+lists.call('ZREM', results_key, removed)
+lists.zadd(results_key, kept)
 if #garbage > 0 then redis.call('UNLINK', unpack(garbage)) end
-return {'ok', #old}
+return {'ok', #removed}

@@ -1,5 +1,4 @@
 -- include lib/record.lua
--- include lib/batches.lua
 -- include lib/followed.lua
 -- include lib/history.lua
 -- include lib/lists.lua
@@ -91,7 +90,7 @@ local attempts = (function()
       lists.call('SREM', tag .. 'claims:' .. record.uuid_text(worker_id_bytes), ids)
     end
     for key, list in pairs(batch.indexes) do lists.zadd(key, list) end
-    batches.write(batch.now_ms)
+    followed.write(batch.now_ms)
     local has_opened = lane_writes.write(nil)
     if #batch.finished > 0 then redis.call('PUBLISH', finished_channel, table.concat(batch.finished, ',')) end
     local wakes = batch.wakes or has_opened

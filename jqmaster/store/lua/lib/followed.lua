@@ -1,11 +1,12 @@
 -- include lib/record.lua
 -- include lib/batches.lua
 -- include lib/follow_ups.lua
+-- include lib/dependents.lua
 -- Jobs from whose end something follows: their records have the flag `followed`, and their extras say what. A job
 -- without the flag costs one test of its flags.
 local followed = (function()
   local tag = ARGV.tag
-  local FLAG = layout.FLAG.followed
+  local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
   -- By extras: many jobs of one batch have the same.
   local facts_of_extras = {}
 
@@ -39,29 +40,34 @@ local followed = (function()
 
   -- The follow-up that tells of an end.
   local KIND = 'notify'
-  local function end_of(key, state, finished_at_ms)
-    return string.sub(key, #(tag .. 'job:') + 1) .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
+  local function end_of(id, state, finished_at_ms)
+    return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
   end
 
-  -- The job with this record leaves its state, which `head` has, for another one. The caller calls `batches.write`.
+  -- The job with this record leaves its state, which `head` has, for another one. The caller calls `write`.
   local function moved(key, head, to, now_ms)
     if not is_followed(head) then return end
-    local facts = facts_of(key, head)
-    if facts.batch then batches.move(facts.batch, record.state_of(head), to) end
-    if facts.told and facts.told[to] then follow_ups.add(KIND, end_of(key, to, now_ms)) end
+    local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)
+    if from == layout.STATE.awaiting_jobs or from == layout.STATE.skipped then dependents.forget(id) end
+    dependents.note(id)
+    if facts.batch then batches.move(facts.batch, from, to) end
+    if facts.told and facts.told[to] then follow_ups.add(KIND, end_of(id, to, now_ms)) end
   end
 
   -- Returns whether the end of a finished job is still to be told of.
   local function is_untold(key, head)
     if not is_followed(head) or not facts_of(key, head).told then return false end
     local finished_at_ms = record.int64(head, layout.finished_at_ms.at)
-    local entry = KIND .. ':' .. end_of(key, record.state_of(head), finished_at_ms)
+    local id = string.sub(key, JOB_PREFIX_LENGTH + 1)
+    local entry = KIND .. ':' .. end_of(id, record.state_of(head), finished_at_ms)
     return redis.call('ZSCORE', tag .. 'follow_ups', entry) and true or false
   end
 
   -- The job is deleted by people.
   local function deleted(id, key, head)
     if not is_followed(head) then return end
+    dependents.forget(id)
+    dependents.note(id)
     local batch_id = batch_of(key, head)
     if batch_id then batches.lose(batch_id, id, record.state_of(head)) end
   end
@@ -73,8 +79,14 @@ local followed = (function()
     if batch_id then batches.leave(batch_id, id) end
   end
 
+  -- Writes what follows, of batches and of the order of jobs.
+  local function write(now_ms)
+    dependents.write()
+    batches.write(now_ms)
+  end
+
   return {
     is_followed = is_followed, batch_of = batch_of, is_untold = is_untold, moved = moved, deleted = deleted,
-    replaced = replaced,
+    replaced = replaced, write = write,
   }
 end)()

@@ -6,6 +6,7 @@
 -- include lib/parking.lua
 -- include lib/read_ahead.lua
 -- include lib/ready_jobs.lua
+-- include lib/followed.lua
 -- Takes jobs out of their lanes, one by one, and writes all of these claims at once.
 local taking = (function()
   local job_prefix, tokens = ARGV.tag .. 'job:', ARGV.tokens
@@ -127,11 +128,14 @@ local taking = (function()
 
   local function write_passed_over(skipped_key, damaged_key, finished_channel, now_ms)
     for _, id in ipairs(expired) do
+      local head = record.read_head(job_prefix .. id)
+      followed.moved(job_prefix .. id, head, layout.STATE.skipped, now_ms)
       record.set_state(job_prefix .. id, layout.STATE.skipped)
       redis.call('SETRANGE', job_prefix .. id, layout.cause.offset, string.char(layout.CAUSE.expired))
       record.set_int64(job_prefix .. id, layout.finished_at_ms.offset, now_ms)
       redis.call('ZADD', skipped_key, now_ms, id)
     end
+    if #expired > 0 then followed.write(now_ms) end
     lists.call('SADD', damaged_key, damaged)
     if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
     return #expired + #damaged, expired_names

@@ -1,0 +1,51 @@
+"""The follow-ups of the order of jobs: dependents that start, are skipped or wait again."""
+
+import functools
+from collections.abc import Sequence
+from typing import Final
+
+from jqmaster.domain.ids import is_id
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.jobs.follow_ups import CarryOut
+from jqmaster.store.jobs.order import OrderStore
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.pages import RECORDS_PER_READ, pages
+
+# Pages of dependents that one call goes through: other follow-ups get a turn in between.
+PAGES_AT_ONCE: Final = 20
+
+
+class OrderFollowUps:
+    """The follow-ups of the order of jobs on one shard. Each may be carried out again at any time."""
+
+    def __init__(self, store: OrderStore, records: RecordStore, rules: ConstraintCache) -> None:
+        self._store = store
+        self._records = records
+        self._rules = rules
+        # By job: where to go on among its dependents. Another leader begins anew.
+        self._cursors: dict[str, str] = {}
+
+    def kinds(self) -> dict[str, CarryOut]:
+        """Return who carries out entries of which kind."""
+        return {"order": self._release_all}
+
+    async def _release_all(self, job_ids: Sequence[str], epoch: str) -> Sequence[str]:
+        """Make the dependents of jobs agree with how these stand; return the jobs that have more dependents than are
+        looked at in one call."""
+        return [job_id for job_id in filter(is_id, job_ids) if not await self._release(job_id, epoch)]
+
+    async def _release(self, job_id: str, epoch: str) -> bool:
+        for _ in range(PAGES_AT_ONCE):
+            released = await self._store.release(job_id, self._cursors.get(job_id, "0"), epoch)
+            await self._revive(released.revivable)
+            if released.cursor is None:
+                self._cursors.pop(job_id, None)
+                return True
+            self._cursors[job_id] = released.cursor
+        return False
+
+    async def _revive(self, job_ids: Sequence[str]) -> None:
+        for some in pages(job_ids, RECORDS_PER_READ):
+            jobs = list((await self._records.get_all(some)).values())
+            if jobs:
+                await self._rules.under(functools.partial(self._store.revive, jobs))

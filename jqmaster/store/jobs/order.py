@@ -1,0 +1,166 @@
+"""The order of jobs: what follows for the dependents of a job from its end, and what it gets of its
+predecessors."""
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.order import Links, SkippedBy
+from jqmaster.domain.ruleset import NO_RULES, Ruleset
+from jqmaster.domain.tally import Tally
+from jqmaster.store import codec
+from jqmaster.store.jobs.claims import ClaimedJob, JobInput, Omitted
+from jqmaster.store.jobs.placement import LaneTable, StaleRules, lane_of_job
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.scripts import ScriptCall, load
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.link.wake import JobDelayed, JobsReady
+
+# Dependents that one call goes through, about.
+PER_PAGE: Final = 200
+# The results of all predecessors that one job is given.
+MAX_INPUT_BYTES: Final = 1024 * 1024
+# Dependents that a view of a job names.
+MOST_SHOWN: Final = 100
+_ROOT: Final = b"root"
+
+
+class Released(NamedTuple):
+    """A page of dependents: where to go on (None: these were the last), and those that may have to be revived."""
+
+    cursor: str | None
+    revivable: list[str]
+
+
+class OrderStore:
+    """The order of the jobs of one shard. `tally` counts the jobs that are skipped. Raises what `StoreClient.run`
+    raises."""
+
+    def __init__(self, shard: Shard, tally: Tally) -> None:
+        self._shard = shard
+        self._tally = tally
+        self._client = shard.client
+        self._keys = shard.keys
+
+    # --- for the leader
+
+    async def release(self, job_id: str, cursor: str, epoch: str) -> Released:
+        """Make a page of the dependents of a job agree with how it stands now. Raise StaleEpochError."""
+        k = self._keys
+        _, (next_cursor, names, revivable) = await self._client.run(
+            "release_dependents",
+            (k.epoch, k.awaiting_jobs, k.scheduled, k.skipped, k.expiring),
+            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, job_id, cursor,
+             PER_PAGE),
+        )  # fmt: skip
+        self._tally.skipped(raw.decode() for raw in names)
+        self._shard.leader.wake(JobsReady())
+        self._shard.leader.wake(JobDelayed())
+        return Released(
+            None if next_cursor == b"0" else next_cursor.decode(), [raw.decode() for raw in revivable]
+        )
+
+    async def revive(self, jobs: Sequence[Job], rules: Ruleset = NO_RULES) -> int:
+        """Make skipped jobs wait again, as far as their predecessors let them; return how many. Raise StaleRules."""
+        k = self._keys
+        replies = await self._client.run_all(
+            [
+                ScriptCall(
+                    load("revive"),
+                    (k.job(job.id), k.expiring, k.rules, k.awaiting_jobs, k.scheduled, k.skipped),
+                    (
+                        self._shard.now_arg,
+                        k.tag,
+                        job.id,
+                        self._shard.wake_channel,
+                        rules.edition,
+                        LaneTable(lane_of_job(rules, job)).packed(),
+                        job.finished_at_ms,
+                    ),
+                )
+                for job in jobs
+            ]
+        )
+        if any(word == "stale_rules" for word, _ in replies):
+            raise StaleRules
+        self._shard.leader.wake(JobsReady())
+        return sum(data[0] for _, data in replies)
+
+    # --- for a worker that runs a job
+
+    async def give_inputs(self, jobs: Collection[ClaimedJob]) -> None:
+        """Give claimed jobs what became of their predecessors."""
+        for job in jobs:
+            if job.record.after is not None:
+                job.inputs = await self._inputs(job.record.after.jobs)
+
+    async def _inputs(self, job_ids: Sequence[str]) -> list[JobInput]:
+        k = self._keys
+        states: list[JobState | None] = []
+        sizes: list[int] = []
+        for page in pages(job_ids, MAX_PER_CALL):
+            states += await self._states(page)
+            found = await self._client.pipeline(
+                [("STRLEN", k.result(one)) for one in page], skip_damaged=True
+            )
+            sizes += [size or 0 for size in found]
+        left = MAX_INPUT_BYTES
+        given: list[str] = []
+        for job_id, size in zip(job_ids, sizes, strict=True):
+            if 0 < size <= left:
+                left -= size
+                given.append(job_id)
+        results: dict[str, bytes | None] = {}
+        for page in pages(given, MAX_PER_CALL):
+            replies = await self._client.pipeline([("GET", k.result(one)) for one in page], skip_damaged=True)
+            results.update(zip(page, replies, strict=True))
+        return [
+            JobInput(
+                job_id,
+                state,
+                results.get(job_id),
+                Omitted.TOO_LARGE if size and job_id not in results else Omitted.NOT_KEPT,
+            )
+            for job_id, state, size in zip(job_ids, states, sizes, strict=True)
+        ]
+
+    # --- for people
+
+    async def links(self, job: Job) -> Links:
+        """Return what is around a job in the order."""
+        k = self._keys
+        flat, first, count = await self._client.pipeline(
+            [
+                ("HGETALL", k.awaits(job.id)),
+                ("ZRANGE", k.dependents(job.id), 0, MOST_SHOWN - 1),
+                ("ZCARD", k.dependents(job.id)),
+            ],
+            skip_damaged=True,
+        )
+        awaits = dict(zip(flat[::2], flat[1::2], strict=True)) if flat else {}
+        predecessors = job.after.jobs if job.after else ()
+        dependents = [raw.decode() for raw in first or ()]
+        states: list[JobState | None] = []
+        for page in pages([*predecessors, *dependents], MAX_PER_CALL):
+            states += await self._states(page)
+        told = [None if state is None else str(state) for state in states]
+        root = awaits.pop(_ROOT, None)
+        return Links(
+            predecessors=dict(zip(predecessors, told, strict=False)),
+            pending=[one for one in predecessors if one.encode() in awaits],
+            dependents=dict(zip(dependents, told[len(predecessors) :], strict=True)),
+            dependents_count=count or 0,
+            skipped_by=_root(root.decode()) if root and job.state is JobState.SKIPPED else None,
+        )
+
+    async def _states(self, job_ids: Sequence[str]) -> list[JobState | None]:
+        codes = await self._client.pipeline(
+            [("GETRANGE", self._keys.job(one), "1", "1") for one in job_ids], skip_damaged=True
+        )
+        return [codec.known_state(code[0]) if code else None for code in codes]
+
+
+def _root(text: str) -> SkippedBy:
+    job_id, _, code = text.partition(" ")
+    state = codec.known_state(int(code)) if code.isdecimal() else None
+    return SkippedBy(job_id, str(state or ""))

@@ -1,0 +1,61 @@
+#!lua
+-- Makes a job that was skipped for one of its predecessors wait again, if each of them has succeeded or may still do
+-- so; one that waits for none of them any more starts. It has all its retries, and no more expires.
+-- KEYS job:string expiring:zset rules:hash awaiting_jobs:zset scheduled:zset skipped:zset
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them)
+--   finished_at_ms(when it was skipped, as the caller read it)
+-- REPLY ok:1 revived, 0 it cannot be now | stale_rules
+-- CHECKS FIRST the edition of the rules, its state and cause, that it was not skipped again, each predecessor
+-- include lib/clock.lua
+-- include lib/record.lua
+-- include lib/lanes.lua
+-- include lib/lane_writes.lua
+-- include lib/homes.lua
+-- include lib/dependents.lua
+-- include lib/followed.lua
+local job_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
+local awaiting_key, scheduled_key, skipped_key = KEYS[4], KEYS[5], KEYS[6]
+local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local definitions, finished_at_ms = homes.read(ARGV[6]), tonumber(ARGV[7])
+
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+local head = record.read_head(job_key)
+if record.state_of(head) ~= layout.STATE.skipped
+  or string.byte(head, layout.cause.at) ~= layout.CAUSE.dependency
+  or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then return {'ok', 0} end
+local ids, when = dependents.after_of(job_key, head)
+if not ids then return {'ok', 0} end
+local pending = {}
+for _, predecessor in ipairs(ids) do
+  local state = dependents.state_of(predecessor)
+  if not dependents.is_met(state, when) then
+    if dependents.is_over(state) then return {'ok', 0} end
+    pending[#pending + 1] = predecessor
+  end
+end
+local due_at_ms = record.int64(head, layout.due_at_ms.at)
+local target = #pending > 0 and layout.STATE.awaiting_jobs or due_at_ms > now_ms and layout.STATE.scheduled
+  or layout.STATE.ready
+redis.call('ZREM', skipped_key, id)
+followed.moved(job_key, head, target, now_ms)
+-- From the state to the end.
+redis.call('SETRANGE', job_key, layout.state.offset,
+  string.char(target, record.flags_of(head), layout.CAUSE.none)
+  .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, due_at_ms, 0, 0))
+record.set_int64(job_key, layout.expires_at_ms.offset, 0)
+redis.call('ZREM', expiring_key, id)
+dependents.wait(id, pending, when)
+local lane, own = homes.of(definitions, 1, tonumber(edition))
+homes.write(job_key, head, lane, definitions[1].bytes)
+lanes.count(lane, own, 1, 1)
+if target == layout.STATE.ready then
+  lanes.add(lane, record.priority_of(head), id)
+elseif target == layout.STATE.scheduled then
+  redis.call('ZADD', scheduled_key, due_at_ms, id)
+else
+  redis.call('ZADD', awaiting_key, record.int64(head, layout.created_at_ms.at), id)
+end
+lane_writes.write(nil)
+followed.write(now_ms)
+if wake_channel ~= '' and target == layout.STATE.ready then redis.call('PUBLISH', wake_channel, 'ready') end
+return {'ok', 1}

@@ -1,0 +1,48 @@
+"""The order of jobs on a store of a test, carried out as the leader does."""
+
+from typing import Any
+
+from jqmaster.domain.batches.figures import BatchFigures
+from jqmaster.domain.order import After, AfterWhen
+from jqmaster.service.batches.follow_ups import BatchFollowUps
+from jqmaster.service.jobs.follow_ups import FollowUps
+from jqmaster.service.jobs.order import OrderFollowUps
+from jqmaster.store.batches.batches import BatchStore
+from jqmaster.store.jobs.follow_ups import FollowUpStore
+from tests.support.jobs import Served
+from tests.support.store import StoreWorld
+
+
+class Orders:
+    """The order of the jobs of one shard. Nothing follows before `carry_out`."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self.world = world
+        self.served = Served(world)
+        self.entries = FollowUpStore(world.shard)
+        batches = BatchFollowUps(
+            BatchStore(world.shard, world.tally),
+            world.records,
+            self.served.actions,
+            world.rules,
+            BatchFigures(),
+        )
+        order = OrderFollowUps(world.order, world.records, world.rules)
+        self.follow_ups = FollowUps(self.entries, batches.kinds() | order.kinds())
+
+    async def behind(self, *predecessors: str, name: str = "work", **fields: Any) -> str:
+        """Enqueue a job that waits until these have succeeded, and return its ID."""
+        return await self.world.enqueue(name, after=After(predecessors), **fields)
+
+    async def behind_the_end(self, *predecessors: str) -> str:
+        """Enqueue a job that waits until these are over, and return its ID."""
+        return await self.world.enqueue(after=After(predecessors, AfterWhen.FINISHED))
+
+    async def carry_out(self) -> None:
+        """Carry out all that follows, as the leader does."""
+        while await self.entries.oldest():
+            await self.follow_ups.carry_out(self.world.epoch)
+
+    async def states(self, *job_ids: str) -> list[str]:
+        """Return the states of jobs."""
+        return [str((await self.world.get(job_id)).state) for job_id in job_ids]
