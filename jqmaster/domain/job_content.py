@@ -9,6 +9,7 @@ import msgpack
 from jqmaster.domain.content import HIDDEN, ContentAccess
 from jqmaster.domain.error_type import error_type_of
 from jqmaster.domain.job import Attempt, Job
+from jqmaster.domain.notices.webhook import RESERVED_PREFIX
 from jqmaster.domain.redact import REDACTED
 
 # Outcomes whose message a worker wrote. The others have one of the master's.
@@ -36,7 +37,12 @@ class JobContent:
         return self._access.is_granted
 
     def argument(self) -> bytes | None:
-        return self._redactor.encoded("argument", self._job.argument) if self.is_shown else None
+        if not self.is_shown:
+            return None
+        if self._job.name.startswith(RESERVED_PREFIX):
+            # A delivery holds the result of another job, and a URL with its credentials: no redaction knows them there.
+            return _encoded(REDACTED)
+        return self._redactor.encoded("argument", self._job.argument)
 
     def headers(self) -> dict[str, str]:
         return self._redactor.headers(self._job.headers) if self.is_shown else {}

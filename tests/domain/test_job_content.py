@@ -61,6 +61,14 @@ def test_texts_and_keys_are_content_without_what_is_redacted() -> None:
     assert content().unique_key() is None
 
 
+@pytest.mark.req("M10")
+def test_no_caller_sees_the_body_that_a_delivery_of_the_masters_sends() -> None:
+    argument = msgpack.packb({"url": "https://shop.example/?key=1", "body": f"result {PIN}"})
+    assert unpacked(content(name="jq.webhook", argument=argument).argument()) == REDACTED
+    assert content(name="jq.webhook", argument=argument, is_granted=False).argument() is None
+    assert unpacked(content(name="jqx.webhook", argument=argument).argument())["body"] == f"result {PIN}"
+
+
 def test_values_for_people_are_content_without_what_is_redacted() -> None:
     meta = msgpack.packb({"order": [f"of {PIN}"], "n": 1})
     assert content().value(meta) == meta
