@@ -85,6 +85,8 @@ def _kill_family(leader: int) -> None:
     """Kill the group of the command, and what has left it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
+        # On a busy machine it dies later, and what it forked away becomes a child of this process only then.
+        os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
     while children := [pid for pid in _children() if pid != leader]:
         for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
