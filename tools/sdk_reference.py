@@ -127,6 +127,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("pusher.sync_client.SyncPusher"),
         Entry("pusher.jobs.JobOptions", is_exported=False),
         Entry("pusher.jobs.make_job"),
+        Entry("pusher.after.After"),
         Entry("pusher.unique.Unique"),
         Entry("pusher.unique.Debounce"),
         Entry("pusher.events.Event"),

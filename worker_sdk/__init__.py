@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.outside import OutsideWork, Ready
+    from worker_sdk.pusher.after import After
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INJECTED",
+    "After",
     "AnswerMismatchError",
     "Batch",
     "Callback",
@@ -117,6 +119,7 @@ __all__ = [
 # Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers
 # no client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
 _MODULES: Final = {
+    "After": "worker_sdk.pusher.after",
     "Batch": "worker_sdk.tasks.batch",
     "Callback": "worker_sdk.worker.challenge",
     "CancelSignal": "worker_sdk.worker.context",

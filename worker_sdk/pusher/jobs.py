@@ -8,6 +8,7 @@ import uuid_utils
 
 from worker_sdk import forked, tracing
 from worker_sdk.job import Job
+from worker_sdk.pusher.after import After, JobRef, after_on_the_wire
 from worker_sdk.pusher.batch_paths import BatchLike
 from worker_sdk.pusher.unique import Debounce, Unique
 from worker_sdk.unsendable import explained
@@ -66,6 +67,8 @@ class JobOptions(TypedDict, total=False):
     * `notify_url`: the URL of a webhook that is called when the job is over.
     * `notify`: the same as a map of `url`, `on` (the final states to tell of) and `with_result`, which needs
       `keep_result`.
+    * `after`: the job, or the list of jobs, that must succeed before this one runs: IDs, handles, or jobs of the same
+      bulk. `After(jobs, when="finished")` also runs it when they failed.
     """
 
     priority: int | None
@@ -87,6 +90,7 @@ class JobOptions(TypedDict, total=False):
     batch: BatchLike | str | None
     notify_url: str | None
     notify: Mapping[str, Any] | None
+    after: After | JobRef | Sequence[JobRef] | None
 
 
 _OPTIONS: Final = frozenset(JobOptions.__annotations__)
@@ -119,6 +123,8 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in the form that a job has, and omit each None. Raise as `make_job` does."""
     if unknown := options.keys() - _OPTIONS:
         raise TypeError(f"not an option of a job: {', '.join(sorted(unknown))}")
+    if (after := options.get("after")) is not None:
+        options = {**options, "after": after_on_the_wire(after)}
     return {
         option: value if type(value) in PLAIN_OPTIONS else _on_the_wire(value)
         for option, value in options.items()

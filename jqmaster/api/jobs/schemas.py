@@ -109,8 +109,10 @@ class AfterRequest(Request):
             "order.",
         ),
     ]
+    # Requests are strict, and JSON has only the text of the condition.
     when: AfterWhen = Field(
         AfterWhen.SUCCEEDED,
+        strict=False,
         description="succeeded: the job runs when all of them have succeeded, and is skipped when one ends otherwise. "
         "finished: it runs when all are over, however they ended.",
     )

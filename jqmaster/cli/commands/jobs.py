@@ -97,6 +97,16 @@ def enqueue(
         str | None,
         typer.Option(help="URL of a webhook to call when the job is over; or JSON: url, on, with_result."),
     ] = None,
+    after: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help="Run when this job has succeeded. May be given several times: when all of them have.",
+        ),
+    ] = None,
+    after_finished: Annotated[
+        bool, typer.Option("--after-finished", help="With --after: run also when they did not succeed.")
+    ] = False,
     wait: Annotated[
         float | None, typer.Option(min=0, help="Wait this many seconds for the result and print it.")
     ] = None,
@@ -107,6 +117,8 @@ def enqueue(
     """Enqueue a job and print its ID. With --wait, print its result. With --from, enqueue every job of a file."""
     from jqmaster.domain.ids import new_id
 
+    if after_finished and not after:
+        exits.fail(exits.USAGE, "--after-finished needs --after")
     optional = {
         "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
         "run_at": instant(run_at), "expires_at": instant(expires_at),
@@ -116,6 +128,7 @@ def enqueue(
         "debounce": None if debounce is None else read_json(debounce, "--debounce"), "batch": batch,
         "notify": read_json(notify, "--notify") if notify is not None and notify.startswith("{") else None,
         "notify_url": notify if notify is not None and not notify.startswith("{") else None,
+        "after": {"jobs": after, "when": "finished" if after_finished else "succeeded"} if after else None,
     }  # fmt: skip
     if source is not None:
         if name is not None or job_id is not None or key is not None or wait is not None:

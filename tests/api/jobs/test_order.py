@@ -88,6 +88,19 @@ async def test_errors_name_the_field(api: Api) -> None:
         assert problem["errors"], request
 
 
+@pytest.mark.parametrize(("when", "state"), [("succeeded", "skipped"), ("finished", "ready")])
+async def test_the_condition_tells_whether_a_job_runs_after_a_cancellation(
+    api: Api, when: str, state: str
+) -> None:
+    first = (await api.call("POST", "/api/jobs", {"name": "work"}))[1]["id"]
+    second = (
+        await api.call("POST", "/api/jobs", {"name": "work", "after": {"jobs": [first], "when": when}})
+    )[1]["id"]
+    assert (await api.job(second))["after"]["when"] == when
+    await api.call("POST", f"/api/jobs/{first}/cancel")
+    await api.until_state(second, state)
+
+
 async def test_jobs_that_wait_for_each_other_are_refused(api: Api) -> None:
     one, two, free = new_id(), new_id(), new_id()
     jobs: list[dict[str, Any]] = [

@@ -281,7 +281,7 @@ async def test_inputs_tell_which_results_are_missing_and_why(
     assert job.inputs[3].state is None
 
 
-@pytest.mark.req("P9", "R9")
+@pytest.mark.req("P9", "P9")
 async def test_fsck_finds_and_repair_mends_a_torn_order(world: StoreWorld, orders: Orders) -> None:
     k, redis = world.shard.keys, world.redis
     first = await world.enqueue()

@@ -1,0 +1,28 @@
+"""Jobs that wait for others, from the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import real_time
+from tests.support.cli import Cli
+from tests.support.master import master_on
+from tests.support.server import StoreServer
+
+pytestmark = [pytest.mark.system, pytest.mark.req("P9"), real_time.PROCESSES]
+
+
+async def test_a_job_waits_for_those_that_the_command_names(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    async with master_on(store_server.url) as (_, api):
+        cli = Cli(str(api.http.base_url), tmp_path)
+        first, second = [(await cli("enqueue", "work")).out.strip() for _ in range(2)]
+        both = (await cli("enqueue", "work", "--after", first, "--after", second)).out.strip()
+        any_end = (await cli("enqueue", "work", "--after", first, "--after-finished")).out.strip()
+        assert [one["id"] for one in (await api.job(both))["after"]["jobs"]] == [first, second]
+        await cli("cancel", first)
+        await api.until_state(both, "skipped")
+        await api.until_state(any_end, "ready")
+        refused = await cli("enqueue", "work", "--after-finished")
+        assert (refused.code, "--after-finished needs --after" in refused.err) == (2, True)

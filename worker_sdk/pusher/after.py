@@ -1,0 +1,61 @@
+"""Jobs that wait for others, as callers ask for them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol
+
+AfterWhen = Literal["succeeded", "finished"]
+
+_WHEN: Final = ("succeeded", "finished")
+
+
+class HasId(Protocol):
+    """A job that knows its ID, such as a `JobHandle`."""
+
+    @property
+    def id(self) -> str:
+        """Return the ID of the job."""
+        ...
+
+
+JobRef = str | Mapping[str, Any] | HasId
+
+
+@dataclass(frozen=True, slots=True)
+class After:
+    """The jobs for which a job waits, its predecessors.
+
+    * `jobs`: their IDs, their handles, or the jobs themselves as `make_job` and `to_job` return them.
+    * `when`: `succeeded`: the job runs when all of them have succeeded, and is skipped when one of them ends otherwise.
+      `finished`: it runs when all of them are over, however they ended.
+    """
+
+    jobs: Sequence[JobRef]
+    when: AfterWhen = "succeeded"
+
+    def __post_init__(self) -> None:
+        if self.when not in _WHEN:
+            raise ValueError(f"when must be one of {', '.join(_WHEN)}")
+
+    def to_wire(self) -> dict[str, Any]:
+        """Return the map that travels. Raise TypeError for a value that names no job."""
+        return {"jobs": [_id_of(job) for job in self.jobs], "when": self.when}
+
+
+def after_on_the_wire(given: Any) -> dict[str, Any]:
+    """Return the map that travels for what the option `after` takes. Raise TypeError for a value that names no job."""
+    if isinstance(given, After):
+        return given.to_wire()
+    if isinstance(given, Mapping) and "jobs" in given:
+        return {**given, "jobs": [_id_of(job) for job in given["jobs"]]}
+    is_one = isinstance(given, (str, Mapping)) or not isinstance(given, Sequence)
+    return After([given] if is_one else given).to_wire()
+
+
+def _id_of(job: Any) -> str:
+    if isinstance(job, str):
+        return job
+    found = job.get("id") if isinstance(job, Mapping) else getattr(job, "id", None)
+    if not isinstance(found, str):
+        raise TypeError(f"after takes IDs of jobs, handles and jobs that have an ID, not {job!r}")
+    return found
