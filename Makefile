@@ -27,7 +27,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions clean
+.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -45,14 +45,21 @@ $(STAMP): pyproject.toml constraints.txt
 run: setup ## Master, worker and real jobs, live in the terminal (ONCE=1: end by itself)
 	$(BIN)/python -m examples.stdlib $(if $(ONCE),--once)
 
+# Packages of Debian and its kin, where this user may install them.
+INSTALLED = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(1) >/dev/null; }
+
 # Only the tests of the web UI need it; without it they are skipped, and say so.
 browser: ## Install Chromium where it is missing and may be installed
-	@command -v chromium >/dev/null || { \
-		[ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
-			&& DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium fonts-noto-cjk >/dev/null; } || \
+	@command -v chromium >/dev/null || $(call INSTALLED,chromium fonts-noto-cjk) || \
 		echo "no Chromium: the tests of the web UI are skipped (on Debian: sudo apt install chromium fonts-noto-cjk)" >&2
 
-test: setup check browser ## All checks, then the whole suite, with the table of requirements at its end
+# Only the tests that set the clock of a store need it; without it they are skipped, and say so.
+faketime: ## Install libfaketime where it is missing and may be installed
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || [ -n "$$FAKETIME_LIB" ] || $(call INSTALLED,libfaketime) || \
+		echo "no libfaketime: the test that sets a store's clock is skipped (on Debian: sudo apt install libfaketime)" >&2
+
+test: setup check browser faketime ## All checks, then the whole suite, with the table of requirements at its end
 	$(PYTEST) $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-all: test ## The suite also on another Python and on another Redis

@@ -12,6 +12,7 @@ import pytest
 from jqmaster.domain.definitions.schedule import parse_schedule
 from tests.chaos.definitions import prove
 from tests.chaos.instants import ZONES, Definition, Verdict, definitions, instants, judge
+from tests.chaos.store import powers
 from tests.support import real_time
 
 # Clock changes: of Berlin and St. John's in spring and in autumn, of Lord Howe by half an hour.
@@ -83,6 +84,7 @@ def test_only_the_last_instant_of_a_queue_may_still_wait() -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(240)
+@pytest.mark.skipif(not powers().clock, reason="minutes must pass: it needs libfaketime (`make faketime`)")
 @real_time.PROCESSES
 @pytest.mark.req("D7")
 async def test_kills_of_the_leader_and_steps_of_the_clock_neither_lose_nor_double_an_instant(

@@ -2,8 +2,9 @@
 test can only pretend."""
 
 import asyncio
+import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -115,7 +116,9 @@ PRETENDED: dict[str, tuple[str, Callable[[Any], object]]] = {
 }
 
 
-async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens: Screens) -> None:
+@contextlib.asynccontextmanager
+async def pretended(page: Page) -> AsyncIterator[list[Callable[[Any], object]]]:
+    """Let the page see figures as the yielded functions change them."""
     present: list[Callable[[Any], object]] = []
 
     async def pretend(route: Route) -> None:
@@ -125,10 +128,15 @@ async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens:
             change(stats)
         await route.fulfill(response=answer, body=json.dumps(stats))
 
-    async with screens.open("icon.svg") as page:
-        # Without the stream the page asks for the figures.
-        await page.route("**/api/stream", lambda route: route.abort())
-        await page.route("**/api/stats", pretend)
+    # Without the stream the page asks for the figures.
+    await page.route("**/api/stream", lambda route: route.abort())
+    await page.route("**/api/stats", pretend)
+    yield present
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens: Screens) -> None:
+    async with screens.open("icon.svg") as page, pretended(page) as present:
         present.extend(change for _, change in PRETENDED.values())
         await page.goto("/#/overview")
         for text, _ in PRETENDED.values():
@@ -136,6 +144,30 @@ async def test_faults_of_store_and_masters_are_told_until_they_are_over(screens:
         present.clear()
         for text, _ in PRETENDED.values():
             await expect(_fault(page, text)).to_have_count(0)
+
+
+async def test_faults_that_come_and_go_move_nothing(browser: Browser, store_server: StoreServer) -> None:
+    async with (
+        master_on(store_server.url) as (master, _),
+        Screens(browser, master.server.url).open("icon.svg") as page,
+        pretended(page) as present,
+    ):
+        await page.goto("/#/overview")
+        tiles = page.locator(".tiles")
+        await expect(tiles).to_be_visible()
+        await expect(page.locator("main [aria-busy=true]")).to_have_count(0)
+        before = await tiles.bounding_box()
+        for count in (1, 2, 1, 0):
+            present[:] = [change for _, change in list(PRETENDED.values())[:count]]
+            await expect(page.locator("li.fault")).to_have_count(count)
+            assert await tiles.bounding_box() == before
+        # A third one makes room for itself, and leaves it behind.
+        present[:] = [change for _, change in list(PRETENDED.values())[:3]]
+        await expect(page.locator("li.fault")).to_have_count(3)
+        lower = await tiles.bounding_box()
+        present.clear()
+        await expect(page.locator("li.fault")).to_have_count(0)
+        assert await tiles.bounding_box() == lower != before
 
 
 async def test_a_constraint_that_is_full_for_moments_is_no_fault(screens: Screens) -> None:

@@ -4510,6 +4510,7 @@ var LATENCY_WARN_MS = 100;
 var FAILING_SHARE = 0.05;
 var FAILING_LEAST = 3;
 var MOST_NAMES = 5;
+var LEAST_FAULT_ROWS = 2;
 var FORGET_MS = 15e3;
 var FAULTS_MS = 4e3;
 var FULL_MS = 2500;
@@ -4697,7 +4698,9 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   }, [over, isWhole]);
   const faults = found.filter((fault) => !acknowledged.includes(fault.key));
   const hidden = found.length - faults.length;
-  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
+  const rows = j(LEAST_FAULT_ROWS);
+  rows.current = Math.max(rows.current, faults.length);
+  return html`<section class="faults" style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
     (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
@@ -4748,7 +4751,7 @@ function History({ history: history2 }) {
     };
   }, [history2]);
   return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(from, to2) => go("jobs", { finished_after: from, finished_before: to2 })} height=${210} format=${perSText} />
-    ${bad.some((one) => one.values.some((value) => value > 0)) && html`<h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })} format=${perSText} />`}
+    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(from, to2) => go("jobs", { state: "failed", finished_after: from, finished_before: to2 })} format=${perSText} />
     <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
     <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
 }

@@ -36,6 +36,7 @@ const LATENCY_WARN_MS = 100;
 const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
 const MOST_NAMES = 5;
+const LEAST_FAULT_ROWS = 2;
 const FORGET_MS = 15_000;
 // How often what faults are read from is asked for: each is shown within ten seconds. That a constraint is full takes
 // three answers.
@@ -272,7 +273,10 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   }, [over, isWhole]);
   const faults = found.filter((fault) => !acknowledged.includes(fault.key));
   const hidden = found.length - faults.length;
-  return html`<section class="faults" aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
+  // Faults that are over leave their room behind, and one more than the first has its room: nothing below them jumps.
+  const rows = useRef(LEAST_FAULT_ROWS);
+  rows.current = Math.max(rows.current, faults.length);
+  return html`<section class="faults" style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${
       faults.length === 0
@@ -337,7 +341,7 @@ function History({ history }) {
     };
   }, [history]);
   return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { finished_after: from, finished_before: to })} height=${210} format=${perSText} />
-    ${bad.some((one) => one.values.some((value) => value > 0)) && html`<h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${perSText} />`}
+    <h3>${t("overview.failures")}</h3><${Chart} label=${t("overview.failures")} xs=${xs} series=${bad} height=${110} onRange=${(/** @type {string} */ from, /** @type {string} */ to) => go("jobs", { state: "failed", finished_after: from, finished_before: to })} format=${perSText} />
     <div class="charts"><div><h3>${t("overview.backlog")}</h3><${Chart} label=${t("overview.backlog")} xs=${xs} series=${backlog} height=${140} /></div>
     <div><h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${waits} height=${140} format=${durationText} /></div></div>`;
 }
