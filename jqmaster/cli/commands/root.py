@@ -1,44 +1,75 @@
 """All commands, in the order in which a newcomer meets them."""
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
-from jqmaster.cli.commands import (
-    apply,
-    audit,
-    batches,
-    bulk,
-    challenges,
-    conformance,
-    constraints,
-    contract,
-    definitions,
-    events,
-    failures,
-    healthcheck,
-    jobs,
-    live_settings,
-    masters,
-    outbox,
-    pauses,
-    serve,
-    stats,
-    store,
-    take,
-    tokens,
-    top,
-    users,
-    webhooks,
-    why,
-    worker,
-    workers,
-)
+from jqmaster.cli.commands.on_demand import Command, Commands
 from jqmaster.cli.console import exits
 
 _EXITS = "  ·  ".join(f"{code}: {meaning}" for code, meaning in exits.TABLE)
+_ROOM: Final = "jqmaster.cli.commands."
+
+# Single commands stand before groups of commands.
+COMMANDS: Final = (
+    Command("serve", f"{_ROOM}serve:serve"),
+    Command("worker", f"{_ROOM}worker:worker"),
+    Command("outbox", f"{_ROOM}outbox:outbox"),
+    Command("enqueue", f"{_ROOM}jobs:enqueue"),
+    Command("jobs", f"{_ROOM}jobs:list_jobs"),
+    Command("job", f"{_ROOM}jobs:job"),
+    Command("why", f"{_ROOM}why:why"),
+    Command("result", f"{_ROOM}jobs:result"),
+    Command("cancel", f"{_ROOM}jobs:cancel"),
+    Command("retry", f"{_ROOM}jobs:retry"),
+    Command("run", f"{_ROOM}jobs:run"),
+    Command("set", f"{_ROOM}jobs:set_job"),
+    Command("take", f"{_ROOM}take:take"),
+    Command("done", f"{_ROOM}take:done"),
+    Command("delete", f"{_ROOM}jobs:delete"),
+    Command("bulk", f"{_ROOM}bulk:bulk"),
+    Command("actions", f"{_ROOM}bulk:actions"),
+    Command("stats", f"{_ROOM}stats:stats"),
+    Command("top", f"{_ROOM}top:top"),
+    Command("names", f"{_ROOM}stats:names"),
+    Command("pause", f"{_ROOM}pauses:pause"),
+    Command("resume", f"{_ROOM}pauses:resume"),
+    Command("pauses", f"{_ROOM}pauses:list_pauses"),
+    Command("plan", f"{_ROOM}apply:plan"),
+    Command("apply", f"{_ROOM}apply:apply"),
+    Command("audit", f"{_ROOM}audit:audit"),
+    Command("doctor", f"{_ROOM}store:doctor"),
+    Command("fsck", f"{_ROOM}store:fsck"),
+    Command("healthcheck", f"{_ROOM}healthcheck:healthcheck"),
+    Command("openapi", f"{_ROOM}contract:openapi"),
+    Command("version", f"{_ROOM}contract:version"),
+    Command("failures", f"{_ROOM}failures:app"),
+    Command("workers", f"{_ROOM}workers:app"),
+    Command("masters", f"{_ROOM}masters:app"),
+    Command("constraints", f"{_ROOM}constraints:app"),
+    Command("batches", f"{_ROOM}batches:app"),
+    Command("definitions", f"{_ROOM}definitions:app"),
+    Command("events", f"{_ROOM}events:app"),
+    Command("challenges", f"{_ROOM}challenges:app"),
+    Command("webhooks", f"{_ROOM}webhooks:app"),
+    Command("settings", f"{_ROOM}live_settings:app"),
+    Command("tokens", f"{_ROOM}tokens:app"),
+    Command("token", f"{_ROOM}tokens:app", is_hidden=True),  # its name until 0.1
+    Command("users", f"{_ROOM}users:app"),
+    Command("user", f"{_ROOM}users:app", is_hidden=True),  # its name until 0.1
+    Command("conformance", f"{_ROOM}conformance:app"),
+)
+
+
+class _Root(TyperGroup):
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands = Commands(COMMANDS)
+
 
 app = typer.Typer(
+    cls=_Root,
     name="jqmaster",
     epilog=f"Exit codes  {_EXITS}",
     no_args_is_help=True,
@@ -50,6 +81,8 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
+        from jqmaster.cli.commands import contract
+
         contract.version()
         raise typer.Exit
 
@@ -62,51 +95,3 @@ def options(
     ] = False,
 ) -> None:
     """A job queue. Push jobs over HTTP; jqmaster stores them safely in Valkey or Redis and runs them on workers."""
-
-
-app.command()(serve.serve)
-app.command()(worker.worker)
-app.command()(outbox.outbox)
-app.command()(jobs.enqueue)
-app.command("jobs")(jobs.list_jobs)
-app.command()(jobs.job)
-app.command()(why.why)
-app.command()(jobs.result)
-app.command()(jobs.cancel)
-app.command()(jobs.retry)
-app.command()(jobs.run)
-app.command("set")(jobs.set_job)
-app.command()(take.take)
-app.command()(take.done)
-app.command()(jobs.delete)
-app.command()(bulk.bulk)
-app.command()(bulk.actions)
-app.command()(stats.stats)
-app.command()(top.top)
-app.command()(stats.names)
-app.add_typer(failures.app, name="failures")
-app.add_typer(workers.app, name="workers")
-app.add_typer(masters.app, name="masters")
-app.add_typer(constraints.app, name="constraints")
-app.command()(pauses.pause)
-app.command()(pauses.resume)
-app.command("pauses")(pauses.list_pauses)
-app.add_typer(batches.app, name="batches")
-app.add_typer(definitions.app, name="definitions")
-app.add_typer(events.app, name="events")
-app.add_typer(challenges.app, name="challenges")
-app.add_typer(webhooks.app, name="webhooks")
-app.command()(apply.plan)
-app.command()(apply.apply)
-app.add_typer(live_settings.app, name="settings")
-app.command()(audit.audit)
-app.add_typer(tokens.app, name="tokens")
-app.add_typer(tokens.app, name="token", hidden=True)  # its name until 0.1
-app.add_typer(users.app, name="users")
-app.add_typer(users.app, name="user", hidden=True)  # its name until 0.1
-app.command()(store.doctor)
-app.command()(store.fsck)
-app.command()(healthcheck.healthcheck)
-app.add_typer(conformance.app, name="conformance")
-app.command()(contract.openapi)
-app.command()(contract.version)

@@ -1,9 +1,12 @@
 """Log lines of a master: one event, one line, for people or for programs; nothing secret, nothing that acts."""
 
 import functools
+import json
 import logging
 import re
-from collections.abc import Iterable, MutableMapping
+import sys
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import unquote, urlsplit
 
@@ -13,11 +16,13 @@ from jqmaster.log_context import REQUEST
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
-Event = MutableMapping[str, Any]
+Event = dict[str, Any]
+LogFormat = Literal["console", "json"]
 
 REDACTED: Final = "[redacted]"
 # Shorter ones would black out ordinary words.
 LEAST_SECRET: Final = 6
+_AT: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 
 _HIDDEN: Final = (
     # Fields of a request; their values end where the line or the quotes around them do.
@@ -35,15 +40,17 @@ _PLACE: Final = re.compile(r"%%|%[-#0 +]*\d*(?:\.\d+)?[a-zA-Z]")
 _FIELDS: Final = {"job": "job_id", "worker": "worker_id", "master": "master_id"}
 
 
-def set_up(
-    level: str, log_format: Literal["console", "json"] = "console", *, secrets: Iterable[str] = ()
-) -> None:
+def set_up(level: str, log_format: LogFormat = "console", *, secrets: Iterable[str] = ()) -> None:
     """Everything that is logged in this process goes to its standard error, whoever logs it. `secrets` never do."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter(log_format, secrets))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+def take_in_structlog() -> None:
+    """Pass what code of others logs with structlog to the standard library. Masters themselves do not read it."""
     import structlog
 
-    handler = logging.StreamHandler()
-    handler.setFormatter(formatter(log_format, secrets))
-    logging.basicConfig(level=level.upper(), handlers=[handler])
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -52,25 +59,36 @@ def set_up(
     )
 
 
-def formatter(log_format: Literal["console", "json"], secrets: Iterable[str] = ()) -> logging.Formatter:
+class LineFormatter(logging.Formatter):
     """Format records of the standard library and of structlog alike."""
-    import structlog
 
-    known = tuple(sorted({s for s in secrets if len(s) >= LEAST_SECRET}, key=len, reverse=True))
-    is_json = log_format == "json"
-    return structlog.stdlib.ProcessorFormatter(
-        foreign_pre_chain=[_add_named],
-        processors=[
-            _add_request,
-            _add_origin,
-            structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
-            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-            structlog.processors.format_exc_info,
-            functools.partial(_made_harmless, known, keeps_lines=is_json),
-            structlog.processors.JSONRenderer() if is_json else _line,
-        ],
-        pass_foreign_args=True,
-    )
+    def __init__(self, log_format: LogFormat, secrets: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._secrets = tuple(sorted({s for s in secrets if len(s) >= LEAST_SECRET}, key=len, reverse=True))
+        self._is_json = log_format == "json"
+
+    def format(self, record: logging.LogRecord) -> str:
+        event, exc_info = _event_of(record)
+        _add_request(event)
+        event["level"], event["logger"] = record.levelname.lower(), record.name
+        event["at"] = datetime.fromtimestamp(record.created, UTC).strftime(_AT)
+        if exc_info:
+            event["exception"] = self.formatException(exc_info)
+        _make_harmless(event, self._secrets, keeps_lines=self._is_json)
+        return json.dumps(event) if self._is_json else _line(event)
+
+
+def _event_of(record: logging.LogRecord) -> tuple[Event, Any]:
+    """Return a new event, and the exception that was logged with it."""
+    if not isinstance(record.msg, dict):
+        return {"event": record.getMessage(), **_named(record)}, record.exc_info
+    event = dict(record.msg)  # as structlog hands it over
+    exc_info = event.pop("exc_info", None)
+    if isinstance(exc_info, BaseException):
+        exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
+    elif exc_info and not isinstance(exc_info, tuple):
+        exc_info = sys.exc_info()
+    return event, exc_info
 
 
 def secrets_of(settings: "Settings") -> list[str]:
@@ -93,13 +111,12 @@ def redacted(text: str, secrets: Iterable[str] = ()) -> str:
     return text
 
 
-def _add_request(_: Any, __: str, event: Event) -> Event:
+def _add_request(event: Event) -> None:
     if (request := REQUEST.get()) is not None:
         event["request_id"] = request.id
         for field in ("job_id", "worker_id"):
             if field in request.path:
                 event.setdefault(field, request.path[field])
-    return event
 
 
 @functools.lru_cache(maxsize=512)
@@ -115,32 +132,23 @@ def _fields_of(template: str) -> tuple[tuple[str, int], ...]:
     return tuple(found.items())
 
 
-def _add_named(_: Any, __: str, event: Event) -> Event:
-    record, args = event["_record"], event.pop("positional_args", None)
-    if isinstance(record.msg, str) and isinstance(args, tuple) and args:
-        for field, n in _fields_of(record.msg):
-            if n < len(args):
-                event[field] = str(args[n])
-    return event
+def _named(record: logging.LogRecord) -> Event:
+    """Return the IDs that a message names, by field."""
+    if not isinstance(record.msg, str) or not isinstance(record.args, tuple):
+        return {}
+    return {field: str(record.args[n]) for field, n in _fields_of(record.msg) if n < len(record.args)}
 
 
-def _add_origin(_: Any, __: str, event: Event) -> Event:
-    record = event["_record"]
-    event["level"], event["logger"] = record.levelname.lower(), record.name
-    return event
-
-
-def _made_harmless(secrets: tuple[str, ...], _: Any, __: str, event: Event, *, keeps_lines: bool) -> Event:
+def _make_harmless(event: Event, secrets: tuple[str, ...], *, keeps_lines: bool) -> None:
     for key, value in event.items():
         if isinstance(value, bool | int | float) or value is None:
             continue
         text = inert(redacted(str(value), secrets))
         # Whatever comes from outside must not begin a line of its own; tracebacks, which are ours, may.
         event[key] = text if keeps_lines or key == "exception" else text.replace("\n", "\\n")
-    return event
 
 
-def _line(_: Any, __: str, event: Event) -> str:
+def _line(event: Event) -> str:
     at, level, logger, text = (event.pop(key) for key in ("at", "level", "logger", "event"))
     trace = event.pop("exception", None)
     # Values that the message itself contains are not repeated.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from jqmaster.clock import until_tick_s
 from jqmaster.config import RULES, Settings
@@ -33,6 +33,9 @@ T = TypeVar("T")
 
 class _Given(Settings):
     """Settings from arguments alone: environment and file were read at the start, and may have changed since."""
+
+    # Built at the first change of settings, not at each start.
+    model_config = SettingsConfigDict(defer_build=True)
 
     @classmethod
     def settings_customise_sources(

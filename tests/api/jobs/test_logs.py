@@ -33,7 +33,7 @@ def written() -> Iterator[Callable[..., Written]]:
     def begin(log_format: LogFormat, *secrets: str) -> Written:
         stream = io.StringIO()
         handler = logging.StreamHandler(stream)
-        handler.setFormatter(logs.formatter(log_format, secrets))
+        handler.setFormatter(logs.LineFormatter(log_format, secrets))
         logging.getLogger().addHandler(handler)
         handlers.append(handler)
         return stream.getvalue
