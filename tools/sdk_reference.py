@@ -89,6 +89,9 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("worker.worker.Worker"),
         Entry("worker.context.Context", is_constructed=False),
         Entry("worker.context.CancelSignal"),
+        Entry("worker.inputs.Inputs", is_constructed=False),
+        Entry("worker.inputs.Input", is_constructed=False),
+        Entry("errors.InputMissing", is_constructed=False),
     ],
     "Work that others do": [
         Entry("outside.OutsideWork", is_constructed=False),
@@ -192,6 +195,7 @@ INTERNAL = frozenset(
         "push_own",
     }
     | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
+    | {"known_store", "note_store"}
 )
 
 # Methods of `Middleware`, which its subclasses need not explain again.

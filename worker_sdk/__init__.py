@@ -12,6 +12,7 @@ from worker_sdk.errors import (
     Duplicate,
     EnqueueRefused,
     Fail,
+    InputMissing,
     Interrupted,
     InvalidArgument,
     IsolatedHandlerError,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.task import Task, TaskJob
     from worker_sdk.worker.challenge import Callback, Challenge
     from worker_sdk.worker.context import CancelSignal, Context
+    from worker_sdk.worker.inputs import Input, Inputs
     from worker_sdk.worker.policies import discard_on, retry_on
     from worker_sdk.worker.worker import Worker
 
@@ -75,6 +77,9 @@ __all__ = [
     "EnqueueRefused",
     "Event",
     "Fail",
+    "Input",
+    "InputMissing",
+    "Inputs",
     "Interrupted",
     "InvalidArgument",
     "IsolatedHandlerError",
@@ -130,6 +135,8 @@ _MODULES: Final = {
     "Depends": "worker_sdk.dependencies.depends",
     "Event": "worker_sdk.pusher.events",
     "INJECTED": "worker_sdk.tasks.signature",
+    "Input": "worker_sdk.worker.inputs",
+    "Inputs": "worker_sdk.worker.inputs",
     "JobHandle": "worker_sdk.tasks.handle",
     "JobProgress": "worker_sdk.pusher.results",
     "JobResult": "worker_sdk.pusher.results",

@@ -47,6 +47,29 @@ class Fail(Exception):  # noqa: N818
         super().__init__(message)
 
 
+class InputMissing(Fail):
+    """Raised by `ctx.inputs` when a job for which this one waited has no result to give. It fails this job for good,
+    unless the handler catches it: another attempt would not find the result either.
+
+    * `job_id`: the job that has none.
+    * `state`: how that job ended. None: it was deleted.
+    * `omitted`: `not_kept` or `too_large`. None: the result is there, and does not fit.
+    """
+
+    def __init__(self, job_id: str, state: str | None, omitted: str | None, fault: str = "") -> None:
+        if fault:
+            why = f"the result of job {job_id} {fault}"
+        elif state == "succeeded":
+            whole = "is too large to be handed on" if omitted == "too_large" else "was not kept"
+            why = f"the result of job {job_id} {whole}"
+        else:
+            why = f"job {job_id} has no result: it is {state or 'deleted'}"
+        super().__init__(why)
+        self.job_id = job_id
+        self.state = state
+        self.omitted = omitted
+
+
 class Discard(Exception):  # noqa: N818
     """Raise it in a handler when nothing is left to do, for instance because a record was deleted. The job ends at once
     as `discarded`: no failure, no retry, no result.
@@ -308,13 +331,16 @@ class JobDiscarded(NoResultError):  # noqa: N818
 
 
 class JobSkipped(NoResultError):  # noqa: N818
-    """The job did not run in time: it was skipped.
+    """The job was skipped: it did not run in time, or a job for which it waited did not succeed.
 
-    * `cause`: the reason, such as `expired`.
+    * `cause`: the reason, `expired` or `dependency`.
+    * `skipped_by`: of `dependency`, the ID of the job whose end was the first cause; else None.
     """
 
-    def __init__(self, job_id: str, cause: str) -> None:
-        super().__init__(job_id, f"job {job_id} was skipped: {cause}")
+    def __init__(self, job_id: str, cause: str, skipped_by: Mapping[str, Any] | None = None) -> None:
+        self.skipped_by = None if skipped_by is None else str(skipped_by["id"])
+        root = "" if skipped_by is None else f", job {self.skipped_by} is {skipped_by['state'] or 'deleted'}"
+        super().__init__(job_id, f"job {job_id} was skipped: {cause}{root}")
         self.cause = cause
 
 

@@ -16,8 +16,8 @@ from typing import Any, Literal, NotRequired, TypedDict
 '''
 # The types that modules of the SDK name; those that they consist of are written as well.
 NAMED_BY_THE_SDK: Final = (
-    "ClaimRequest", "Dispatch", "HeartbeatAnswer", "HeartbeatRequest", "OutsideCallback", "Problem", "PushAnswer", "RegisterAnswer",
-    "RegisterRequest", "Rejected", "ReportedClaim", "StartRequest", "WorkerStatus",
+    "ClaimRequest", "Dispatch", "HeartbeatAnswer", "HeartbeatRequest", "JobInput", "OutsideCallback", "Problem", "PushAnswer",
+    "RegisterAnswer", "RegisterRequest", "Rejected", "ReportedClaim", "StartRequest", "WorkerStatus",
 )  # fmt: skip
 _WIDTH: Final = 110
 _SIMPLE: Final = {

@@ -26,6 +26,11 @@ async def isolated_async(argument: Any) -> str:
     return "async"
 
 
+@worker.handler("isolated.inputs", isolated=True)
+def isolated_inputs(argument: Any, ctx: Context) -> list[Any]:
+    return [ctx.inputs[0].result, ctx.inputs[1].state, len(ctx.inputs)]
+
+
 @worker.handler("isolated.print", isolated=True)
 def isolated_print(argument: Any) -> str:
     print("to stdout")

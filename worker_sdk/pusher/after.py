@@ -52,6 +52,33 @@ def after_on_the_wire(given: Any) -> dict[str, Any]:
     return After([given] if is_one else given).to_wire()
 
 
+def predecessors_of(job: Mapping[str, Any]) -> Sequence[str]:
+    """Return the IDs of the jobs for which a job waits, as it travels."""
+    after = job.get("after")
+    return () if after is None else list(after["jobs"])
+
+
+def in_order(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
+    """Return the positions of jobs, each behind those of its predecessors that are among them, and otherwise as before;
+    and the positions of jobs that would wait for each other for ever."""
+    position = {job["id"]: n for n, job in enumerate(jobs)}
+    waits: list[int] = []
+    dependents: dict[int, list[int]] = {}
+    for n, job in enumerate(jobs):
+        inside = {position[job_id] for job_id in predecessors_of(job) if job_id in position}
+        waits.append(len(inside))
+        for predecessor in inside:
+            dependents.setdefault(predecessor, []).append(n)
+    ordered = [n for n, count in enumerate(waits) if count == 0]
+    # The list grows while it is read.
+    for n in ordered:
+        for dependent in dependents.get(n, ()):
+            waits[dependent] -= 1
+            if waits[dependent] == 0:
+                ordered.append(dependent)
+    return ordered, [n for n, count in enumerate(waits) if count > 0]
+
+
 def _id_of(job: Any) -> str:
     if isinstance(job, str):
         return job

@@ -88,7 +88,8 @@ class JobHandle(Generic[ResultT_co]):
 
         * `NotFinished`: the job did not end within `timeout`.
         * `JobFailed`: the job failed for good. It has the error and the traceback.
-        * `JobCanceled`, `JobSkipped`: the job was canceled, or did not start before it expired.
+        * `JobCanceled`, `JobSkipped`: the job was canceled, did not start before it expired, or waited
+          for a job that did not succeed.
         * `JobDiscarded`: the handler found nothing left to do.
         * `NotKept`: the job succeeded, but was enqueued without `keep_result`.
         * `ResultGone`: the result was fetched before or is no longer kept, or the job is unknown.
@@ -236,7 +237,7 @@ def _ending(job_id: str, view: Mapping[str, Any]) -> NoResultError:
         case "discarded":
             return JobDiscarded(job_id, message)
         case "skipped":
-            return JobSkipped(job_id, cause)
+            return JobSkipped(job_id, cause, view.get("skipped_by"))
         case _:
             return JobFailed(job_id, cause=cause, message=message, error=last.get("error"))
 

@@ -100,6 +100,8 @@ class _Maker:
 
 
 def _first_state(job: Mapping[str, Any]) -> str:
+    if "after" in job:
+        return "awaiting_jobs"
     return "ready" if _WAITS.isdisjoint(job) else "scheduled"
 
 
@@ -287,9 +289,10 @@ class Task(Calls[P, ResultT_co]):
             self._codec = Codec(self.name, self.signature)
         return self._codec
 
-    def decode_result(self, value: Any) -> Any:
+    def decode_result(self, value: Any) -> ResultT_co:
         """Return the result as the annotation says. Raise ValueError if it does not fit."""
-        return self.codec.decode_result(value)
+        found: ResultT_co = self.codec.decode_result(value)
+        return found
 
     def pushers(self) -> "Pushers":
         """The clients by which a call of this moment goes."""

@@ -2,16 +2,17 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.pusher.client import Pusher
 from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.sync_client import SyncPusher
 from worker_sdk.testing.challenges import KeptChallenges, callback_of
+from worker_sdk.testing.order import FINISHED_AT
 from worker_sdk.testing.progress import KeptReports
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker.assembly import Assembly
@@ -22,7 +23,7 @@ from worker_sdk.worker.run import JobRun
 from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
-    from worker_sdk.protocol import Dispatch
+    from worker_sdk.protocol import Dispatch, JobInput
     from worker_sdk.worker.context import Pushers
 
 
@@ -88,6 +89,7 @@ class WorkerHarness:
         job_id: str | None = None,
         checkpoint: Any = None,
         callback: Any = None,
+        inputs: Sequence[Any] = (),
     ) -> Ending:
         """Run one attempt of a job to its end.
 
@@ -99,6 +101,8 @@ class WorkerHarness:
         * `checkpoint`: value of `ctx.checkpoint`, as if an earlier attempt had saved it. Default: none was saved.
         * `callback`: callback of the outside system: bytes as they are, any other value as JSON. The handler runs as it
           does after its challenge was answered. Default: none came.
+        * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. An `Ending`, which another
+          run returned, stands for a job that ended so. Default: it waited for none.
         """
         if self.worker.find(name) is None:
             raise LookupError(f"no handler for {name}")
@@ -113,6 +117,7 @@ class WorkerHarness:
                     job_id=job_id,
                     checkpoint=checkpoint,
                     callback=callback,
+                    inputs=inputs,
                 )
         handler = self._assembly.registry.get(name)
         assert handler is not None
@@ -143,6 +148,8 @@ class WorkerHarness:
         }
         if kept.checkpoint is not None:
             dispatch["checkpoint"] = kept.checkpoint
+        if inputs:
+            dispatch["inputs"] = [_input_of(number, n, one) for n, one in enumerate(inputs)]
         if callback is not None:
             dispatch["phase"] = "callback"
             dispatch["callback"] = callback_of(callback)
@@ -164,6 +171,24 @@ async def _started(worker: Worker) -> Assembly:
         await assembly.stop()
         raise
     return assembly
+
+
+# How a job ended for good whose last attempt ended so.
+_STATES: Final = {"success": "succeeded", "failure": "failed"}
+
+
+def _input_of(number: int, position: int, given: Any) -> "JobInput":
+    """Return what a worker gets of a predecessor."""
+    ending = given if isinstance(given, Ending) else Ending("success", {"result": given})
+    has_result = ending.type in _STATES
+    result = {"finished_at": FINISHED_AT, "type": ending.type, **ending.fields} if has_result else None
+    return {
+        "job_id": f"00000000-0000-7000-8{position:03d}-{number:012d}",
+        "state": _STATES.get(ending.type, ending.type),
+        # As it would arrive.
+        "result": decode(encode(result)),
+        "omitted": None if has_result else "not_kept",
+    }
 
 
 class _Sink:

@@ -2,8 +2,8 @@
 
 import contextlib
 import threading
-from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
-from typing import Any, cast
+from collections.abc import AsyncIterable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.environment import middleware_or_default
@@ -13,6 +13,7 @@ from worker_sdk.pusher.results import JobResult
 from worker_sdk.tasks.client import substitutes
 from worker_sdk.tasks.task import TaskJob
 from worker_sdk.testing.batches import KeptBatches
+from worker_sdk.testing.order import FINISHED_AT, KeptOrder
 from worker_sdk.testing.records import Recorded, Run, as_maps, enqueued_id, recorded
 from worker_sdk.testing.runner import (
     MAX_DEFERRALS,
@@ -27,7 +28,8 @@ from worker_sdk.testing.unique import UniqueRule
 from worker_sdk.worker.context import Pushers, running_job
 from worker_sdk.worker.worker import Worker
 
-_FINISHED_AT = "2000-01-01T00:00:00.000Z"
+if TYPE_CHECKING:
+    from worker_sdk.protocol import JobInput
 
 
 @contextlib.contextmanager
@@ -37,7 +39,9 @@ def recording() -> Iterator[Recorded]:
     Handlers do not run; `drain` runs them. `get` of a handle raises NotFinished.
     """
     jobs = Recorded()
-    with _substituted(_Store(jobs)):
+    store = _Store(jobs)
+    jobs.note_store(store)
+    with _substituted(store):
         yield jobs
 
 
@@ -65,15 +69,15 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
     """Run recorded jobs, and those that they enqueue, until none is left. Return how each of them ended.
 
     A virtual clock passes over delays and backoffs, so a job runs when it would be due among the others: the lowest
-    priority number first, then the oldest. Call it inside the block of `recording`, or after it. Drained jobs are
-    removed from `jobs`.
+    priority number first, then the oldest. A job with `after` runs behind those for which it waits, and is skipped
+    where a master would skip it. Call it inside the block of `recording`, or after it. Drained jobs are removed from
+    `jobs`; those stay that wait for a job which did not end.
 
     * `jobs`: the list from `recording`.
     * `worker`: as for `inline`.
     * `raises`: raise the exception of the first job that fails for good, with its traceback.
     """
-    stores = cast("list[_Store]", substitutes)
-    store = next((one for one in stores if one.jobs is jobs), None) or _Store(jobs)
+    store = cast("_Store | None", jobs.known_store()) or _Store(jobs)
     runner = _runner(store, worker)
     waiting: list[Run] = []
     done: list[Run] = []
@@ -91,11 +95,13 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
                 run.at_s = min(clock_s + due_s(job), run.first_s + most_wait_s(job))
             jobs.clear()
             waiting = [run for run in waiting if not (run.is_over or run.state == "awaiting_callback")]
-            if not waiting:
+            able = [run for run in waiting if run.state != "awaiting_jobs"]
+            if not able:
+                jobs += [run.job for run in waiting]
                 return done
-            clock_s = max(clock_s, min(run.at_s for run in waiting))
+            clock_s = max(clock_s, min(run.at_s for run in able))
             run = min(
-                (one for one in waiting if one.at_s <= clock_s), key=lambda one: one.job.get("priority") or 0
+                (one for one in able if one.at_s <= clock_s), key=lambda one: one.job.get("priority") or 0
             )
             if (expires_at := run.job.get("expires_at")) is not None and seconds_until(expires_at) <= clock_s:
                 run.state = "skipped"
@@ -108,6 +114,7 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
             # A job that waits for another system stays there; `WorkerHarness` runs a handler with a callback.
             if run.is_over or run.state == "awaiting_callback":
                 done.append(run)
+                done += [one for one in store.released_by(run) if one.is_over]
                 for callback in store.callbacks_after(run):
                     store.bare_sync_pusher().enqueue_job(callback)
             if raises and run.state == "failed":
@@ -126,7 +133,7 @@ def _substituted(store: "_Store") -> Iterator[None]:
 
 
 def _runner(store: "_Store", worker: Worker | None) -> Runner:
-    runner = Runner(_OfJobs(store), worker)
+    runner = Runner(_OfJobs(store), store.inputs_of, worker)
     store.chain_of_jobs = runner.life.chain
     return runner
 
@@ -145,6 +152,7 @@ class _Store:
         # By name and uniqueness key: the job that took it last.
         self._unique: dict[tuple[str, bytes], Run] = {}
         self._batches = KeptBatches()
+        self._order = KeptOrder(self._runs)
         self._lock = threading.Lock()
 
     def pusher(self) -> "_AsyncClient":
@@ -166,7 +174,16 @@ class _Store:
         return chain_of(middleware_or_default(None))
 
     def run_of(self, job: TaskJob[Any]) -> Run:
-        return self._runs.setdefault(job.id, Run(job))
+        if job.id not in self._runs:
+            self._place(Run(job))
+        return self._runs[job.id]
+
+    def _place(self, run: Run) -> None:
+        """Note a job that is new, where its predecessors let it be. Raise RefusedError."""
+        run.state = run.first_state = "scheduled" if due_s(run.job) else "ready"
+        if run.job.get("after") is not None:
+            self._order.join(run)
+        self._runs[run.job.id] = run
 
     def accept(self, given: TaskJob[Any]) -> Run:
         """Note a job; the same ID or key again leads to the first, and so may a uniqueness key. Raise Duplicate."""
@@ -175,6 +192,7 @@ class _Store:
             if (key := job.get("key")) is not None:
                 first_id = self._keys.setdefault((job["name"], key), job.id)
                 if first_id in self._runs:
+                    self._order.note_same(job.id, first_id)
                     return self._runs[first_id]
             if job.id in self._runs:
                 return self._runs[job.id]
@@ -182,11 +200,24 @@ class _Store:
             holder = self._unique.get(rule.key) if rule else None
             if rule and holder is not None and rule.is_held_by(holder):
                 return self._conflict(rule, holder, job)
+            run = Run(job)
+            self._place(run)
             self.jobs.append(job)
-            run = self._runs[job.id] = Run(job, "scheduled" if due_s(job) else "ready")
             if rule:
                 self._unique[rule.key] = run
             return run
+
+    def accept_all(self, jobs: Sequence[TaskJob[Any]]) -> dict[int, Run]:
+        """Note the jobs of one push, which may wait for each other. Return them by position, in the order in which they
+        run."""
+        return {n: self.accept(jobs[n]) for n in self._order.checked(jobs)}
+
+    def released_by(self, run: Run) -> list[Run]:
+        """Return the jobs that start, or are skipped, because of the end of a job."""
+        return self._order.ended(run) if run.is_over else []
+
+    def inputs_of(self, run: Run) -> "list[JobInput]":
+        return self._order.inputs_of(run)
 
     def _conflict(self, rule: UniqueRule, holder: Run, job: TaskJob[Any]) -> Run:
         """Do with a job whose key another one holds as a master does."""
@@ -216,13 +247,14 @@ class _Store:
         batch.is_sealed = batch.is_sealed or action != "retry"
         if action == "cancel":
             batch.is_canceled = True
-            for run in self._members(batch_id):
-                run.state = run.state if run.is_over else "canceled"
+            for run in [one for one in self._members(batch_id) if not one.is_over]:
+                run.state = "canceled"
+                self._order.ended(run)
         if action == "retry":
             for run in self._members(batch_id):
                 if run.state == "failed":
                     run.state, run.attempts = "ready", 0
-                    self.jobs.append(run.job)
+                    self.jobs += [run.job, *(one.job for one in self._order.revive(run))]
         return self.due_callbacks(batch_id)
 
     def make_batch(self, fields: Mapping[str, Any]) -> None:
@@ -234,8 +266,14 @@ class _Store:
 
     def callbacks_after(self, run: Run) -> list[Mapping[str, Any]]:
         """Return the callbacks that start because of the end of a job."""
-        batch_id = run.job.get("batch")
-        return self.due_callbacks(batch_id) if batch_id and run.is_over else []
+        if not run.is_over:
+            return []
+        due: list[Mapping[str, Any]] = []
+        # Its end may have skipped members of other batches.
+        skipped = [one for one in self._runs.values() if one.skipped_by and one.skipped_by[0] == run.job.id]
+        for batch_id in dict.fromkeys(one.job.get("batch") for one in [run, *skipped]):
+            due += self.due_callbacks(batch_id) if batch_id else []
+        return due
 
     def batch_view(self, batch_id: str) -> dict[str, Any]:
         return self._batches.view(batch_id, list(self._runs.values()))
@@ -245,7 +283,8 @@ class _Store:
 
     def runner_of(self, run: Run) -> Runner | None:
         """Return the runner of a job that was just accepted, if it is to run at once."""
-        return self.run_with if run.attempts == 0 and not run.is_over else None
+        can_run = run.attempts == 0 and not run.is_over and run.state != "awaiting_jobs"
+        return self.run_with if can_run else None
 
     def known(self, job_id: str) -> Run:
         if job_id not in self._runs:
@@ -263,7 +302,7 @@ class _Store:
         }
         causes = {
             "failed": "error" if reason == "other" else reason,
-            "skipped": "expired",
+            "skipped": "dependency" if run.skipped_by else "expired",
             "canceled": "canceled",
         }
         return {
@@ -276,6 +315,7 @@ class _Store:
             "keep_result": bool(run.job.get("keep_result")),
             "argument": run.job.get("argument"),
             "progress": run.reports.view(),
+            **self._order.view(run),
         }
 
     def result(self, job_id: str) -> JobResult | None:
@@ -287,13 +327,14 @@ class _Store:
         if not run.job.get("keep_result") or run.fields is None or run.state not in ("succeeded", "failed"):
             return None
         known = {field: run.fields[field] for field in JobResult.__slots__ if field in run.fields}
-        return JobResult(**{"finished_at": _FINISHED_AT, **known})
+        return JobResult(**{"finished_at": FINISHED_AT, **known})
 
     def cancel(self, job_id: str) -> dict[str, Any]:
         run = self.known(job_id)
         if run.is_over and run.state != "canceled":
             raise RefusedError(409, {"code": "conflict", "detail": f"the job is {run.state}"})
         run.state = "canceled"
+        self._order.ended(run)
         return self.view(job_id)
 
 
@@ -322,7 +363,7 @@ class _Client:
 
     def enqueue_job(self, job: Mapping[str, Any]) -> str:
         with around_one(self._chain, recorded(job)) as sent:
-            run = self._store.accept(sent)
+            [run] = self._store.accept_all([sent]).values()
         return self._run(run)
 
     def _run(self, run: Run) -> str:
@@ -338,6 +379,8 @@ class _Client:
                         break
             finally:
                 leave()
+            for released in store.released_by(run):
+                self._run(released)
             self._enqueue_callbacks(store.callbacks_after(run))
             _raise_failure(store, run)
         return job_id
@@ -362,11 +405,12 @@ class _Client:
         return self._store.batch_view(batch_id)
 
     def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
-        if self._chain is None:
-            return [self.enqueue_job(job) for job in as_maps(jobs)]
         with around_all(self._chain, map(recorded, as_maps(jobs))) as sent:
-            runs = [self._store.accept(one) for one in sent]
-        return [self._run(run) for run in runs]
+            if self._chain is None and not any(job.get("after") for job in sent):
+                return [self._run(self._store.accept(job)) for job in sent]
+            runs = self._store.accept_all(sent)
+        ids = {n: self._run(run) for n, run in runs.items()}
+        return [ids[n] for n in range(len(sent))]
 
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         return self._store.result(job_id)
@@ -390,7 +434,7 @@ class _AsyncClient:
 
     async def enqueue_job(self, job: Mapping[str, Any]) -> str:
         with around_one(self._chain, recorded(job)) as sent:
-            run = self._store.accept(sent)
+            [run] = self._store.accept_all([sent]).values()
         return await self._run(run)
 
     async def _run(self, run: Run) -> str:
@@ -406,6 +450,8 @@ class _AsyncClient:
                         break
             finally:
                 leave()
+            for released in store.released_by(run):
+                await self._run(released)
             await self._enqueue_callbacks(store.callbacks_after(run))
             _raise_failure(store, run)
         return job_id
@@ -431,11 +477,12 @@ class _AsyncClient:
 
     async def enqueue_many(self, jobs: Iterable[Any] | AsyncIterable[Any]) -> list[str]:
         given = [job async for job in jobs] if isinstance(jobs, AsyncIterable) else jobs
-        if self._chain is None:
-            return [await self.enqueue_job(job) for job in as_maps(given)]
         with around_all(self._chain, map(recorded, as_maps(given))) as sent:
-            runs = [self._store.accept(one) for one in sent]
-        return [await self._run(run) for run in runs]
+            if self._chain is None and not any(job.get("after") for job in sent):
+                return [await self._run(self._store.accept(job)) for job in sent]
+            runs = self._store.accept_all(sent)
+        ids = {n: await self._run(run) for n, run in runs.items()}
+        return [ids[n] for n in range(len(sent))]
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         return self._store.result(job_id)

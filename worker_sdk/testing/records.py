@@ -18,7 +18,7 @@ class Run:
     """The life of a job that ran in a test.
 
     * `job`: the job.
-    * `state`: its state, such as `succeeded`, `failed`, `discarded`, `scheduled` or `canceled`.
+    * `state`: its state, such as `succeeded`, `failed`, `discarded`, `scheduled`, `awaiting_jobs` or `canceled`.
     * `attempts`: number of its attempts.
     * `result`: the return value of the function, if it succeeded.
     * `exception`: the exception that ended it, or the last one so far.
@@ -28,6 +28,9 @@ class Run:
     * `challenges`: the challenges that it opened.
     * `at_s`: virtual time of its next attempt, or of its end, in seconds from the begin.
     * `first_s`: virtual time at which `drain` found it.
+    * `first_state`: its state once it waits for no other job any more.
+    * `is_awaited`: another job waited for it before it was over, so its result is kept.
+    * `skipped_by`: ID and state of the job whose end skipped it, directly or over several steps.
     * `conflict`: `existing` or `replaced` while a call returns the ID of this job instead of that of a new one.
     """
 
@@ -39,6 +42,9 @@ class Run:
     fields: Mapping[str, Any] | None = None
     at_s: float = 0.0
     first_s: float = field(default=0.0, repr=False, compare=False)
+    first_state: str = field(default="ready", repr=False, compare=False)
+    is_awaited: bool = field(default=False, repr=False, compare=False)
+    skipped_by: tuple[str, str] | None = None
     conflict: str = field(default="", repr=False, compare=False)
     reports: KeptReports = field(default_factory=KeptReports, repr=False, compare=False)
     callbacks: list[Mapping[str, Any]] = field(default_factory=list, repr=False, compare=False)
@@ -63,6 +69,17 @@ class Run:
 class Recorded(list[TaskJob[Any]]):
     """The jobs that were enqueued, in order. Each is the map that a master would get, with the attributes `task`,
     `arguments`, `options` and `id`. A job that no task made has None as its `task`."""
+
+    # Stands for the master of these jobs, also after the block that recorded them.
+    _store: Any = None
+
+    def note_store(self, store: Any) -> None:
+        """Note what stands for the master of these jobs."""
+        self._store = store
+
+    def known_store(self) -> Any:
+        """Return what stands for the master of these jobs; None for a part of a list, and for a list of the test."""
+        return self._store
 
     def of(self, task: "Task[..., Any] | str", /, **arguments: Any) -> "Recorded":
         """Return the jobs of one task.

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from worker_sdk.errors import InvalidArgument
 from worker_sdk.testing.life import Life
@@ -17,6 +17,9 @@ from worker_sdk.worker.context import Context, Pushers, running_job
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.registry import Handler
 from worker_sdk.worker.worker import Worker
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import JobInput
 
 MAX_DEFERRALS: Final = 1_000
 MAX_DEPTH: Final = 50
@@ -31,9 +34,13 @@ class TooDeepError(RecursionError):
 
 
 class Runner:
-    """`pushers`: the clients of what the jobs enqueue. `worker`: its handlers run jobs that no task made."""
+    """`pushers`: the clients of what the jobs enqueue. `inputs_of`: tells what a job is given of those for which it
+    waited. `worker`: its handlers run jobs that no task made."""
 
-    def __init__(self, pushers: Any, worker: Worker | None = None) -> None:
+    def __init__(
+        self, pushers: Any, inputs_of: "Callable[[Run], list[JobInput]]", worker: Worker | None = None
+    ) -> None:
+        self._inputs_of = inputs_of
         self._pushers = cast("Pushers", pushers)
         self.life = Life(worker)
 
@@ -91,6 +98,7 @@ class Runner:
             batch=job.get("batch"),
             callbacks=run.callbacks,
             challenges=run.challenges,
+            inputs=self._inputs_of(run) if job.get("after") else (),
         )
         # As it would arrive.
         return decode(encode(job.get("argument"))), ctx

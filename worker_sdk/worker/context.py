@@ -13,11 +13,13 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     from concurrent.futures import Future
     from datetime import datetime
 
+    from worker_sdk.protocol import JobInput
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.jobs import JobLike, JobOptions
     from worker_sdk.pusher.sync_client import SyncPusher
     from worker_sdk.worker.challenge import Callback, Challenge, Opened
     from worker_sdk.worker.challenges import Challenges
+    from worker_sdk.worker.inputs import Inputs
     from worker_sdk.worker.iteration import Iteration, Source
     from worker_sdk.worker.progress import Reports
 
@@ -131,6 +133,7 @@ class Context:
     * `checkpoint`: what an earlier attempt saved.
     * `batch`: ID of the batch of which the job is a member, or for which it is a callback; None without one. A member
       adds further jobs with it: `task.using(batch=ctx.batch).enqueue(…)`.
+    * `inputs`: the jobs for which this one waited, and their results.
     * `callbacks`: the callbacks of the challenge that this attempt opened; empty before they came.
     * `challenge`: the challenge that this call of the handler opened; None: it opened none.
     * `cancelled`: the `CancelSignal` that tells the handler to stop.
@@ -139,6 +142,7 @@ class Context:
     __slots__ = (
         "_challenges",
         "_checkpoint",
+        "_inputs",
         "_once_calls",
         "_pushers",
         "_reports",
@@ -172,6 +176,7 @@ class Context:
         batch: str | None = None,
         callbacks: Iterable[Mapping[str, Any]] = (),
         challenges: "Challenges | None" = None,
+        inputs: "Iterable[JobInput]" = (),
     ) -> None:
         self.job_id = job_id
         self.name = name
@@ -192,6 +197,8 @@ class Context:
         self.challenge: Challenge | None = None
         self.answer_within_s = 86_400.0
         self._challenges = challenges
+        # As they came, until a handler asks for them.
+        self._inputs: Inputs | Iterable[JobInput] = inputs
 
     @property
     def deadline(self) -> "datetime":
@@ -203,6 +210,18 @@ class Context:
     def remaining(self) -> float:
         """Return the seconds until `deadline`, at least 0."""
         return max(0.0, self.deadline_s - now_s())
+
+    # --- order
+
+    @property
+    def inputs(self) -> "Inputs":
+        """The jobs for which this one waited (the option `after`), in the order in which they were named, with their
+        results. Empty if it waited for none."""
+        from worker_sdk.worker.inputs import Inputs
+
+        if not isinstance(self._inputs, Inputs):
+            self._inputs = Inputs(self._inputs)
+        return self._inputs
 
     # --- work that others do
 

@@ -191,6 +191,7 @@ class Executor:
                 run.batch,
                 run.callbacks,
                 self._challenges,
+                run.inputs,
             )
         match handler.kind:
             case Kind.ASYNC if self._loop.get_task_factory() is None:
@@ -271,6 +272,7 @@ class Executor:
             "checkpoint": run.checkpoint,
             "batch": run.batch,
             "callbacks": run.callbacks,
+            "inputs": run.inputs,
         }
         process = IsolatedProcess(
             run.handler.origin, job, lambda report: self._report_of_child(run, process, report)

@@ -67,6 +67,7 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         batch=job["batch"],
         callbacks=job["callbacks"],
         challenges=reports,
+        inputs=job["inputs"],
     )
     try:
         return outcomes.success(_result(handler, job["argument"], ctx))

@@ -39,6 +39,7 @@ class JobRun:
         "handler",
         "has_begun",
         "headers",
+        "inputs",
         "is_given_up",
         "is_named",
         "is_settled",
@@ -63,6 +64,7 @@ class JobRun:
         self.headers: Mapping[str, str] = dispatch["headers"]
         self.checkpoint = dispatch.get("checkpoint")
         self.batch = dispatch.get("batch")
+        self.inputs = dispatch.get("inputs") or ()
         # In the phase `callback`: all that came, or the only one.
         callback = dispatch.get("callback")
         self.callbacks = dispatch.get("callbacks") or ([callback] if callback else [])

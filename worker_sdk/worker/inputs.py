@@ -1,0 +1,113 @@
+"""The jobs for which a job waited, as its handler sees them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+from worker_sdk.errors import InputMissing
+
+if TYPE_CHECKING:
+    from worker_sdk.protocol import JobInput
+    from worker_sdk.pusher.results import JobResult
+
+ResultT = TypeVar("ResultT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+
+class HasResult(Protocol[ResultT_co]):
+    """The part of a task that says what its result is."""
+
+    def decode_result(self, value: Any) -> ResultT_co:
+        """Return a result that traveled. Raise ValueError for one that does not fit."""
+        ...
+
+
+class Input:
+    """A job for which this one waited.
+
+    * `job_id`: its ID.
+    * `state`: how it ended, such as `succeeded` or `failed`. None: it was deleted.
+    * `omitted`: None if its result is here. `not_kept`: it left none, or it was over before this job was enqueued and
+      had no `keep_result`. `too_large`: it does not fit in the 1 MiB that all inputs of a job share.
+    """
+
+    __slots__ = ("_result", "job_id", "omitted", "state")
+
+    def __init__(self, given: "JobInput") -> None:
+        self.job_id = given["job_id"]
+        self.state = given["state"]
+        self.omitted: str | None = given["omitted"]
+        self._result = given["result"]
+
+    def __repr__(self) -> str:
+        return f"<input {self.job_id}, {self.state or 'deleted'}>"
+
+    @property
+    def is_success(self) -> bool:
+        """Return whether it succeeded."""
+        return self.state == "succeeded"
+
+    @property
+    def result(self) -> Any:
+        """The handler's return value, as it traveled. Raise InputMissing, which fails this job for good, if it did not
+        succeed or its result is not here."""
+        if not self.is_success or self._result is None:
+            raise InputMissing(self.job_id, self.state, self.omitted)
+        return self._result.get("result")
+
+    def result_of(self, task: HasResult[ResultT]) -> ResultT:
+        """Return the result as the annotation of a task says. Raise InputMissing as `result` does, and if the result
+        does not fit.
+
+        * `task`: the task of that job.
+        """
+        try:
+            return task.decode_result(self.result)
+        except ValueError as exc:
+            raise InputMissing(self.job_id, self.state, self.omitted, f"does not fit: {exc}") from None
+
+    @property
+    def outcome(self) -> "JobResult | None":
+        """The end of the job as `Pusher.result` returns it, also of one that failed, with its reason and its error.
+        None if it is not here."""
+        if self._result is None:
+            return None
+        from worker_sdk.pusher.results import JobResult
+
+        return JobResult(**{name: self._result[name] for name in JobResult.__slots__ if name in self._result})
+
+
+class Inputs(Sequence[Input]):
+    """The jobs for which a job waited, in the order in which its `after` named them."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, given: "Iterable[JobInput]" = ()) -> None:
+        self._all = tuple(map(Input, given))
+
+    def __repr__(self) -> str:
+        return f"<inputs {list(self._all)}>"
+
+    @overload
+    def __getitem__(self, index: int) -> Input: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Input]: ...
+    def __getitem__(self, index: int | slice) -> Input | Sequence[Input]:
+        return self._all[index]
+
+    def __iter__(self) -> Iterator[Input]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def results(self) -> list[Any]:
+        """Return the results of all of them, in order. Raise InputMissing for the first that has none."""
+        return [one.result for one in self._all]
+
+    def results_of(self, task: HasResult[ResultT]) -> list[ResultT]:
+        """Return the results of all of them, in order, as the annotation of a task says. Raise InputMissing as
+        `Input.result_of` does.
+
+        * `task`: the task of those jobs.
+        """
+        return [one.result_of(task) for one in self._all]
