@@ -350,8 +350,10 @@ def worker_document() -> dict[str, Any]:
 
 
 def as_yaml(document: Mapping[str, Any]) -> str:
-    """The text of the committed file."""
-    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120)
+    """Return the text of the committed file."""
+    # The one in C writes the same, five times as fast.
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 def generated_files() -> dict[str, str]:

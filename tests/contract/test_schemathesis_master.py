@@ -1,6 +1,7 @@
 """A live master against generated requests, valid and not, in both encodings."""
 
 import contextlib
+import functools
 import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -49,8 +50,9 @@ def master_url(store_server: StoreServer) -> Iterator[str]:
         yield url
 
 
+@functools.cache
 def in_encoding(media_type: str) -> Any:
-    """The document with requests of one encoding only."""
+    """Return the document with requests of one encoding only."""
     narrowed = json.loads(json.dumps(document("jqmaster")))
     for operations in narrowed["paths"].values():
         for operation in operations.values():
@@ -65,15 +67,12 @@ def in_encoding(media_type: str) -> Any:
     return schema
 
 
-SCHEMAS = {media_type: in_encoding(media_type) for media_type in (MSGPACK, JSON)}
-
-
 @pytest.mark.req("J11")
 @pytest.mark.parametrize(("operation", "media_type", "mode"), EXCHANGES)
 def test_generated_requests_are_answered_as_documented(
     master_url: str, operation: Operation, media_type: str, mode: schemathesis.GenerationMode
 ) -> None:
-    described = SCHEMAS[media_type][operation.path][operation.method]
+    described = in_encoding(media_type)[operation.path][operation.method]
     known = [
         requests.post(
             f"{master_url}/api/jobs", json={"name": "work", "delay": delay}, headers=ACCESS, timeout=20
