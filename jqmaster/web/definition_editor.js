@@ -146,11 +146,14 @@ function argumentIn(values) {
   if (isOfEvents(values) && values["argument_way"] !== "fixed") return "null";
   const argument = (values["argument"] ?? "").trim();
   if (!argument) throw refusal("argument", t("enqueue.argument.left_out"));
+  let value;
   try {
-    parseExact(argument);
+    value = parseExact(argument);
   } catch (error) {
     throw refusal("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
   }
+  // For the master it would mean that the job gets the payload.
+  if (isOfEvents(values) && value === null) throw refusal("argument", t("definitions.argument.null"));
   return argument;
 }
 

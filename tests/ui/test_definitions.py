@@ -206,6 +206,35 @@ async def test_the_palette_and_the_keys_lead_to_definitions(screens: Screens, ap
         await expect(page.get_by_role("heading", level=1)).to_have_text(name)
 
 
+async def test_the_list_shows_what_schedules_start_or_what_events_start(screens: Screens, api: Api) -> None:
+    name = tag()
+    await made(api, f"{name}-time")
+    await made(api, f"{name}-event", kind="event", schedule=None, event_type="order.*")
+    async with screens.open(f"#/definitions?q={name}") as page:
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(2)
+        for kind in ("time", "event"):
+            await page.get_by_label("Started by").select_option(kind)
+            await expect(rows).to_have_count(1)
+            await expect(rows).to_contain_text(f"{name}-{kind}")
+
+
+async def test_a_fixed_argument_of_null_is_refused_where_it_would_mean_the_payload(
+    screens: Screens, api: Api
+) -> None:
+    async with screens.open("#/definitions") as page:
+        await page.get_by_role("button", name="New definition").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Name", exact=True).fill(tag())
+        await dialog.get_by_label("Started by").select_option("event")
+        await dialog.get_by_label("Event type").fill("order.*")
+        await dialog.get_by_label("Job name").fill("ui.echo")
+        await dialog.get_by_label("Argument comes from").select_option("fixed")
+        await dialog.get_by_label("Argument", exact=True).fill("null")
+        await dialog.get_by_role("button", name="Create").click()
+        await expect(dialog).to_contain_text("A fixed argument cannot be null.")
+
+
 async def test_the_overview_tells_of_instants_that_were_missed(screens: Screens, api: Api) -> None:
     name = tag()
     await made(api, name)

@@ -17,7 +17,7 @@ from jqmaster.api.definitions.schemas import (
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs.handlers import check_argument
-from jqmaster.domain.definitions.definition import TimeTrigger
+from jqmaster.domain.definitions.definition import Kind, TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.definitions.time_zone import Oddity
@@ -33,16 +33,19 @@ _CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
 
 
 async def list_definitions(call: Call) -> Reply:
-    query = call.query("q", "state", "runs", "limit", "cursor")
+    query = call.query("q", "state", "kind", "runs", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
-    state = query.get("state")
+    state, kind = query.get("state"), query.get("kind")
     if state is not None and state not in set(Condition):
         raise query_error("state", f"one of {', '.join(Condition)}")
+    if kind is not None and kind not in set(Kind):
+        raise query_error("kind", f"one of {', '.join(Kind)}")
     page = await call.services.definitions.page(
         query.get("cursor", ""),
         limit,
         search=query.get("q", ""),
         condition=None if state is None else Condition(state),
+        kind=None if kind is None else Kind(kind),
         runs=whole_number(query, "runs", default=0, least=0, most=MAX_LISTED_RUNS),
     )
     return Reply(

@@ -5,6 +5,7 @@ from typing import Any, Final
 from jqmaster.api.definitions import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.domain.access import Scope
+from jqmaster.domain.definitions.definition import Kind
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.service.definitions.reader import Condition
 
@@ -31,6 +32,10 @@ _FILTER: Final[dict[str, Any]] = {
         "schema": {"type": "string", "enum": [str(condition) for condition in Condition]},
         "description": "Show only these. troubled: due for 15 s without a record, or its newest instant was missed. "
         "A page then looks at 2,000 definitions at most, and may hold few, or none, although `next_cursor` is set.",
+    },
+    "kind": {
+        "schema": {"type": "string", "enum": [str(kind) for kind in Kind]},
+        "description": "Show only definitions of this kind. A page then looks at 2,000 at most, as with `state`.",
     },
     "runs": {
         "schema": {"type": "integer", "minimum": 0, "maximum": handlers.MAX_LISTED_RUNS, "default": 0},

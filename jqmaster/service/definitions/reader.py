@@ -6,7 +6,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
-from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.definitions.definition import Definition, Kind
 from jqmaster.domain.definitions.run import Run, RunOutcome
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.job import JobState
@@ -71,22 +71,30 @@ class DefinitionReader:
         self._now_ms = now_ms
 
     async def page(
-        self, after: str, limit: int, *, search: str = "", condition: Condition | None = None, runs: int = 0
+        self,
+        after: str,
+        limit: int,
+        *,
+        search: str = "",
+        condition: Condition | None = None,
+        kind: Kind | None = None,
+        runs: int = 0,
     ) -> DefinitionPage:
         """Return definitions whose names follow `after` and contain `search`, each with `runs` of its newest records.
 
-        With a condition a page looks at no more than MAX_LOOKED_AT of them, and may hold few.
+        With a condition or a kind a page looks at no more than MAX_LOOKED_AT of them, and may hold few.
         """
         wanted = search.casefold()
         names = [name for name in await self._store.names() if name > after and wanted in name.casefold()]
-        if condition is None:
+        if condition is None and kind is None:
             chosen = names[:limit]
             found = [known for known in await self._store.get(chosen) if known]
             return DefinitionPage(await self._shown(found, runs), chosen[-1] if len(names) > limit else None)
         now_ms = await self._now_ms()
         matching: list[KnownDefinition] = []
         for step in _steps(names[:MAX_LOOKED_AT]):
-            matching += await self._matching(step, condition, now_ms)
+            found = [known for known in await self._store.get(step) if known and _is_of_kind(known, kind)]
+            matching += found if condition is None else await self._matching(found, condition, now_ms)
             if len(matching) > limit:
                 shown = await self._shown(matching[:limit], runs)
                 return DefinitionPage(shown, shown[-1].known.stored.definition.name)
@@ -113,9 +121,8 @@ class DefinitionReader:
         return ShownRuns(await self._with_states(page.runs), page.next_at)
 
     async def _matching(
-        self, names: Sequence[str], condition: Condition, now_ms: int
+        self, found: Sequence[KnownDefinition], condition: Condition, now_ms: int
     ) -> list[KnownDefinition]:
-        found = [known for known in await self._store.get(names) if known]
         if condition is not Condition.TROUBLED:
             is_enabled = condition is Condition.ENABLED
             return [known for known in found if known.stored.definition.enabled is is_enabled]
@@ -148,6 +155,10 @@ class DefinitionReader:
 def coming(definition: Definition, after_ms: int, count: int) -> list[Occurrence]:
     """Return the next instants after `after_ms`."""
     return list(islice(definition.due_after(after_ms), count))
+
+
+def _is_of_kind(known: KnownDefinition, kind: Kind | None) -> bool:
+    return kind is None or known.stored.definition.kind is kind
 
 
 def _is_late(known: KnownDefinition, now_ms: int) -> bool:

@@ -3901,6 +3901,7 @@ var DURATION_STEPS_MS = [
 function widthOfLabels(_, labels) {
   return Math.max(48, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
+var told = (labels) => labels.map((label, at2) => label === labels[at2 - 1] ? "" : label);
 function Chart({
   label,
   xs,
@@ -3973,7 +3974,7 @@ function Chart({
             ...!isLog && {
               range: (_, low, high) => [
                 Math.min(0, low ?? 0),
-                Math.max(high ?? 0, 1e-3) * 1.08
+                (high || 1) * 1.08
               ]
             }
           }
@@ -3985,7 +3986,7 @@ function Chart({
             ...axis,
             size: widthOfLabels,
             ...format === durationText && { incrs: DURATION_STEPS_MS },
-            values: (_, ticks) => ticks.map((tick) => tick === null ? "" : format(tick))
+            values: (_, ticks) => told(ticks.map((tick) => tick === null ? "" : format(tick)))
           }
         ],
         series: [
@@ -5142,7 +5143,7 @@ function afterClick(act) {
 }
 function useTyped(value, onChange, read = (text) => text.trim()) {
   const [text, setText] = E2(value);
-  const told = j(value);
+  const told2 = j(value);
   const typed = j(value);
   const timer2 = j(
     /** @type {any} */
@@ -5151,9 +5152,9 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
   const change2 = j(onChange);
   change2.current = onChange;
   V2(() => {
-    if (value === told.current) return;
+    if (value === told2.current) return;
     clearTimeout(timer2.current);
-    told.current = value;
+    told2.current = value;
     typed.current = value;
     setText(value);
   }, [value]);
@@ -5172,8 +5173,8 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
   const report = () => {
     if (isGone.current) return;
     const next = read(typed.current);
-    if (next === told.current) return;
-    told.current = next;
+    if (next === told2.current) return;
+    told2.current = next;
     change2.current(next);
   };
   return {
@@ -6483,22 +6484,22 @@ function LastHour({ document: document2 }) {
     <p><${Button} class="small" disabled=${!document2 || state.isBusy} onClick=${run}>${t(state.isBusy ? "loading" : "constraints.replay.run")}<//></p>
     ${isOld ? html`<p class="muted">${t("constraints.replay.old")}</p>` : html`<${ErrorBox} problem=${state.problem} />${state.answer && html`<${Told} told=${state.answer} />`}`}</section>`;
 }
-function Told({ told }) {
+function Told({ told: told2 }) {
   const points = (
     /** @type {any[]} */
-    told.points
+    told2.points
   );
   const covers = [
-    t("constraints.replay.covers", { count: told.looked_at, minutes: points.length - 1 }),
-    !told.is_whole && t("constraints.replay.part"),
-    told.gone > 0 && t("constraints.replay.gone", { count: told.gone }),
-    told.without_key > 0 && t("constraints.preview.without", { count: told.without_key }),
+    t("constraints.replay.covers", { count: told2.looked_at, minutes: points.length - 1 }),
+    !told2.is_whole && t("constraints.replay.part"),
+    told2.gone > 0 && t("constraints.replay.gone", { count: told2.gone }),
+    told2.without_key > 0 && t("constraints.preview.without", { count: told2.without_key }),
     t("constraints.replay.last_run")
   ];
-  return html`${told.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told.held, count: told.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told.p95_ms), longest: durationText(told.longest_ms), most: told.most_held })}${told.held_now > 0 && ` ${t("constraints.replay.now", { count: told.held_now })}`}</p>
+  return html`${told2.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told2.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told2.held, count: told2.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told2.p95_ms), longest: durationText(told2.longest_ms), most: told2.most_held })}${told2.held_now > 0 && ` ${t("constraints.replay.now", { count: told2.held_now })}`}</p>
       <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`}
-    ${told.held > 0 && told.keys && html`<p>${told.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
-    <p class="muted small"><${Time} at=${told.from} /> – <${Time} at=${told.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
+    ${told2.held > 0 && told2.keys && html`<p>${told2.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
+    <p class="muted small"><${Time} at=${told2.from} /> – <${Time} at=${told2.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }
 
 // limit_kinds.js
@@ -6639,17 +6640,17 @@ function textOf({ kind, rows }) {
 function RuleBuilder({ text, onText, suggestions, hint }) {
   const id = J2();
   const [rule, setRule] = E2(() => ruleOf(text));
-  const told = j(text);
+  const told2 = j(text);
   V2(() => {
-    if (text === told.current) return;
-    told.current = text;
+    if (text === told2.current) return;
+    told2.current = text;
     setRule(ruleOf(text));
   }, [text]);
   if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
   const change2 = (next) => {
     setRule(next);
-    told.current = textOf(next);
-    onText(told.current);
+    told2.current = textOf(next);
+    onText(told2.current);
   };
   const put = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
@@ -7471,17 +7472,17 @@ var textOf2 = (rows) => toJson(
 function ArgumentMapping({ text, onText, paths }) {
   const id = J2();
   const [rows, setRows] = E2(() => rowsOf(text));
-  const told = j(text);
+  const told2 = j(text);
   V2(() => {
-    if (text === told.current) return;
-    told.current = text;
+    if (text === told2.current) return;
+    told2.current = text;
     setRows(rowsOf(text));
   }, [text]);
   if (rows === null) return html`<p class="muted">${t("events.mapping.nested")}</p>`;
   const change2 = (next) => {
     setRows(next);
-    told.current = textOf2(next);
-    onText(told.current);
+    told2.current = textOf2(next);
+    onText(told2.current);
   };
   const put = (at2, part) => change2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
   return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
@@ -7722,11 +7723,13 @@ function argumentIn(values2) {
   if (isOfEvents(values2) && values2["argument_way"] !== "fixed") return "null";
   const argument = (values2["argument"] ?? "").trim();
   if (!argument) throw refusal2("argument", t("enqueue.argument.left_out"));
+  let value;
   try {
-    parseExact(argument);
+    value = parseExact(argument);
   } catch (error) {
     throw refusal2("argument", `${t("enqueue.not_json")}: ${error instanceof Error ? error.message : ""}`);
   }
+  if (isOfEvents(values2) && value === null) throw refusal2("argument", t("definitions.argument.null"));
   return argument;
 }
 function previewIn(values2) {
@@ -8143,6 +8146,7 @@ function columnsOf(one) {
 // pages/definitions.js
 var PAGE7 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
+var KINDS2 = ["", "time", "event"];
 var EXAMPLE = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -8156,10 +8160,11 @@ function List3({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
-  const of2 = JSON.stringify([query["q"], state, query["cursor"]]);
+  const kind = KINDS2.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
-      const wanted = { q: query["q"], state, cursor: query["cursor"], runs: STRIP, limit: PAGE7 };
+      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE7 };
       return { ...await get("api/definitions", wanted, signal), of: of2 };
     },
     [of2],
@@ -8168,11 +8173,12 @@ function List3({ query, go: go3, session: session2 }) {
   const { rows } = useSteadyRows(found.data?.definitions ?? [], nameOf3, hold.isHeld, found.data?.of ?? "");
   const mayOperate = may(session2, "operate");
   const change2 = (changes, replace = false) => go3("definitions", { ...query, cursor: "", ...changes }, { replace });
-  const isFiltered = Boolean(query["q"] || state);
+  const isFiltered = Boolean(query["q"] || state || kind);
   return html`<div class="page-head"><h1>${t("nav.definitions")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}</div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
-      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
             columns=${[...COLUMNS.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
@@ -8552,7 +8558,7 @@ function FigureFacts({ figures }) {
 
 // pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
-var KINDS2 = (
+var KINDS3 = (
   /** @type {const} */
   { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
 );
@@ -8564,7 +8570,7 @@ var POLL_MS3 = 2e3;
 var ORDER = ["stale", "detached", "draining", "fresh"];
 function WorkerState({ worker }) {
   return html`<${Badge} kind=${/** @type {any} */
-  KINDS2[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+  KINDS3[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
 function Breaker({ breaker }) {
   if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
@@ -8639,7 +8645,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       key: "states",
       label: t("nav.workers"),
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
-      KINDS2[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      KINDS3[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
     {
       key: "slots",
@@ -9850,7 +9856,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
   const typedName = values2["name"]?.trim() ?? "";
   const contract = useContract(typedName);
   const argument = useArgument(form, contract);
-  const told = useToldOptions(form, contract, Boolean(from));
+  const told2 = useToldOptions(form, contract, Boolean(from));
   const made = y(() => bodyOf({ ...values2, argument: argument.text }), [values2, argument.text]);
   const preview = usePreview(made.text);
   const faults = [...argument.problems, ...isTried ? argument.missing : []];
@@ -9899,7 +9905,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
       <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
-      ${told && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
+      ${told2 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
       <div class="form-grid">
         <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
         ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
@@ -9929,17 +9935,17 @@ function useToldOptions(form, contract, isCopy) {
     /** @type {Record<string, string>} */
     {}
   );
-  const told = (
+  const told2 = (
     /** @type {Record<string, any>} */
     isCopy ? {} : contract?.options ?? {}
   );
-  const names = TOLD.filter((name) => told[name] !== void 0 && told[name] !== null);
+  const names = TOLD.filter((name) => told2[name] !== void 0 && told2[name] !== null);
   W2(() => {
     const changes = {};
     for (const name of isCopy ? [] : TOLD) {
       const before = filled.current[name] ?? BLANK3[name] ?? "";
       if (form.values[name] === before)
-        changes[name] = names.includes(name) ? asTyped(told[name]) : BLANK3[name] ?? "";
+        changes[name] = names.includes(name) ? asTyped(told2[name]) : BLANK3[name] ?? "";
     }
     filled.current = { ...filled.current, ...changes };
     form.set(changes);

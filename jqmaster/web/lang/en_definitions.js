@@ -36,6 +36,8 @@ export default {
   "definitions.state.enabled": "Not paused",
   "definitions.state.paused": "Paused",
   "definitions.state.troubled": "Late or missed",
+  "definitions.argument.null":
+    "A fixed argument cannot be null. Choose the payload of the event, or another value.",
   "definitions.empty":
     "There are no definitions yet. A definition starts a job whenever its schedule is due, or when an event comes.",
   "definitions.empty.filtered": "No definition matches.",

@@ -3,6 +3,7 @@ export default {
   "nav.events": "Events",
   "definitions.create": "Create definition",
   "definitions.form.kind": "Started by",
+  "definitions.kind_of.all": "All",
   "definitions.kind_of.time": "The clock",
   "definitions.kind_of.event": "Events",
   "definitions.outcome.waiting": "waiting",

@@ -36,6 +36,8 @@ export default {
   "definitions.state.enabled": "有効",
   "definitions.state.paused": "一時停止中",
   "definitions.state.troubled": "遅れ・逃した",
+  "definitions.argument.null":
+    "固定の引数を null にすることはできません。イベントのペイロードか、別の値を選んでください。",
   "definitions.empty":
     "定義はまだありません。定義は、スケジュールの時刻になるたび、またはイベントが届いたときにジョブを開始します。",
   "definitions.empty.filtered": "一致する定義はありません。",

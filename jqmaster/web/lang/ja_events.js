@@ -3,6 +3,7 @@ export default {
   "nav.events": "イベント",
   "definitions.create": "定義を作成",
   "definitions.form.kind": "開始のきっかけ",
+  "definitions.kind_of.all": "すべて",
   "definitions.kind_of.time": "時刻",
   "definitions.kind_of.event": "イベント",
   "definitions.outcome.waiting": "待機中",

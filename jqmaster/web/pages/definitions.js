@@ -19,6 +19,7 @@ import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 
 const PAGE = 25;
 const STATES = ["", "enabled", "paused", "troubled"];
+const KINDS = ["", "time", "event"];
 const EXAMPLE = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -42,10 +43,11 @@ function List({ query, go, session }) {
   const hold = useHold();
   const [isMaking, setMaking] = useState(false);
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
-  const of = JSON.stringify([query["q"], state, query["cursor"]]);
+  const kind = KINDS.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const of = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
-      const wanted = { q: query["q"], state, cursor: query["cursor"], runs: STRIP, limit: PAGE };
+      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE };
       return { ...(await get("api/definitions", wanted, signal)), of };
     },
     [of],
@@ -55,11 +57,12 @@ function List({ query, go, session }) {
   const mayOperate = may(session, "operate");
   const change = (/** @type {Record<string, string>} */ changes, replace = false) =>
     go("definitions", { ...query, cursor: "", ...changes }, { replace });
-  const isFiltered = Boolean(query["q"] || state);
+  const isFiltered = Boolean(query["q"] || state || kind);
   return html`<div class="page-head"><h1>${t("nav.definitions")}</h1>${mayOperate && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("definitions.make")}<//>`}</div>
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(/** @type {string} */ q) => change({ q }, true)} />
-      <${Field} label=${t("job.state")}>${(/** @type {any} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {any} */ e) => change({ state: e.target.value })}>${STATES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("job.state")}>${(/** @type {any} */ a) => html`<select ...${a} value=${state} onChange=${(/** @type {any} */ e) => change({ state: e.target.value })}>${STATES.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("definitions.form.kind")}>${(/** @type {any} */ a) => html`<select ...${a} value=${kind} onChange=${(/** @type {any} */ e) => change({ kind: e.target.value })}>${KINDS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
       !found.data

@@ -75,6 +75,9 @@ function widthOfLabels(_, labels) {
   return Math.max(48, 16 + 7 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
 
+/** @param {string[]} labels @returns {string[]} Those of small values may be rounded to the same: only the first is shown. */
+const told = (labels) => labels.map((label, at) => (label === labels[at - 1] ? "" : label));
+
 /**
  * Lines or stacked areas over time.
  * @param {{label: string, xs: number[], series: {label: string, color: string, values: (number | null)[]}[], format?: (value: number) => string, isStacked?: boolean, height?: number, onRange?: (from: string, to: string) => void}} props
@@ -145,7 +148,7 @@ export function Chart({
             ...(!isLog && {
               range: (/** @type {any} */ _, /** @type {number} */ low, /** @type {number} */ high) => [
                 Math.min(0, low ?? 0),
-                Math.max(high ?? 0, 1e-3) * 1.08,
+                (high || 1) * 1.08,
               ],
             }),
           },
@@ -159,7 +162,7 @@ export function Chart({
             size: widthOfLabels,
             ...(format === durationText && { incrs: DURATION_STEPS_MS }),
             values: (/** @type {any} */ _, /** @type {number[]} */ ticks) =>
-              ticks.map((tick) => (tick === null ? "" : format(tick))),
+              told(ticks.map((tick) => (tick === null ? "" : format(tick)))),
           },
         ],
         series: [

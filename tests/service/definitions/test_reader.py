@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.definitions.definition import CatchUp
+from jqmaster.domain.definitions.definition import CatchUp, Kind
 from jqmaster.service.definitions import reader
 from jqmaster.service.definitions.reader import LATE_MS, Condition, DefinitionReader
 from tests.support.definitions import MINUTE_MS, Definitions
@@ -54,3 +54,11 @@ async def test_a_filtered_page_that_found_few_says_where_to_go_on(
     assert (page.definitions, page.next_cursor) == ([], "b")
     page = await listed.reader.page("b", 10, condition=Condition.ENABLED)
     assert ([one.known.stored.definition.name for one in page.definitions], page.next_cursor) == (["c"], None)
+
+
+async def test_definitions_of_one_kind_are_listed(world: StoreWorld) -> None:
+    listed = Listed(world)
+    await listed.definitions.put("clock")
+    for kind, names in ((Kind.TIME, ["clock"]), (Kind.EVENT, [])):
+        page = await listed.reader.page("", 10, kind=kind)
+        assert [one.known.stored.definition.name for one in page.definitions] == names
