@@ -68,6 +68,19 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("tasks.batch.Batch"),
         Entry("environment.configure"),
     ],
+    "Flows": [
+        Entry("tasks.flow.chain"),
+        Entry("tasks.flow.group"),
+        Entry("tasks.flow.chord"),
+        Entry("tasks.flow.Flow"),
+        Entry("tasks.flow.FlowHandles", is_constructed=False),
+        Entry("tasks.signature.INPUT", is_constructed=False),
+        Entry("tasks.signature.INPUTS", is_constructed=False),
+        Entry("worker.inputs.Inputs", is_constructed=False),
+        Entry("worker.inputs.Input", is_constructed=False),
+        Entry("errors.InputMissing", is_constructed=False),
+        Entry("errors.InvalidFlow", is_constructed=False),
+    ],
     "Results of tasks": [
         Entry("tasks.handle.JobHandle", is_constructed=False),
         Entry("pusher.results.JobProgress", is_constructed=False),
@@ -89,9 +102,6 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("worker.worker.Worker"),
         Entry("worker.context.Context", is_constructed=False),
         Entry("worker.context.CancelSignal"),
-        Entry("worker.inputs.Inputs", is_constructed=False),
-        Entry("worker.inputs.Input", is_constructed=False),
-        Entry("errors.InputMissing", is_constructed=False),
     ],
     "Work that others do": [
         Entry("outside.OutsideWork", is_constructed=False),
@@ -205,7 +215,11 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.AnnAssign
 # A constant has no docstring that the program could read.
 CONSTANTS = {
-    "INJECTED": "Default of a parameter that is annotated with `Context`: the worker fills it, and callers omit it."
+    "INJECTED": "Default of a parameter that is annotated with `Context`: the worker fills it, and callers omit it.",
+    "INPUT": "Default of a parameter of a task: the worker fills it with the result of the job for which the job "
+    "waited, as the annotation says, unless the call gives a value. None stands for a job that did not succeed.",
+    "INPUTS": "Default of a parameter of a task that is annotated with a list: the worker fills it with the results "
+    "of the jobs for which the job waited, in order, unless the call gives a value.",
 }
 
 
@@ -237,7 +251,10 @@ def members(node: ast.ClassDef) -> Iterator[Function]:
     """Methods and properties that users call."""
     hidden = INTERNAL if node.name.endswith("Middleware") else INTERNAL | HOOKS
     for one in node.body:
-        if isinstance(one, Function) and not one.name.startswith("_") and one.name not in hidden:
+        if not isinstance(one, Function) or one.name.startswith("_") or one.name in hidden:
+            continue
+        # Overloads have no docstring: what they stand for comes behind them.
+        if not any(isinstance(given, ast.Name) and given.id == "overload" for given in one.decorator_list):
             yield one
 
 

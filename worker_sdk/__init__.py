@@ -15,6 +15,7 @@ from worker_sdk.errors import (
     InputMissing,
     Interrupted,
     InvalidArgument,
+    InvalidFlow,
     IsolatedHandlerError,
     JobCanceled,
     JobDiscarded,
@@ -47,8 +48,9 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.batch import Batch
     from worker_sdk.tasks.collection import Tasks
     from worker_sdk.tasks.command import CommandOutput
+    from worker_sdk.tasks.flow import Flow, FlowHandles, chain, chord, group
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
-    from worker_sdk.tasks.signature import INJECTED
+    from worker_sdk.tasks.signature import INJECTED, INPUT, INPUTS
     from worker_sdk.tasks.task import Task, TaskJob
     from worker_sdk.worker.challenge import Callback, Challenge
     from worker_sdk.worker.context import CancelSignal, Context
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INJECTED",
+    "INPUT",
+    "INPUTS",
     "After",
     "AnswerMismatchError",
     "Batch",
@@ -77,11 +81,14 @@ __all__ = [
     "EnqueueRefused",
     "Event",
     "Fail",
+    "Flow",
+    "FlowHandles",
     "Input",
     "InputMissing",
     "Inputs",
     "Interrupted",
     "InvalidArgument",
+    "InvalidFlow",
     "IsolatedHandlerError",
     "JobCanceled",
     "JobDiscarded",
@@ -112,8 +119,11 @@ __all__ = [
     "Worker",
     "WorkerSdkError",
     "await_all",
+    "chain",
+    "chord",
     "configure",
     "discard_on",
+    "group",
     "is_duplicate",
     "is_replaced",
     "make_job",
@@ -134,7 +144,11 @@ _MODULES: Final = {
     "Debounce": "worker_sdk.pusher.unique",
     "Depends": "worker_sdk.dependencies.depends",
     "Event": "worker_sdk.pusher.events",
+    "Flow": "worker_sdk.tasks.flow",
+    "FlowHandles": "worker_sdk.tasks.flow",
     "INJECTED": "worker_sdk.tasks.signature",
+    "INPUT": "worker_sdk.tasks.signature",
+    "INPUTS": "worker_sdk.tasks.signature",
     "Input": "worker_sdk.worker.inputs",
     "Inputs": "worker_sdk.worker.inputs",
     "JobHandle": "worker_sdk.tasks.handle",
@@ -152,8 +166,11 @@ _MODULES: Final = {
     "Unique": "worker_sdk.pusher.unique",
     "Worker": "worker_sdk.worker.worker",
     "await_all": "worker_sdk.tasks.handle",
+    "chain": "worker_sdk.tasks.flow",
+    "chord": "worker_sdk.tasks.flow",
     "configure": "worker_sdk.environment",
     "discard_on": "worker_sdk.worker.policies",
+    "group": "worker_sdk.tasks.flow",
     "is_duplicate": "worker_sdk.pusher.unique",
     "is_replaced": "worker_sdk.pusher.unique",
     "make_job": "worker_sdk.pusher.jobs",

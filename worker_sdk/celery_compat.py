@@ -21,9 +21,9 @@ from worker_sdk.worker.context import Context
 _GUIDE: Final = "see docs/coming_from_celery.md"
 # The names of celery that a module may want to import, each with what to use instead.
 _MISSING: Final = {
-    "chain": "enqueue the next task at the end of the one before it",
-    "group": "use task.many and wait_all",
-    "chord": "use task.many and wait_all",
+    "chain": "use chain of worker_sdk",
+    "group": "use group of worker_sdk, or task.many and wait_all",
+    "chord": "use chord of worker_sdk",
     "chunks": "use task.many",
     "signature": "use Task.to_job",
     "Signature": "use Task.to_job",

@@ -261,6 +261,11 @@ class InvalidArgument(WorkerSdkError, TypeError):  # noqa: N818 - as the cause o
         self.problems = list(problems)
 
 
+class InvalidFlow(WorkerSdkError, ValueError):  # noqa: N818
+    """A flow cannot run as it is: its jobs wait for one another, or for jobs that are not in it, or are too many.
+    Nothing was enqueued."""
+
+
 class NotFinishedError(WorkerSdkError):
     """The job did not end in time.
 

@@ -145,6 +145,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "dependencies.depends",
             "worker.command",
             "worker.context",
+            "worker.inputs",
             "worker.names",
             "worker.outcomes",
             "worker.policies",

@@ -13,6 +13,8 @@ from worker_sdk.wire import encode, packer
 
 MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
+# Jobs of a call that is not divided. The bytes of its body are judged by the master.
+MAX_WHOLE_JOBS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,11 @@ class Chunk:
 
 
 class Chunker:
-    """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more."""
+    """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more. `is_whole`: there is
+    one chunk, and `add` raises ValueError for one job too many."""
 
-    def __init__(self, chain: EnqueueChain | None) -> None:
+    def __init__(self, chain: EnqueueChain | None, *, is_whole: bool = False) -> None:
+        self._is_whole = is_whole
         forked.check()
         self._chain = chain
         self._pack = packer().pack
@@ -37,13 +41,15 @@ class Chunker:
         self._size = 0
 
     def add(self, given: JobLike) -> Chunk | None:
+        if self._is_whole and len(self._parts) == MAX_WHOLE_JOBS:
+            raise ValueError(f"one call takes at most {MAX_WHOLE_JOBS:,} jobs")
         job = made_job(given)
         opened: OpenJob | None = None
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)
             self._opened.append(opened)
         data = encoded(job, self._pack)
-        full = self._parts and (
+        full = (self._parts and not self._is_whole) and (
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
         )
         chunk = self._full(opened) if full else None

@@ -133,18 +133,22 @@ class Pusher:
             )
         return id_of(job, answer)
 
-    async def enqueue_many(self, jobs: Iterable[JobLike] | AsyncIterable[JobLike]) -> list[str]:
+    async def enqueue_many(
+        self, jobs: Iterable[JobLike] | AsyncIterable[JobLike], *, in_one_call: bool = False
+    ) -> list[str]:
         """Enqueue any number of jobs, and return their IDs in order.
 
         * `jobs`: an iterable, which may be an async one, of maps with the arguments of `make_job`, or of pairs
           `(name, argument)`.
+        * `in_one_call`: send all jobs, up to 10,000, in one call: the master accepts all of them, or none.
 
-        The iterable is read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is. The error
-        lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have been. If a
-        middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in `accepted_ids` were not sent.
+        The iterable is otherwise read as it is sent, in chunks of up to 1,000 jobs. If a job is refused, its chunk is.
+        The error lists in `accepted_ids` the jobs that were accepted before, and in `unknown_ids` those that may have
+        been. If a middleware refuses a job, it raises EnqueueRefused, and the jobs that are not in `accepted_ids` were
+        not sent.
         """
         ids: list[str] = []
-        chunker = Chunker(self._chain)
+        chunker = Chunker(self._chain, is_whole=in_one_call)
         with chunker.telling(ids):
             async for chunk in async_chunks(jobs, chunker):
                 try:

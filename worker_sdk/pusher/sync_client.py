@@ -97,10 +97,10 @@ class SyncPusher:
         )
         return id_of(job, answer)
 
-    def enqueue_many(self, jobs: Iterable[JobLike]) -> list[str]:
+    def enqueue_many(self, jobs: Iterable[JobLike], *, in_one_call: bool = False) -> list[str]:
         """Do as `Pusher.enqueue_many`."""
         ids: list[str] = []
-        chunker = Chunker(self._chain)
+        chunker = Chunker(self._chain, is_whole=in_one_call)
         with chunker.telling(ids):
             for chunk in chunks(jobs, chunker):
                 try:

@@ -112,6 +112,17 @@ class Codec:
                 raise InvalidArgument(self._task, self._problems(argument)) from None
         return arguments
 
+    def decode_argument(self, name: str, value: Any) -> Any:
+        """Return one argument as its annotation says. Raise InvalidArgument if it does not fit."""
+        try:
+            return _decoded(value, self.types[name])
+        except (msgspec.ValidationError, _PydanticError):
+            raise InvalidArgument(self._task, self._problems_of(name, value)) from None
+
+    def unfit(self, name: str, problem: str) -> InvalidArgument:
+        """Return the error for an argument that cannot be."""
+        return InvalidArgument(self._task, [(name, problem)])
+
     def encode_result(self, value: Any) -> Any:
         """Return the result that travels. Raise TypeError or ValueError for one that cannot."""
         if isinstance(self._result_type, PydanticType):
@@ -145,16 +156,20 @@ class Codec:
             return [("argument", f"Expected a map of parameters, got `{type(argument).__name__}`")]
         problems = [(str(name), "is no parameter") for name in argument if name not in self.types]
         problems += [(name, "is missing") for name in self._required if name not in argument]
-        for name, kind in self.types.items():
+        for name in self.types:
             if name in argument:
-                try:
-                    _decoded(argument[name], kind)
-                except (msgspec.ValidationError, _PydanticError) as exc:
-                    problems += [
-                        (path, _with_type(what, argument[name]) if path == name else what)
-                        for what, path in _place_of(exc, name)
-                    ]
+                problems += self._problems_of(name, argument[name])
         return sorted(problems)
+
+    def _problems_of(self, name: str, value: Any) -> list[tuple[str, str]]:
+        try:
+            _decoded(value, self.types[name])
+        except (msgspec.ValidationError, _PydanticError) as exc:
+            return [
+                (path, _with_type(what, value) if path == name else what)
+                for what, path in _place_of(exc, name)
+            ]
+        return []
 
 
 # --- types of pydantic

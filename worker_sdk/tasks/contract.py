@@ -18,8 +18,9 @@ def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
     its schema, which changes when the schema does."""
     signature = task.signature
     types = task.codec.types
-    defaults = {name: signature.default_of(name) for name in types if signature.has_default(name)}
-    schema = schema_of_parameters(types, defaults, required=[name for name in types if name not in defaults])
+    optional = {name: signature.default_of(name) for name in types if signature.has_default(name)}
+    defaults = {name: value for name, value in optional.items() if name not in signature.inputs}
+    schema = schema_of_parameters(types, defaults, required=[name for name in types if name not in optional])
     text = json.dumps(schema, sort_keys=True, separators=(",", ":"))
     return {
         "version": task.version or hashlib.blake2b(text.encode(), digest_size=4).hexdigest(),

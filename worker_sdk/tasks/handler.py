@@ -11,6 +11,7 @@ from worker_sdk.worker.outcomes import UnfitArgumentError, UnsendableResultError
 from worker_sdk.worker.registry import Handler, Kind, origin_of
 
 if TYPE_CHECKING:
+    from worker_sdk.tasks.filling import Filling
     from worker_sdk.tasks.task import Task
     from worker_sdk.worker.context import Context
 
@@ -45,15 +46,26 @@ def _contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
         return {}
 
 
+def _filling_of(task: "Task[..., Any]") -> "Filling | None":
+    if not task.signature.inputs:
+        return None
+    from worker_sdk.tasks.filling import Filling
+
+    return Filling(task.signature, task.codec)
+
+
 def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
     codec, signature, function = task.codec, task.signature, task.function
     decode, encode = codec.decode_arguments, codec.encode_result
     context, positional = signature.context, signature.leading
+    filling = _filling_of(task)
 
     # The steps stand here and in `_sync_call`: to call them as a function costs as much as some of them.
     async def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
         try:
             arguments = decode(argument)
+            if filling is not None:
+                filling.fill(arguments, ctx.inputs)
         except InvalidArgument as exc:
             raise UnfitArgumentError(str(exc), exc.problems) from None
         if context is not None:
@@ -73,10 +85,13 @@ def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
     codec, signature, function = task.codec, task.signature, task.function
     decode, encode = codec.decode_arguments, codec.encode_result
     context, positional = signature.context, signature.leading
+    filling = _filling_of(task)
 
     def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
         try:
             arguments = decode(argument)
+            if filling is not None:
+                filling.fill(arguments, ctx.inputs)
         except InvalidArgument as exc:
             raise UnfitArgumentError(str(exc), exc.problems) from None
         if context is not None:

@@ -19,6 +19,24 @@ Function = Callable[..., Any]
 # The default of a parameter that the worker fills. A type checker then lets callers omit it, wherever it stands.
 INJECTED: Any = None
 
+
+class FromInputs:
+    """The default of a parameter that is filled with the result of the job for which a job waited; `takes_all`: with a
+    list of the results of all of them."""
+
+    __slots__ = ("takes_all",)
+
+    def __init__(self, *, takes_all: bool) -> None:
+        self.takes_all = takes_all
+
+    def __repr__(self) -> str:
+        return "INPUTS" if self.takes_all else "INPUT"
+
+
+# As with INJECTED, any parameter may have them as its default. A call may still give a value.
+INPUT: Any = FromInputs(takes_all=False)
+INPUTS: Any = FromInputs(takes_all=True)
+
 _NAMED_CONTEXT: Final = "ctx"
 
 
@@ -28,6 +46,7 @@ class Signature:
 
     * `annotations`: the types of the parameters that travel, by name.
     * `dependencies`: those of the parameters that the worker fills by `Depends`, by name.
+    * `inputs`: those of the parameters that travel which the worker fills with results, unless the call gives them.
     """
 
     def __init__(self, task: str, function: Function) -> None:
@@ -36,6 +55,9 @@ class Signature:
         self._resolved: tuple[dict[str, Any], Any, str | None] | None = None
         self._parameters = _parameters_of(task, function)
         self.dependencies: Mapping[str, Dependency] = dependencies_of(function)
+        self.inputs: Mapping[str, FromInputs] = {
+            name: one.default for name, one in self._parameters.items() if isinstance(one.default, FromInputs)
+        }
         self.is_coroutine = is_coroutine_function(function)
 
     @property

@@ -228,7 +228,7 @@ class _RecordingSyncPusher:
     def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:
         return _RecordingSyncPusher.enqueue_job(self, make_job(name, argument, **options))
 
-    def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
+    def enqueue_many(self, jobs: Iterable[Any], *, in_one_call: bool = False) -> list[str]:
         made = [make_job(*job) if isinstance(job, tuple) else make_job(**job) for job in jobs]
         with around_all(self._chain, made) as sent:
             self._enqueued += sent
@@ -244,7 +244,7 @@ class _RecordingPusher(_RecordingSyncPusher):
     async def enqueue(self, name: str, argument: Any = None, **options: Any) -> str:  # type: ignore[override]
         return super().enqueue(name, argument, **options)
 
-    async def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:  # type: ignore[override]
+    async def enqueue_many(self, jobs: Iterable[Any], *, in_one_call: bool = False) -> list[str]:  # type: ignore[override]
         return super().enqueue_many(jobs)
 
     async def enqueue_job(self, job: dict[str, Any]) -> str:  # type: ignore[override]

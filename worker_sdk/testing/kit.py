@@ -312,7 +312,7 @@ class _Store:
             "cause": causes.get(run.state),
             "attempt": run.attempts,
             "attempts": [attempt] if run.attempts else [],
-            "keep_result": bool(run.job.get("keep_result")),
+            "keep_result": run.keeps_result,
             "argument": run.job.get("argument"),
             "progress": run.reports.view(),
             **self._order.view(run),
@@ -324,7 +324,7 @@ class _Store:
         run = self._runs[job_id]
         if not run.is_over:
             raise NotFinishedError(job_id, run.state)
-        if not run.job.get("keep_result") or run.fields is None or run.state not in ("succeeded", "failed"):
+        if not run.keeps_result or run.fields is None or run.state not in ("succeeded", "failed"):
             return None
         known = {field: run.fields[field] for field in JobResult.__slots__ if field in run.fields}
         return JobResult(**{"finished_at": FINISHED_AT, **known})
@@ -404,7 +404,7 @@ class _Client:
     def batch_status(self, batch_id: str) -> Mapping[str, Any]:
         return self._store.batch_view(batch_id)
 
-    def enqueue_many(self, jobs: Iterable[Any]) -> list[str]:
+    def enqueue_many(self, jobs: Iterable[Any], *, in_one_call: bool = False) -> list[str]:
         with around_all(self._chain, map(recorded, as_maps(jobs))) as sent:
             if self._chain is None and not any(job.get("after") for job in sent):
                 return [self._run(self._store.accept(job)) for job in sent]
@@ -475,7 +475,9 @@ class _AsyncClient:
     async def batch_status(self, batch_id: str) -> Mapping[str, Any]:
         return self._store.batch_view(batch_id)
 
-    async def enqueue_many(self, jobs: Iterable[Any] | AsyncIterable[Any]) -> list[str]:
+    async def enqueue_many(
+        self, jobs: Iterable[Any] | AsyncIterable[Any], *, in_one_call: bool = False
+    ) -> list[str]:
         given = [job async for job in jobs] if isinstance(jobs, AsyncIterable) else jobs
         with around_all(self._chain, map(recorded, as_maps(given))) as sent:
             if self._chain is None and not any(job.get("after") for job in sent):

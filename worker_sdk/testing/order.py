@@ -147,8 +147,6 @@ def _is_met(job: Mapping[str, Any], predecessor: Run) -> bool:
 
 
 def _result_of(run: Run) -> Mapping[str, Any] | None:
-    if run.fields is None or run.state not in _WITH_RESULT:
-        return None
-    if not run.job.get("keep_result") and not run.is_awaited:
+    if run.fields is None or run.state not in _WITH_RESULT or not run.keeps_result:
         return None
     return {"finished_at": FINISHED_AT, **run.fields}

@@ -7,8 +7,13 @@ from typing import Any, assert_type
 
 from worker_sdk import (
     INJECTED,
+    INPUT,
+    INPUTS,
+    After,
     Context,
     Depends,
+    Flow,
+    FlowHandles,
     JobHandle,
     JobProgress,
     Middleware,
@@ -18,6 +23,10 @@ from worker_sdk import (
     Tasks,
     Worker,
     await_all,
+    chain,
+    chord,
+    group,
+    make_job,
     retry_on,
     wait_all,
 )
@@ -139,6 +148,39 @@ async def asynchronously() -> None:
     handle = await make_thumbnail.aenqueue(42)
     assert_type(await handle.aget(), Thumbnail)
     assert_type(await await_all(await make_thumbnail.amany(numbers())), list[Thumbnail])
+
+
+@tasks.task("thumbnail.crop")
+async def crop(thumbnail: Thumbnail = INPUT, *, width: int = 10) -> Thumbnail:
+    return Thumbnail(min(thumbnail.width, width))
+
+
+@tasks.task("album.publish")
+def publish(album: int, thumbnails: list[Thumbnail] = INPUTS, *, ctx: Context = INJECTED) -> str:
+    assert_type(ctx.inputs[0].result_of(make_thumbnail), Thumbnail)
+    assert_type(ctx.inputs.results_of(count), list[int])
+    assert_type([one.state for one in ctx.inputs], list[str | None])
+    return f"{album}: {len(thumbnails)}"
+
+
+crop.to_job(Thumbnail(3))
+assert_type(chain(make_thumbnail.to_job(1), crop.to_job(width=5)), Flow[Thumbnail])
+assert_type(chain(make_thumbnail.to_job(1), crop.to_job()).enqueue(), FlowHandles[Thumbnail])
+thumbnails = group(make_thumbnail.to_job(n) for n in range(3))
+assert_type(chain(thumbnails, publish.to_job(7)).enqueue().last.get(), str)
+assert_type(chain(count.to_job(), chain(thumbnails, publish.to_job(7))).enqueue().last.get(), str)
+assert_type(chord(thumbnails, publish.to_job(7)).enqueue().last.get(), str)
+assert_type(chord([count.to_job(), make_job("raw")], publish.to_job(7), when="finished"), Flow[str])
+flow = Flow()
+begin = flow.add(make_thumbnail.to_job(1))
+end = flow.add(publish.to_job(7), after=[begin, flow.add(group(count.to_job(), crop.to_job()))])
+raw_job = flow.add(make_job("raw"), after=After([begin, end], when="finished"))
+flow.after(end, raw_job)
+handles = flow.enqueue()
+assert_type(handles[begin].get(), Thumbnail)
+assert_type(handles[end], JobHandle[str])
+assert_type(handles[raw_job], JobHandle[Any])
+assert_type(flow.add(chain(count.to_job()), after="id"), Flow[int])
 
 
 worker = Worker(tasks=[tasks])
