@@ -5,10 +5,11 @@ import csv
 import json
 import re
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support import real_time
 from tests.support.master import Api
@@ -171,6 +172,31 @@ async def test_a_search_goes_on_by_itself_and_can_be_stopped(screens: Screens, a
         await expect(page.locator(".searching")).to_contain_text(f"Searched {total}")
     delete = {"action": "delete", "filter": {"tag": f"many-{mark}"}}
     assert (await api.call("POST", "/api/jobs/actions", delete))[0] == 202
+
+
+async def test_ages_stay_on_one_line_on_a_phone(screens: Screens, api: Api) -> None:
+    mark = f"t{uuid.uuid4().hex[:8]}"
+    ages_s = (5, 599, 35_999, 86_399, 9 * 86_400 + 80_000, 700 * 86_400)
+    for _ in ages_s:
+        await api.enqueue("task.old", {}, tags=[mark], delay=3600)
+
+    async def grown_old(route: Route) -> None:
+        answer = await route.fetch()
+        found = await answer.json()
+        for job, age_s in zip(found["jobs"], ages_s, strict=True):
+            job["created_at"] = (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat()
+        await route.fulfill(response=answer, body=json.dumps(found))
+
+    async with screens.open("icon.svg") as page:
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await page.route("**/api/jobs?*", grown_old)
+        await page.goto(f"/#/jobs?tag={mark}")
+        rows = page.locator("tbody tr")
+        await expect(rows).to_have_count(len(ages_s))
+        await expect(rows.nth(3)).to_contain_text("23 h ago")
+        await expect(rows.nth(5)).to_contain_text("700 d ago")
+        heights = await rows.evaluate_all("(rows) => rows.map((row) => row.clientHeight)")
+        assert len(set(heights)) == 1, heights
 
 
 async def test_nothing_jumps_in_any_list_while_jobs_run(screens: Screens, api: Api) -> None:

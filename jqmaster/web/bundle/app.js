@@ -967,7 +967,7 @@ var UNITS = (
     ["ms", 1]
   ]
 );
-function durationText(ms3) {
+function durationText(ms3, isCoarse = false) {
   const sign = ms3 < 0 ? "−" : "";
   const all = Math.abs(ms3);
   if (all < 1) return `${sign}${number(all, { maximumFractionDigits: 1 })} ${t("unit.ms")}`;
@@ -977,7 +977,8 @@ function durationText(ms3) {
   const [unit, size] = UNITS[at2] ?? ["ms", 1];
   const whole = Math.floor(all / size);
   const next = UNITS[at2 + 1];
-  const rest = next && unit !== "s" ? Math.floor((all - whole * size) / next[1]) : 0;
+  const hasRest = next && unit !== "s" && !(isCoarse && whole >= 10);
+  const rest = hasRest ? Math.floor((all - whole * size) / next[1]) : 0;
   return `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "");
 }
 function Duration({ ms: ms3 }) {
@@ -1034,7 +1035,7 @@ function relativeText(ms3) {
   const ago = nowMs() - ms3;
   if (Math.abs(ago) < 1e3) return t("time.now");
   const rounded = Math.abs(ago) < 1e4 ? Math.round(ago / 1e3) * 1e3 : ago;
-  return rounded > 0 ? t("time.ago", { duration: durationText(rounded) }) : t("time.in", { duration: durationText(-rounded) });
+  return rounded > 0 ? t("time.ago", { duration: durationText(rounded, true) }) : t("time.in", { duration: durationText(-rounded, true) });
 }
 function Time({ at: at2 }) {
   useTick();

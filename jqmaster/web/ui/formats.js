@@ -50,8 +50,9 @@ const UNITS = /** @type {const} */ ([
 /**
  * A duration in its two largest units, such as `3 min 20 s`; below ten seconds with a fraction.
  * @param {number} ms
+ * @param {boolean} isCoarse Whether ten units or more are told alone, such as `12 h`.
  */
-export function durationText(ms) {
+export function durationText(ms, isCoarse = false) {
   const sign = ms < 0 ? "−" : "";
   const all = Math.abs(ms);
   if (all < 1) return `${sign}${number(all, { maximumFractionDigits: 1 })} ${t("unit.ms")}`;
@@ -61,7 +62,8 @@ export function durationText(ms) {
   const [unit, size] = UNITS[at] ?? ["ms", 1];
   const whole = Math.floor(all / size);
   const next = UNITS[at + 1];
-  const rest = next && unit !== "s" ? Math.floor((all - whole * size) / next[1]) : 0;
+  const hasRest = next && unit !== "s" && !(isCoarse && whole >= 10);
+  const rest = hasRest ? Math.floor((all - whole * size) / next[1]) : 0;
   return (
     `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "")
   );
@@ -157,8 +159,8 @@ export function relativeText(ms) {
   if (Math.abs(ago) < 1000) return t("time.now");
   const rounded = Math.abs(ago) < 10_000 ? Math.round(ago / 1000) * 1000 : ago;
   return rounded > 0
-    ? t("time.ago", { duration: durationText(rounded) })
-    : t("time.in", { duration: durationText(-rounded) });
+    ? t("time.ago", { duration: durationText(rounded, true) })
+    : t("time.in", { duration: durationText(-rounded, true) });
 }
 
 /**
