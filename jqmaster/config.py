@@ -19,6 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from jqmaster.net.smtp_url import SmtpUrl
 from jqmaster.net.store_url import StoreUrl
 from jqmaster.net.webhook_secret import secret_bytes
 
@@ -41,6 +42,8 @@ MOST_KEPT_S = 3650 * DAY_S
 MOST_KEPT_JOBS = 100_000_000
 
 _REDACT_PATH = re.compile(r"(argument|result|error|headers)(\.[^.\s]{1,200}){1,16}")
+
+MAIL_PATTERN = r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,187}[A-Za-z0-9])?$"
 
 Durability = Literal["besteffort", "fsync", "fsync+quorum"]
 CheckArguments = Literal["off", "report", "refuse"]
@@ -504,6 +507,28 @@ class Settings(BaseSettings):
         "Link-local, multicast and cloud metadata addresses, and the store's address, are never called.",
     )
 
+    # --- mail
+    smtp_url: SecretStr | None = Field(
+        None,
+        description="Mail server that sends notices: `smtp://[user:password@]host[:port]`, which uses STARTTLS where "
+        "the server offers it, and always with a password, or `smtps://…` for TLS from the start. Default ports: 587 "
+        "and 465.",
+    )
+    smtp_cafile: Path | None = Field(
+        None,
+        description="CA certificates (PEM) that sign the mail server's certificate. Default: the system's CA "
+        "certificates.",
+    )
+    mail_from: str | None = Field(
+        None, pattern=MAIL_PATTERN, description="Address that mails come from. Needed with `smtp_url`."
+    )
+    mail_to: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        max_length=50,
+        description="Addresses that get a mail when jobs fail for good, as long as nobody has made a notice. A storm "
+        "of failures is one mail.",
+    )
+
     # --- how long things are kept
     retention_succeeded_s: float = Field(
         3600,
@@ -601,6 +626,21 @@ class Settings(BaseSettings):
             secret_bytes(secret.get_secret_value())
         return secrets
 
+    @field_validator("smtp_url")
+    @classmethod
+    def _is_smtp_url(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is not None:
+            SmtpUrl.parse(url.get_secret_value())
+        return url
+
+    @field_validator("mail_to")
+    @classmethod
+    def _are_mail_addresses(cls, addresses: list[str]) -> list[str]:
+        for address in addresses:
+            if not re.fullmatch(MAIL_PATTERN, address):
+                raise ValueError(f"{address[:100]}: expected a mail address such as ops@shop.example")
+        return addresses
+
     @field_validator("trusted_proxies", "login_proxies", "allowed_webhook_networks")
     @classmethod
     def _are_networks(cls, networks: list[str]) -> list[str]:
@@ -636,6 +676,10 @@ class Settings(BaseSettings):
             raise ValueError("set both calls_certfile and calls_keyfile, or neither")
         if (self.redis_certfile is None) != (self.redis_keyfile is None):
             raise ValueError("set both redis_certfile and redis_keyfile, or neither")
+        if self.smtp_url and not self.mail_from:
+            raise ValueError("smtp_url requires mail_from")
+        if (self.mail_from or self.mail_to or self.smtp_cafile) and not self.smtp_url:
+            raise ValueError("mail_from, mail_to and smtp_cafile require smtp_url")
         if fault := self._oidc_fault() or self._proxy_fault():
             raise ValueError(fault)
         store = StoreUrl.parse(self.redis_url.get_secret_value()) if self.redis_url else None

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from jqmaster.api.http.query import query_error
 from jqmaster.domain.ids import ID_PATTERN
-from jqmaster.domain.notices.webhook import RESERVED_PREFIX
+from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:/-]{1,200}$"
 TOKEN_PATTERN: Final = r"^[0-9a-f]{32}$"  # noqa: S105 - a pattern

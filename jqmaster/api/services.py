@@ -29,6 +29,8 @@ from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.notices.editor import NoticeEditor
+from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
@@ -95,6 +97,8 @@ class Services:
     challenges: ChallengeService
     challenge_reader: ChallengeReader
     deliveries: DeliveryReader
+    notices: NoticeReader
+    notice_editor: NoticeEditor
     declarations: DeclarationStore
     audit: AuditStore
     audit_writer: AuditWriter

@@ -18,6 +18,7 @@ from jqmaster.runtime.duties.event_gathering import EventLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
 from jqmaster.runtime.duties.follow_up_loop import FollowUpLoop
 from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.notice_loop import NoticeLoop
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.duties.quarantine import Quarantine
 from jqmaster.runtime.duties.reaper import Reaper
@@ -115,9 +116,15 @@ class LeaderDuties:
             self.promoter,
             self.definitions,
             self.events,
-            # First: follow-ups wait for it.
-            self._parts.webhooks,
+            # First: follow-ups and notices wait for it.
+            self._parts.deliveries,
             self.follow_ups,
+            NoticeLoop(
+                self._leadership,
+                self._parts.notice_evaluation(),
+                self._shared.clock,
+                on_stale=self._leader.step_down,
+            ),
             self.challenges,
             self._make_quarantine(),
             self._reaper,

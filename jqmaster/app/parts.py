@@ -7,11 +7,12 @@ from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.challenge import ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.events.figures import EventFigures
-from jqmaster.domain.notices.webhook import DeliveryFigures
+from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import StoreUnavailableError
+from jqmaster.runtime.duties.delivery_runner import DeliveryRunner
 from jqmaster.runtime.duties.fleet import Fleet
-from jqmaster.runtime.duties.webhook_runner import WebhookRunner
+from jqmaster.runtime.outbound.carriers import carriers_of
 from jqmaster.runtime.outbound.orders import CancelOrders, WorkerOrders
 from jqmaster.runtime.watch.store_health import StoreHealth
 from jqmaster.service.batches.batches import BatchService
@@ -20,6 +21,8 @@ from jqmaster.service.batches.follow_ups import BatchFollowUps
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.key_values import KeyValues
+from jqmaster.service.constraints.preview import Previews, PreviewTurns
+from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.service.events.gathering import EventGathering
 from jqmaster.service.events.intake import EventIntake
@@ -31,6 +34,12 @@ from jqmaster.service.jobs.order import OrderFollowUps
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.notices.evaluation import NoticeEvaluation
+from jqmaster.service.notices.happenings import Happenings
+from jqmaster.service.notices.lasting import Lasting
+from jqmaster.service.notices.letters import Letters
+from jqmaster.service.notices.reader import NoticeReader
+from jqmaster.service.notices.sending import NoticeSender
 from jqmaster.service.notices.webhooks import WebhookFollowUps
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.operator_actions import WorkerActions
@@ -40,6 +49,7 @@ from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.notices.failed_jobs import FailedJobStore
 
 
 class ShardParts:
@@ -138,8 +148,9 @@ class ShardParts:
             records=stores.records,
         )
         self.delivery_figures = DeliveryFigures()
-        self.webhooks = WebhookRunner(
-            shared.webhooks,
+        self.notices = NoticeReader(stores.notices)
+        self.deliveries = DeliveryRunner(
+            carriers_of(shared.webhooks, shared.mail, self.notices.destination),
             clock,
             workers=self.workers,
             contracts=self.contracts,
@@ -155,12 +166,44 @@ class ShardParts:
             ).kinds()
             | OrderFollowUps(stores.order, stores.records, self.rules).kinds()
             | WebhookFollowUps(
-                stores.acceptance, stores.records, stores.results, self.rules, prepare=self.webhooks.prepare
+                stores.acceptance, stores.records, stores.results, self.rules, prepare=self.deliveries.prepare
             ).kinds(),
         )
         self.worker_actions = WorkerActions(
             stores.workers,
             tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, shared.workers),
+        )
+
+    def notice_evaluation(self) -> NoticeEvaluation:
+        """Return a new evaluation of notices, for one leadership."""
+        shared, stores = self._shared, self.stores
+        usage = UsageStore(self.link, stores.records)
+        previews = Previews(stores.lanes, usage, shared.clock, PreviewTurns(shared.clock))
+        return NoticeEvaluation(
+            stores.notices,
+            Happenings(
+                FailedJobStore(self.link, stores.records),
+                stores.records,
+                stores.history,
+                definitions=stores.definitions,
+                workers=stores.workers,
+                leadership=stores.leadership,
+                access=shared.policies.audience,
+            ),
+            Lasting(
+                stores.history,
+                ConstraintReader(self.rules, usage, stores.gates, previews),
+                lambda: self.health.faults,
+                shared.clock,
+            ),
+            NoticeSender(
+                stores.acceptance,
+                self.rules,
+                Letters(shared.settings.public_url),
+                prepare=self.deliveries.prepare,
+            ),
+            shared.clock,
+            mail_to=shared.settings.mail_to if shared.mail else (),
         )
 
     def admit(self, durability: Durability | None) -> int:

@@ -27,6 +27,7 @@ from jqmaster.net.webhook_secret import secret_bytes
 from jqmaster.runtime.leadership.local_leader import LocalLeader
 from jqmaster.runtime.leadership.master_client import MasterClient
 from jqmaster.runtime.leadership.own_address import at_port, own_url
+from jqmaster.runtime.outbound.mail_client import mail_client
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.identity.identity import Identity
@@ -78,6 +79,7 @@ class Master:
                 webhook_guard,
                 [secret_bytes(secret.get_secret_value()) for secret in settings.webhook_secrets],
             ),
+            mail=mail_client(settings),
             loop_failures=LoopFailures(clock),
             fail=self._fail,
             failure=lambda: self.failure,

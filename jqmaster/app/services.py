@@ -26,6 +26,7 @@ from jqmaster.service.jobs.failure_actions import FailureActions
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
@@ -126,6 +127,14 @@ class RequestServices:
             challenges=ChallengeService(stores.challenges, clock, parts.challenge_figures),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),
             deliveries=DeliveryReader(stores.records, parts.job_actions),
+            notices=parts.notices,
+            notice_editor=NoticeEditor(
+                stores.notices,
+                audit,
+                parts.store_time_ms,
+                can_sign=shared.webhooks.can_sign,
+                can_mail=shared.mail is not None,
+            ),
             declarations=stores.declarations,
             audit=audit,
             audit_writer=AuditWriter(audit),

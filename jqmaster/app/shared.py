@@ -8,6 +8,7 @@ from jqmaster.clock import Clock
 from jqmaster.config import Settings
 from jqmaster.lifecycle import LoopFailures
 from jqmaster.runtime.leadership.master_client import MasterClient
+from jqmaster.runtime.outbound.mail_client import MailClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
 from jqmaster.service.operations.live_settings import LiveSettings
@@ -20,7 +21,8 @@ class Shared:
     """The parts that a process has once. `settings` are those it was configured with, `live` gives those in force,
     and `policies` the part of them that each component reads.
 
-    `fail` ends the process with a reason; `failure` returns that reason, or None.
+    `mail` None: no mail server is configured. `fail` ends the process with a reason; `failure` returns that reason, or
+    None.
     """
 
     settings: Settings
@@ -32,6 +34,7 @@ class Shared:
     masters: MasterClient
     workers: WorkerClient
     webhooks: WebhookClient
+    mail: MailClient | None
     loop_failures: LoopFailures
     fail: Callable[[str], None]
     failure: Callable[[], str | None]

@@ -33,6 +33,7 @@ from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.declarations import DeclarationStore
 from jqmaster.store.operations.history import HistoryStore
@@ -85,6 +86,7 @@ class Stores:
     event_groups: EventGroupStore
     follow_ups: FollowUpStore
     batches: BatchStore
+    notices: NoticeStore
     declarations: DeclarationStore
     leadership: LeadershipStore
     masters: MasterStore
@@ -120,6 +122,7 @@ class Stores:
             event_groups=EventGroupStore(shard, tally),
             follow_ups=FollowUpStore(shard),
             batches=BatchStore(shard, tally),
+            notices=NoticeStore(shard),
             declarations=DeclarationStore(shard),
             leadership=LeadershipStore(shard),
             masters=MasterStore(shard),

@@ -9,7 +9,7 @@ import msgpack
 from jqmaster.domain.content import HIDDEN, ContentAccess
 from jqmaster.domain.error_type import error_type_of
 from jqmaster.domain.job import Attempt, Job
-from jqmaster.domain.notices.webhook import RESERVED_PREFIX
+from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 from jqmaster.domain.redact import REDACTED
 
 # Outcomes whose message a worker wrote. The others have one of the master's.

@@ -110,6 +110,48 @@ _DELIVERY_VIEW: Final[dict[str, Any]] = {
         }
     ],
 }
+_NOTICE: Final[dict[str, Any]] = {
+    "when": "job_failed",
+    "matcher": {"field": "name", "op": "glob", "value": "order.*"},
+    "threshold": 1,
+    "to": [{"mail": ["ops@shop.example"]}],
+    "group_by": "name",
+    "at_most_every_s": 300,
+    "muted_until": None,
+    "description": "Whoever is on call",
+}
+_NOTICE_VIEW: Final[dict[str, Any]] = {
+    "name": "failures",
+    **_NOTICE,
+    "etag": "5f0c2a9b71d3e846",
+    "created_at": "2026-11-21T04:00:00.000Z",
+    "changed_at": "2026-11-21T04:00:00.000Z",
+    "created_by": "user:ada",
+    "incidents": [
+        {
+            "key": "order.place",
+            "count": 12,
+            "told": 9,
+            "began_at": "2026-11-21T04:30:02.310Z",
+            "last_at": "2026-11-21T04:31:10.512Z",
+            "told_at": "2026-11-21T04:30:13.002Z",
+            "is_over": False,
+            "acknowledged_by": None,
+            "lines": [{"text": "order.place: timeout", "count": 12, "job_id": JOB_ID}],
+        }
+    ],
+    "pending": [],
+    "recent": [
+        {
+            "id": DELIVERY_ID,
+            "kind": "first",
+            "at": "2026-11-21T04:30:13.002Z",
+            "key": "order.place",
+            "count": 9,
+            "new": 9,
+        }
+    ],
+}
 _EVENT_ANSWER: Final[dict[str, Any]] = {
     "event_id": EVENT_ID,
     "duplicate": False,
@@ -695,6 +737,13 @@ EXAMPLES: Final[dict[str, Any]] = {
     },
     "DeliveryView": _DELIVERY_VIEW,
     "DeliveryList": {"deliveries": [_DELIVERY_VIEW]},
+    "NoticeRequest": _NOTICE,
+    "NoticeView": _NOTICE_VIEW,
+    "NoticeList": {"notices": [_NOTICE_VIEW]},
+    "MuteNoticeRequest": {"until": "2026-11-21T06:00:00Z"},
+    "AcknowledgeRequest": {"key": None},
+    "AcknowledgeAnswer": {"acknowledged": 1},
+    "NoticeTest": {"message_id": DELIVERY_ID},
     "EventAnswer": _EVENT_ANSWER,
     "EventBatchAnswer": {"events": [_EVENT_ANSWER]},
     "EventPostAnswer": _EVENT_ANSWER,

@@ -268,6 +268,13 @@ class Keys:
         "while not empty",
         "by source: the constraints and definitions that it declared last, with their ETags",
     )
+    notices = Key("hash", "while not empty", "by name: ETag, then the notice as MessagePack")
+    notice_states = Key(
+        "hash",
+        "with its notice",
+        "by name: edition, then the incidents and messages of a notice as MessagePack; of no notice are `:marks`, how "
+        "far conditions were looked at, and `:default`, of the notice that is there while there is no other",
+    )
     follow_ups = Key(
         "sorted set",
         "while not empty",

@@ -66,6 +66,9 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/definitions/{name}/backfill"): [
         {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z", "dry_run": True}
     ],
+    ("PUT", "/api/notices/{name}"): [{"when": "job_failed", "to": [{"mail": ["ops@shop.example"]}]}],
+    ("POST", "/api/notices/{name}/mute"): [{"until": None}],
+    ("POST", "/api/notices/{name}/acknowledge"): [{"key": None}],
     ("PUT", "/api/declarations/{source}"): [{}],
     ("POST", "/api/events"): [{"event_type": "other"}],
     ("POST", "/api/batches"): [{"on_success": {"name": "other"}}],
@@ -100,10 +103,12 @@ PLAIN: Final = {
     ("POST", "/api/jobs/actions/{action_id}/cancel"), ("POST", "/api/definitions/{name}/run"),
     ("POST", "/api/events/{event_id}/replay"), ("POST", "/api/batches/{batch_id}/retry"),
     ("POST", "/api/masters/{master_id}/demote"), ("POST", "/api/workers/{worker_id}/resume"),
+    ("POST", "/api/notices/{name}/test"), ("POST", "/api/jobs/{job_id}/deliveries/{delivery_id}/resend"),
 }  # fmt: skip
 UNTOUCHED: Final = {
     ("DELETE", "/api/jobs/{job_id}"), ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
     ("DELETE", "/api/definitions/{name}"), ("POST", "/api/definitions/{name}/resume"),
+    ("DELETE", "/api/notices/{name}"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),
     ("DELETE", "/api/workers/{worker_id}"),
     ("POST", "/api/batches/{batch_id}/seal"), ("POST", "/api/batches/{batch_id}/cancel"),
@@ -118,7 +123,7 @@ def paths_of(path: str, ids: Marked, jobs: tuple[str, ...]) -> Iterator[str]:
         "job_id": jobs, "worker_id": (ids.worker,), "name": tuple(CONSTRAINTS), "action_id": (ids.action,),
         "job_name": (NAME,), "source": ("other",), "group_id": (ids.group,), "event_id": (ids.event,),
         "batch_id": (ids.batch,), "master_id": (new_id(),), "token_id": ("0" * 12,), "user": ("nobody",),
-        "request_id": ("A" * 54,), "request": ("AAAAAAAA",),
+        "request_id": ("A" * 54,), "request": ("AAAAAAAA",), "delivery_id": (new_id(),),
     }  # fmt: skip
     names = re.findall(r"{(\w+)}", path)
     for chosen in itertools.product(*(values[name] for name in names)):

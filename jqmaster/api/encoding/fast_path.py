@@ -17,7 +17,7 @@ from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN,
 from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
-from jqmaster.domain.notices.webhook import RESERVED_PREFIX
+from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.unique import (
     MOST_UNIQUE_KEY_BYTES,

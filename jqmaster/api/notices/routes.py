@@ -1,9 +1,9 @@
-"""Routes of webhooks' deliveries."""
+"""Routes of webhooks' deliveries, and of notices."""
 
 from typing import Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.notices import handlers, schemas
+from jqmaster.api.notices import handlers, notice_routes, schemas
 from jqmaster.domain.access import Scope
 
 _STORE: Final = (503,)
@@ -17,6 +17,7 @@ _RESEND_TEXT: Final = (
 )
 
 OPERATIONS: Final = [
+    *notice_routes.OPERATIONS,
     Operation("GET", "/api/jobs/{job_id}/deliveries", handlers.of_job, Scope.READ,
               "List the webhook deliveries of a job", "webhooks", {200: schemas.DeliveryList},
               problems=(404, *_STORE), text=_LIST_TEXT),

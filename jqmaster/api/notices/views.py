@@ -1,4 +1,4 @@
-"""Deliveries of webhooks as clients see them."""
+"""Notices, and deliveries of webhooks, as clients see them."""
 
 import json
 from typing import Any
@@ -10,7 +10,10 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobState
 from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.notices.incident import Incident, Message
 from jqmaster.domain.notices.webhook import shown_url
+from jqmaster.service.notices.documents import describe
+from jqmaster.service.notices.reader import ShownNotice
 from jqmaster.service.notices.webhooks import Delivery
 
 
@@ -28,6 +31,55 @@ def delivery_view(delivery: Delivery, access: ContentAccess) -> dict[str, Any]:
         "next_at": iso_ms(job.due_at_ms) if job.state in (JobState.RETRYING, JobState.SCHEDULED) else None,
         "finished_at": iso_ms(job.finished_at_ms) if job.finished_at_ms else None,
         "attempts": [attempt_view(attempt, content, access) for attempt in delivery.attempts],
+    }
+
+
+def notice_view(shown: ShownNotice, access: ContentAccess) -> dict[str, Any]:
+    """`NoticeView`."""
+    stored, state = shown.stored, shown.state
+    incidents = sorted(state.incidents.values(), key=lambda one: -one.last_ms)
+    return {
+        **describe(stored.notice),
+        "etag": stored.etag,
+        "created_at": iso_ms(stored.created_at_ms),
+        "changed_at": iso_ms(stored.changed_at_ms),
+        "created_by": stored.created_by,
+        "incidents": [_incident_view(one, access) for one in incidents],
+        "pending": [_message_view(one) for one in state.pending],
+        "recent": [_message_view(one) for one in reversed(state.recent)],
+    }
+
+
+def _incident_view(incident: Incident, access: ContentAccess) -> dict[str, Any]:
+    return {
+        "key": incident.key,
+        "count": incident.count,
+        "told": incident.told_count,
+        "began_at": iso_ms(incident.began_ms),
+        "last_at": iso_ms(incident.last_ms),
+        "told_at": iso_ms(incident.told_ms) if incident.told_ms else None,
+        "is_over": incident.is_over or not incident.is_present,
+        "acknowledged_by": incident.acknowledged_by or None,
+        "lines": [
+            {
+                # The part behind the name may be text of an error.
+                "text": line.text if access.error_text_cover is None else line.text.partition(": ")[0],
+                "count": line.count,
+                "job_id": line.job_id or None,
+            }
+            for line in incident.lines
+        ],
+    }
+
+
+def _message_view(message: Message) -> dict[str, Any]:
+    return {
+        "id": message.id,
+        "kind": str(message.kind),
+        "at": iso_ms(message.at_ms),
+        "key": message.key,
+        "count": message.count,
+        "new": message.new,
     }
 
 

@@ -6,58 +6,24 @@ import hmac
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable
-from enum import StrEnum
-from hashlib import blake2b, sha256
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import msgpack
 
-from jqmaster.domain.ids import is_id, uuid8
+from jqmaster.domain.ids import is_id
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import OUTCOMES, STATES, Job, JobSpec, JobState, Notify, RetryPolicy
-
-# Jobs of these names are the masters' own: nobody else pushes or serves them.
-RESERVED_PREFIX: Final = "jq."
-WEBHOOK_NAME: Final = "jq.webhook"
+from jqmaster.domain.job import OUTCOMES, STATES, Job, JobSpec, JobState, Notify
+from jqmaster.domain.notices.delivery import WEBHOOK_NAME, reserved_job, stable_id
 
 MAX_URL_CHARS: Final = 2048
 # A larger result is left out: receivers fetch it.
 MAX_RESULT_BYTES: Final = 64 * 1024
-DELIVERY_LIFE_MS: Final = 24 * 3600 * 1000
-DELIVERY_TIMEOUT_MS: Final = 60_000
-_RETRY_BASE_S: Final = 5.0
-_RETRY_MAX_S: Final = 3600.0
-# Waits of 5, 10, 20 s and so on, and one hour from the eleventh on, add up to more than a day: the expiry ends them.
-_MAX_RETRY: Final = 40
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
 _STATES_BY_CODE: Final = {STATES[state].code: state for state in OUTCOMES}
-
-
-class DeliveryOutcome(StrEnum):
-    """The end of one call of a webhook."""
-
-    DELIVERED = "delivered"
-    # It is tried again later.
-    FAILED = "failed"
-    # The receiver asked for time (429 or 503), or has as many calls as it may have.
-    DEFERRED = "deferred"
-    # The receiver answered 410: it wants no more of this webhook.
-    GONE = "gone"
-    # The address is one that is not called.
-    REFUSED = "refused"
-
-
-class DeliveryFigures:
-    """Counts of one process, for its metrics: calls of webhooks by what became of them."""
-
-    __slots__ = ("outcomes",)
-
-    def __init__(self) -> None:
-        self.outcomes: Counter[DeliveryOutcome] = Counter()
 
 
 class JobEnd(NamedTuple):
@@ -106,8 +72,7 @@ def shown_url(url: str) -> str:
 
 def delivery_id(job_id: str, finished_at_ms: int) -> str:
     """Return the ID of the job that tells of this end: always the same, so that an end is told of by one job."""
-    digest = blake2b(f"webhook {job_id} {finished_at_ms}".encode(), digest_size=10).digest()
-    return uuid8(finished_at_ms << 80 | int.from_bytes(digest, "big"))
+    return stable_id(finished_at_ms, "webhook", job_id, str(finished_at_ms))
 
 
 def delivery_ids(job: Job, ended_at_ms: Iterable[int]) -> list[str]:
@@ -144,22 +109,9 @@ def body_of(job: Job, end: JobEnd, result: bytes | None) -> bytes:
 
 def delivery_job(job: Job, end: JobEnd, notify: Notify, body: bytes) -> JobSpec:
     """Return the job that delivers a webhook."""
+    argument = {"url": notify.url, "job_id": job.id, "body": body.decode()}
     own_id = delivery_id(end.job_id, end.finished_at_ms)
-    # Between 0.8 and 1.2, and the same each time: deliveries of one instant are not repeated together, and a delivery
-    # that is enqueued again is the same job.
-    spread = 0.8 + 0.4 * int(own_id[-4:], 16) / 0xFFFF
-    return JobSpec(
-        id=own_id,
-        name=WEBHOOK_NAME,
-        argument=msgpack.packb({"url": notify.url, "job_id": job.id, "body": body.decode()}),
-        priority=0,
-        max_retry=_MAX_RETRY,
-        timeout_ms=DELIVERY_TIMEOUT_MS,
-        expires_at_ms=end.finished_at_ms + DELIVERY_LIFE_MS,
-        retry=RetryPolicy(_RETRY_BASE_S * spread, 2.0, _RETRY_MAX_S, jitter=False),
-        rerun_lost=True,
-        tags=(f"job:{job.id}",),
-    )
+    return reserved_job(WEBHOOK_NAME, own_id, argument, end.finished_at_ms, f"job:{job.id}")
 
 
 def end_subject(end: JobEnd) -> str:

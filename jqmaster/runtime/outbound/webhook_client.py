@@ -4,11 +4,12 @@ import functools
 import ssl
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from jqmaster.domain.notices.webhook import DeliveryOutcome, origin_of, path_of, signature
+from jqmaster.domain.notices.delivery import DeliveryOutcome
+from jqmaster.domain.notices.webhook import origin_of, path_of, signature
 from jqmaster.errors import AddressRefusedError
 from jqmaster.net.egress import EgressGuard, GuardedRoute
 from worker_sdk.transport.http_client import HttpClient, NoAnswerError, NotSentError, field_lines
@@ -24,11 +25,14 @@ _ASKS_FOR_TIME: Final = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """One call of a webhook. `message_id` is the same in each repeat of it."""
+    """One call of a webhook. `message_id` is the same in each repeat of it. `keys` sign it; none: those of the settings
+    do. A call that is not signed is for a receiver that knows nothing of signatures."""
 
-    url: str
+    url: str = field(repr=False)
     message_id: str
     body: bytes
+    keys: Sequence[bytes] = field(default=(), repr=False)
+    is_signed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,25 +73,24 @@ class WebhookClient:
 
     async def call(self, call: WebhookCall) -> CallEnd:
         """Call a webhook once."""
-        # Receivers compare it with their own clocks.
-        timestamp_s = int(time.time())
-        fields = field_lines(
-            {
-                "User-Agent": "jqmaster",
-                "Content-Type": "application/json",
-                "Accept-Encoding": "identity",
+        fields = {"User-Agent": "jqmaster", "Content-Type": "application/json", "Accept-Encoding": "identity"}
+        if call.is_signed:
+            # Receivers compare it with their own clocks.
+            timestamp_s = int(time.time())
+            fields |= {
                 "webhook-id": call.message_id,
                 "webhook-timestamp": str(timestamp_s),
-                "webhook-signature": signature(self._keys, call.message_id, timestamp_s, call.body),
+                "webhook-signature": signature(
+                    call.keys or self._keys, call.message_id, timestamp_s, call.body
+                ),
             }
-        )
         try:
             answer = await self._http.call(
                 "POST",
                 origin_of(call.url),
                 path_of(call.url),
                 call.body,
-                fields,
+                field_lines(fields),
                 timeout_s=self._timeout_s,
                 connect_timeout_s=CONNECT_TIMEOUT_S,
             )

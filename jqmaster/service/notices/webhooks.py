@@ -7,8 +7,8 @@ from typing import Final
 
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED, Attempt, Job, JobSpec, JobState
+from jqmaster.domain.notices.delivery import WEBHOOK_NAME
 from jqmaster.domain.notices.webhook import (
-    WEBHOOK_NAME,
     JobEnd,
     body_of,
     delivery_ids,

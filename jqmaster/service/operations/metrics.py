@@ -27,7 +27,7 @@ from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
-from jqmaster.domain.notices.webhook import DeliveryFigures, DeliveryOutcome
+from jqmaster.domain.notices.delivery import WEBHOOK_NAME, DeliveryFigures, DeliveryOutcome
 from jqmaster.domain.tally import OTHER, Tally
 from jqmaster.errors import JqmasterError
 
@@ -303,7 +303,7 @@ class Metrics(Collector):
     def _webhook_counts(self) -> Iterator[Metric]:
         calls = _counter("jqmaster_webhook_calls")
         for outcome in DeliveryOutcome:
-            calls.add_metric((str(outcome),), self._deliveries.outcomes[outcome])
+            calls.add_metric((str(outcome),), self._deliveries.outcomes[WEBHOOK_NAME, outcome])
         yield calls
 
     def _http(self) -> Iterator[Metric]:

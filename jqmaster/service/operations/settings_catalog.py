@@ -49,6 +49,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "allowed_worker_networks", "public_url", "trusted_proxies", "hsts_s",
     ),
     "Webhooks": ("webhook_secrets", "allowed_webhook_networks"),
+    "Mail": ("smtp_url", "smtp_cafile", "mail_from", "mail_to"),
     "Login elsewhere": (
         "oidc_issuer", "oidc_client_id", "oidc_client_secret", "oidc_client_secret_file", "oidc_cafile",
         "oidc_scopes", "oidc_user_claim", "oidc_groups_claim", "oidc_label", "login_user_header",

@@ -10,8 +10,8 @@ import pytest
 
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import OUTCOMES, Job, JobSpec, JobState, Notify
+from jqmaster.domain.notices.delivery import DELIVERY_LIFE_MS
 from jqmaster.domain.notices.webhook import (
-    DELIVERY_LIFE_MS,
     MAX_RESULT_BYTES,
     JobEnd,
     body_of,

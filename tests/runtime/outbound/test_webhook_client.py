@@ -5,7 +5,7 @@ from email.utils import formatdate
 
 import pytest
 
-from jqmaster.domain.notices.webhook import DeliveryOutcome
+from jqmaster.domain.notices.delivery import DeliveryOutcome
 from jqmaster.net.egress import EgressGuard
 from jqmaster.net.webhook_secret import secret_bytes
 from jqmaster.runtime.outbound.webhook_client import (

@@ -1,4 +1,4 @@
-"""Runs the deliveries of webhooks in the leading master, as a worker that pulls."""
+"""Runs the masters' own jobs, which deliver messages, in the leading master, as a worker that pulls."""
 
 import asyncio
 import functools
@@ -8,28 +8,26 @@ import os
 import secrets
 import socket
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import msgpack
-
 from jqmaster import __version__
 from jqmaster.clock import Clock
-from jqmaster.domain.notices.webhook import (
+from jqmaster.domain.notices.delivery import (
+    DELIVERY_NAMES,
     RESERVED_PREFIX,
     WEBHOOK_NAME,
     DeliveryFigures,
     DeliveryOutcome,
-    origin_of,
-    shown_url,
 )
 from jqmaster.domain.outcome import Outcome
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import ConflictError, JqmasterError, NotFoundError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
-from jqmaster.runtime.outbound.webhook_client import CallEnd, WebhookCall, WebhookClient
+from jqmaster.runtime.outbound.carriers import CANNOT_READ, Carrier
+from jqmaster.runtime.outbound.webhook_client import CallEnd
 from jqmaster.service.workers.contracts import ContractService
 from jqmaster.service.workers.polls import Ask, PollDesk
 from jqmaster.service.workers.reports import ReportService
@@ -58,16 +56,16 @@ class _Tenure:
     has_room: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class WebhookRunner:
-    """Component of whoever leads, begun and ended with each leadership.
+class DeliveryRunner:
+    """Component of whoever leads, begun and ended with each leadership. `carriers`: by the name of jobs.
 
-    It registers when the first delivery is made, or at once where any was made before: a service without webhooks has
-    no such worker. Whatever it holds when it ends goes back, and another leader delivers it.
+    It registers when the first delivery is made, or at once where any was made before: a service that tells nobody of
+    anything has no such worker. Whatever it holds when it ends goes back, and another leader delivers it.
     """
 
     def __init__(
         self,
-        client: WebhookClient,
+        carriers: Mapping[str, Carrier],
         clock: Clock,
         *,
         workers: WorkerService,
@@ -77,7 +75,7 @@ class WebhookRunner:
         heartbeat_s: LiveValue[float],
         figures: DeliveryFigures,
     ) -> None:
-        self._client = client
+        self._carriers = carriers
         self._clock = clock
         self._workers = workers
         self._contracts = contracts
@@ -85,7 +83,7 @@ class WebhookRunner:
         self._reports = reports
         self._heartbeat_s = heartbeat_s
         self._figures = figures
-        self._loops = BackgroundLoops("webhooks")
+        self._loops = BackgroundLoops("deliveries")
         self._is_wanted = asyncio.Event()
         self._is_ready = asyncio.Event()
         self._tenure: _Tenure | None = None
@@ -93,7 +91,7 @@ class WebhookRunner:
         self._paused_until_s: dict[str, float] = {}
 
     async def start(self) -> None:
-        self._loops = BackgroundLoops("webhooks")
+        self._loops = BackgroundLoops("deliveries")
         self._loops.spawn("run", self._run)
         self._loops.spawn("look", self._look_for_earlier)
 
@@ -111,17 +109,17 @@ class WebhookRunner:
             async with asyncio.timeout(PREPARE_WITHIN_S):
                 await self._is_ready.wait()
         except TimeoutError:
-            raise StoreUnavailableError("no master is ready to deliver webhooks", retry_after_s=1.0) from None
+            raise StoreUnavailableError("no master is ready to deliver messages", retry_after_s=1.0) from None
 
     async def _look_for_earlier(self) -> None:
-        """Find out whether webhooks were ever delivered on this store."""
+        """Find out whether anything was ever delivered on this store."""
         while not self._is_wanted.is_set():
             try:
                 if (await self._contracts.of(WEBHOOK_NAME)).is_served:
                     self._is_wanted.set()
                 return
             except JqmasterError as exc:
-                logger.warning("cannot look for webhooks to deliver: %s", exc.detail)
+                logger.warning("cannot look for messages to deliver: %s", exc.detail)
             await asyncio.sleep(RETRY_S)
 
     async def _run(self) -> None:
@@ -130,11 +128,11 @@ class WebhookRunner:
             try:
                 tenure = await self._register()
             except JqmasterError as exc:
-                logger.warning("cannot register to deliver webhooks: %s", exc.detail)
+                logger.warning("cannot register to deliver messages: %s", exc.detail)
                 await asyncio.sleep(RETRY_S)
                 continue
-            beats = asyncio.create_task(self._keep_alive(tenure), name="webhooks.heartbeat")
-            takes = asyncio.create_task(self._take_all(tenure), name="webhooks.take")
+            beats = asyncio.create_task(self._keep_alive(tenure), name="deliveries.heartbeat")
+            takes = asyncio.create_task(self._take_all(tenure), name="deliveries.take")
             try:
                 # Both end when the registration is over.
                 await asyncio.wait((beats, takes), return_when=asyncio.FIRST_COMPLETED)
@@ -148,10 +146,10 @@ class WebhookRunner:
 
     async def _register(self) -> _Tenure:
         # Before the worker, and so before any delivery: the next leader looks for it.
-        await self._contracts.tell([WEBHOOK_NAME], {})
+        await self._contracts.tell(DELIVERY_NAMES, {})
         spec = WorkerSpec(
             url=None,
-            names=(WEBHOOK_NAME,),
+            names=DELIVERY_NAMES,
             max_jobs=MAX_CALLS,
             node_id=socket.gethostname(),
             pid=os.getpid(),
@@ -177,7 +175,7 @@ class WebhookRunner:
             except NotFoundError:
                 return
             except JqmasterError as exc:
-                logger.warning("cannot renew the leases of webhooks: %s", exc.detail)
+                logger.warning("cannot renew the leases of deliveries: %s", exc.detail)
             else:
                 if answer.is_detached:
                     return
@@ -195,7 +193,7 @@ class WebhookRunner:
             except (NotFoundError, ConflictError):
                 return
             except JqmasterError as exc:
-                logger.warning("cannot take webhooks to deliver: %s", exc.detail)
+                logger.warning("cannot take messages to deliver: %s", exc.detail)
                 await asyncio.sleep(RETRY_S)
                 continue
             for offer in reply.offers:
@@ -207,7 +205,7 @@ class WebhookRunner:
         claim = (job.job_id, job.token)
         if claim in tenure.calls:
             return
-        call = asyncio.create_task(self._deliver(tenure, job), name=f"webhook {job.job_id}")
+        call = asyncio.create_task(self._deliver(tenure, job), name=f"delivery {job.job_id}")
         tenure.calls[claim] = call
         if len(tenure.calls) >= MAX_CALLS:
             tenure.has_room.clear()
@@ -229,13 +227,13 @@ class WebhookRunner:
             await self._workers.leave(tenure.worker_id)
         except JqmasterError as exc:
             # best effort: the leases end by themselves.
-            logger.warning("the deliveries of webhooks could not be handed back: %s", exc.detail)
+            logger.warning("the deliveries could not be handed back: %s", exc.detail)
 
     # --- one delivery
 
     async def _deliver(self, tenure: _Tenure, job: ClaimedJob) -> None:
         end = await self._call(job)
-        self._figures.outcomes[end.outcome] += 1
+        self._figures.outcomes[job.record.name, end.outcome] += 1
         outcome = _outcome_of(job, end)
         for _ in range(_MAX_REPORTS):
             try:
@@ -248,14 +246,16 @@ class WebhookRunner:
             await asyncio.sleep(RETRY_S)
 
     async def _call(self, job: ClaimedJob) -> CallEnd:
+        carrier = self._carriers.get(job.record.name)
+        if carrier is None:
+            return CANNOT_READ
         try:
-            argument = msgpack.unpackb(job.record.argument)
-            call = WebhookCall(argument["url"], job.job_id, argument["body"].encode())
-            host = origin_of(call.url)
-        except (ValueError, KeyError, TypeError, AttributeError, msgpack.UnpackException):
-            return CallEnd(DeliveryOutcome.REFUSED, "the delivery cannot be read")
-        if not self._client.can_sign:
-            return CallEnd(DeliveryOutcome.FAILED, "this master has no webhook_secrets to sign with")
+            trip = await carrier.plan(job)
+        except JqmasterError as exc:
+            return CallEnd(DeliveryOutcome.FAILED, f"the destination cannot be read ({exc.detail})")
+        if isinstance(trip, CallEnd):
+            return trip
+        host = trip.host
         paused_s = self._paused_until_s.get(host, 0.0) - self._clock.monotonic_s()
         if paused_s > 0:
             return CallEnd(DeliveryOutcome.DEFERRED, "the receiver asked for time", paused_s)
@@ -264,7 +264,7 @@ class WebhookRunner:
         self._paused_until_s.pop(host, None)
         self._calls_of[host] += 1
         try:
-            end = await self._client.call(call)
+            end = await trip.go()
         finally:
             self._calls_of[host] -= 1
             if not self._calls_of[host]:
@@ -272,7 +272,7 @@ class WebhookRunner:
         if end.retry_after_s:
             self._paused_until_s[host] = self._clock.monotonic_s() + end.retry_after_s
         if end.outcome in (DeliveryOutcome.GONE, DeliveryOutcome.REFUSED):
-            logger.warning("webhook %s of %s is given up: %s", job.job_id, shown_url(call.url), end.detail)
+            logger.warning("delivery %s to %s is given up: %s", job.job_id, trip.to, end.detail)
         return end
 
 

@@ -1,0 +1,73 @@
+"""The jobs that deliver messages: masters run them themselves, under names that nobody else may use."""
+
+from collections import Counter
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.ids import uuid8
+from jqmaster.domain.job import JobSpec, RetryPolicy
+
+# Jobs of these names are the masters' own: nobody else pushes or serves them.
+RESERVED_PREFIX: Final = "jq."
+WEBHOOK_NAME: Final = "jq.webhook"
+SLACK_NAME: Final = "jq.slack"
+MAIL_NAME: Final = "jq.mail"
+DELIVERY_NAMES: Final = (WEBHOOK_NAME, SLACK_NAME, MAIL_NAME)
+
+DELIVERY_LIFE_MS: Final = 24 * 3600 * 1000
+DELIVERY_TIMEOUT_MS: Final = 60_000
+_RETRY_BASE_S: Final = 5.0
+_RETRY_MAX_S: Final = 3600.0
+# Waits of 5, 10, 20 s and so on, and one hour from the eleventh on, add up to more than a day: the expiry ends them.
+_MAX_RETRY: Final = 40
+
+
+class DeliveryOutcome(StrEnum):
+    """The end of one attempt to deliver."""
+
+    DELIVERED = "delivered"
+    # It is tried again later.
+    FAILED = "failed"
+    # The receiver asked for time, or has as many calls as it may have.
+    DEFERRED = "deferred"
+    # The receiver wants no more of these: it answered 410, or the notice no longer has this destination.
+    GONE = "gone"
+    # The address is one that is not called, or the mail server does not take it.
+    REFUSED = "refused"
+
+
+class DeliveryFigures:
+    """Counts of one process, for its metrics: attempts by the name of their jobs, and by what became of them."""
+
+    __slots__ = ("outcomes",)
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[tuple[str, DeliveryOutcome]] = Counter()
+
+
+def stable_id(at_ms: int, *parts: str) -> str:
+    """Return the ID of the delivery that these parts name: always the same, so that one job delivers it."""
+    digest = blake2b(" ".join(parts).encode(), digest_size=10).digest()
+    return uuid8(at_ms << 80 | int.from_bytes(digest, "big"))
+
+
+def reserved_job(name: str, own_id: str, argument: dict[str, Any], at_ms: int, tag: str) -> JobSpec:
+    """Return a job that delivers something, and is tried for a day from `at_ms` on."""
+    # Between 0.8 and 1.2, and the same each time: deliveries of one instant are not repeated together, and a delivery
+    # that is enqueued again is the same job.
+    spread = 0.8 + 0.4 * int(own_id[-4:], 16) / 0xFFFF
+    return JobSpec(
+        id=own_id,
+        name=name,
+        argument=msgpack.packb(argument),
+        priority=0,
+        max_retry=_MAX_RETRY,
+        timeout_ms=DELIVERY_TIMEOUT_MS,
+        expires_at_ms=at_ms + DELIVERY_LIFE_MS,
+        retry=RetryPolicy(_RETRY_BASE_S * spread, 2.0, _RETRY_MAX_S, jitter=False),
+        rerun_lost=True,
+        tags=(tag,),
+    )

@@ -1,0 +1,225 @@
+"""Incidents: like findings of a condition become few messages, whose counts are right."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from jqmaster.domain.notices.notice import GroupBy, Notice
+
+# The first message of things that happen waits so long for more of them.
+GATHER_MS: Final = 10_000
+MAX_LINES: Final = 10
+# How exact is known until when something lasted.
+SEEN_EVERY_MS: Final = 30_000
+# Further groups share one incident.
+MAX_INCIDENTS: Final = 50
+OTHERS: Final = "others"
+# Messages that views show.
+MAX_RECENT: Final = 10
+
+
+class MessageKind(StrEnum):
+    """The occasion of a message."""
+
+    FIRST = "first"
+    # The same went on since the last message.
+    MORE = "more"
+    # A condition that lasted is over.
+    OVER = "over"
+    # People asked for it.
+    TEST = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that a condition found. `line` says it in short, and is the same for like ones."""
+
+    name: str
+    line: str
+    at_ms: int
+    job_id: str = ""
+    failure_group: str = ""
+
+
+@dataclass(slots=True)
+class Line:
+    """Like findings, of which one is the job `job_id`."""
+
+    text: str
+    count: int
+    job_id: str = ""
+
+
+@dataclass(slots=True)
+class Incident:
+    """Findings of one group that belong together. `told_ms` 0: no message told of it yet. `is_present`: what lasts was
+    there at the last look. `is_over`: the last message told of its end. `acknowledged_by` empty: by nobody."""
+
+    key: str
+    began_ms: int
+    last_ms: int
+    count: int = 0
+    lines: list[Line] = field(default_factory=list)
+    told_count: int = 0
+    told_ms: int = 0
+    is_present: bool = True
+    is_over: bool = False
+    acknowledged_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `count` and `new`: findings since the incident began, and since the last message. `lines`: text,
+    count and example of the most frequent."""
+
+    id: str
+    kind: MessageKind
+    at_ms: int
+    key: str = ""
+    count: int = 0
+    new: int = 0
+    began_ms: int = 0
+    last_ms: int = 0
+    lines: tuple[tuple[str, int, str], ...] = ()
+    asked_by: str = ""
+
+
+@dataclass(slots=True)
+class NoticeState:
+    """The memory of a notice: open incidents by key, messages to send, and the newest that were sent."""
+
+    incidents: dict[str, Incident] = field(default_factory=dict)
+    pending: list[Message] = field(default_factory=list)
+    recent: list[Message] = field(default_factory=list)
+
+    def add(self, notice: Notice, findings: Iterable[Finding]) -> None:
+        """Count things that happened."""
+        for found in findings:
+            incident = self._incident(_key(notice, found), found.at_ms)
+            incident.began_ms = min(incident.began_ms, found.at_ms)
+            incident.last_ms = max(incident.last_ms, found.at_ms)
+            incident.count += 1
+            _add_line(incident, found)
+
+    def look(self, notice: Notice, findings: Sequence[Finding], now_ms: int) -> None:
+        """Take over what lasts now: `findings` are all of it."""
+        groups: dict[str, list[Finding]] = {}
+        for found in findings:
+            groups.setdefault(_key(notice, found), []).append(found)
+        present: set[str] = set()
+        for key, group in groups.items():
+            incident = self._incident(key, group[0].at_ms)
+            if incident.is_over and not incident.is_present:
+                incident.began_ms = group[0].at_ms
+                incident.lines = []
+            is_told = incident.told_ms > 0 and not incident.is_over
+            if not is_told and incident.key not in present:
+                incident.lines, incident.count = [], 0
+            present.add(incident.key)
+            if now_ms >= incident.last_ms + SEEN_EVERY_MS:
+                incident.last_ms = now_ms
+            # An incident that was told stays as it was, and is not written down at each look.
+            for found in () if is_told else group:
+                incident.count += 1
+                _add_line(incident, found)
+        for incident in self.incidents.values():
+            incident.is_present = incident.key in present
+
+    def advance(self, notice: Notice, now_ms: int) -> list[Message]:
+        """Close incidents that are over, and return the messages that are due, without IDs. They are not added to
+        `pending`."""
+        due = []
+        is_muted = notice.is_muted(now_ms)
+        for key, incident in list(self.incidents.items()):
+            if _is_closed(notice, incident, now_ms):
+                del self.incidents[key]
+                continue
+            kind = (
+                _due_lasting(notice, incident, now_ms)
+                if notice.is_lasting
+                else _due(notice, incident, now_ms)
+            )
+            if kind is None:
+                continue
+            is_told = not (is_muted or incident.acknowledged_by)
+            if is_told:
+                due.append(_message(incident, kind, now_ms))
+            # A condition that began while the notice was muted, and still lasts when it no longer is, is told then.
+            # Nothing else is told later.
+            if is_told or not (notice.is_lasting and kind is MessageKind.FIRST):
+                incident.told_ms, incident.told_count = now_ms, incident.count
+                incident.is_over = kind is MessageKind.OVER
+        return due
+
+    def sent(self, messages: Sequence[Message]) -> None:
+        """Note that the deliveries of these pending messages are made."""
+        ids = {message.id for message in messages}
+        self.pending = [message for message in self.pending if message.id not in ids]
+        self.recent = [*self.recent, *messages][-MAX_RECENT:]
+
+    def _incident(self, key: str, at_ms: int) -> Incident:
+        if key not in self.incidents and len(self.incidents) >= MAX_INCIDENTS:
+            key = OTHERS
+        return self.incidents.setdefault(key, Incident(key, at_ms, at_ms))
+
+
+def _is_closed(notice: Notice, incident: Incident, now_ms: int) -> bool:
+    """Return whether nothing more is to be told of the incident."""
+    every_ms = notice.at_most_every_s * 1000
+    is_quiet = incident.told_ms > 0 and now_ms >= incident.told_ms + every_ms
+    if notice.is_lasting:
+        return not incident.is_present and (not incident.told_ms or (incident.is_over and is_quiet))
+    if incident.told_ms:
+        return is_quiet and incident.count == incident.told_count
+    return incident.count < notice.threshold and now_ms >= incident.began_ms + every_ms
+
+
+def _due(notice: Notice, incident: Incident, now_ms: int) -> MessageKind | None:
+    if incident.told_ms:
+        is_time = now_ms >= incident.told_ms + notice.at_most_every_s * 1000
+        return MessageKind.MORE if is_time and incident.count > incident.told_count else None
+    is_time = incident.count >= notice.threshold and now_ms >= incident.began_ms + GATHER_MS
+    return MessageKind.FIRST if is_time else None
+
+
+def _due_lasting(notice: Notice, incident: Incident, now_ms: int) -> MessageKind | None:
+    is_time = now_ms >= incident.told_ms + notice.at_most_every_s * 1000
+    if not incident.told_ms or (incident.is_over and is_time):
+        return MessageKind.FIRST if incident.is_present else None
+    is_end = not incident.is_present and not incident.is_over and is_time
+    return MessageKind.OVER if is_end else None
+
+
+def _message(incident: Incident, kind: MessageKind, now_ms: int) -> Message:
+    most = sorted(incident.lines, key=lambda line: -line.count)
+    return Message(
+        id="",
+        kind=kind,
+        at_ms=now_ms,
+        key=incident.key,
+        count=incident.count,
+        new=incident.count - incident.told_count,
+        began_ms=incident.began_ms,
+        last_ms=incident.last_ms,
+        lines=tuple((line.text, line.count, line.job_id) for line in most),
+    )
+
+
+def _key(notice: Notice, found: Finding) -> str:
+    match notice.group_by:
+        case GroupBy.NAME:
+            return found.name
+        case GroupBy.FAILURE_GROUP:
+            return found.failure_group
+    return ""
+
+
+def _add_line(incident: Incident, found: Finding) -> None:
+    for line in incident.lines:
+        if line.text == found.line:
+            line.count += 1
+            line.job_id = found.job_id or line.job_id
+            return
+    if len(incident.lines) < MAX_LINES:
+        incident.lines.append(Line(found.line, 1, found.job_id))

@@ -1,0 +1,193 @@
+"""A notice: what people are told of, by which ways, and how often."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from jqmaster.domain.matcher import Loc, Matcher, MatcherError, parse_matcher
+from jqmaster.domain.notices.webhook import shown_url, url_fault
+
+# The tags of deliveries hold the name.
+NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,50}$"
+# They have a meaning of their own in a path.
+RESERVED_NAMES: Final = frozenset({".", ".."})
+MAX_NOTICES: Final = 100
+MAX_DESCRIPTION: Final = 500
+MAX_DESTINATIONS: Final = 10
+MAX_MAIL_ADDRESSES: Final = 50
+MAX_MAIL_ADDRESS: Final = 254
+MAX_THRESHOLD: Final = 1_000_000
+MIN_INTERVAL_S: Final = 10
+MAX_INTERVAL_S: Final = 7 * 86_400
+DEFAULT_INTERVAL_S: Final = 300
+# The notice that there is while nobody has made one, where mail is configured.
+DEFAULT_NAME: Final = "default"
+
+_MAIL_ADDRESS: Final = re.compile(
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?"
+)
+
+
+class When(StrEnum):
+    """The condition of a notice."""
+
+    JOB_FAILED = "job_failed"
+    NEW_FAILURE_GROUP = "new_failure_group"
+    BACKLOG_AGE = "backlog_age"
+    CONSTRAINT_SATURATED = "constraint_saturated"
+    DEFINITION_MISSED = "definition_missed"
+    CHALLENGE_EXPIRED = "challenge_expired"
+    WORKER_LOST = "worker_lost"
+    LEADER_CHANGED = "leader_changed"
+    STORE_UNHEALTHY = "store_unhealthy"
+
+
+# They last: a message tells of the beginning, and another one of the end. All others happen, and are counted.
+LASTING: Final = frozenset({When.BACKLOG_AGE, When.CONSTRAINT_SATURATED, When.STORE_UNHEALTHY})
+DEFAULT_LASTING_S: Final = 60
+
+# The fields that a matcher may read. Those that hold content are not among them: who is told of a job may not be who
+# may see what it carries.
+_OF_JOBS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result")
+_OF_NAMES: Final = ("name",)
+MATCHED_FIELDS: Final[Mapping[When, tuple[str, ...]]] = {
+    When.JOB_FAILED: _OF_JOBS,
+    When.NEW_FAILURE_GROUP: _OF_JOBS,
+    When.CHALLENGE_EXPIRED: _OF_JOBS,
+    When.BACKLOG_AGE: _OF_NAMES,
+    When.CONSTRAINT_SATURATED: _OF_NAMES,
+    When.DEFINITION_MISSED: _OF_NAMES,
+}
+
+
+class GroupBy(StrEnum):
+    """The things of which each has messages of its own."""
+
+    NONE = "none"
+    # Each name of a job, constraint or definition.
+    NAME = "name"
+    # Each group of like failures.
+    FAILURE_GROUP = "failure_group"
+
+
+# Others have no groups of failures.
+_OF_FAILURES: Final = frozenset({When.JOB_FAILED, When.NEW_FAILURE_GROUP, When.CHALLENGE_EXPIRED})
+
+
+class Channel(StrEnum):
+    """A way to tell people."""
+
+    MAIL = "mail"
+    WEBHOOK = "webhook"
+    SLACK = "slack"
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where messages go: to mail addresses, or to one URL. The URL and the secret may let others in, so no view and no
+    log shows them whole."""
+
+    channel: Channel
+    addresses: tuple[str, ...] = field(repr=False)
+    # That of a webhook, which signs it; empty: those of the settings do.
+    secret: str = field(default="", repr=False)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the destination as views have it."""
+        if self.channel is Channel.MAIL:
+            return {"mail": list(self.addresses)}
+        if self.channel is Channel.WEBHOOK:
+            return {"webhook": shown_url(self.addresses[0]), "has_secret": bool(self.secret)}
+        # All of its path is the credential.
+        parts = urlsplit(self.addresses[0])
+        return {"slack": f"{parts.scheme}://{parts.netloc}/…"}
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """`nid` tells it from earlier ones of its name. `threshold`: things that must happen within `at_most_every_s`, or
+    seconds that a condition must last, before it is told. `muted_until_ms` 0: not muted."""
+
+    name: str
+    nid: str
+    when: When
+    to: tuple[Destination, ...]
+    matcher: Matcher | None = None
+    threshold: int = 1
+    group_by: GroupBy = GroupBy.NONE
+    at_most_every_s: int = DEFAULT_INTERVAL_S
+    muted_until_ms: int = 0
+    description: str = ""
+
+    @property
+    def is_lasting(self) -> bool:
+        return self.when in LASTING
+
+    def is_muted(self, now_ms: int) -> bool:
+        return now_ms < self.muted_until_ms
+
+
+class NoticeError(ValueError):
+    """A notice that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+
+    def __init__(self, loc: Loc, msg: str) -> None:
+        super().__init__(msg)
+        self.loc = loc
+        self.msg = msg
+
+
+def check_notice(notice: Notice) -> None:
+    """Raise NoticeError where parts of the notice do not fit each other."""
+    if notice.group_by is GroupBy.FAILURE_GROUP and notice.when not in _OF_FAILURES:
+        raise NoticeError(("group_by",), f"{notice.when} has no groups of failures")
+    if notice.group_by is GroupBy.NAME and notice.when not in MATCHED_FIELDS:
+        raise NoticeError(("group_by",), f"{notice.when} has no names")
+
+
+def parse_notice_matcher(document: object, when: When) -> Matcher | None:
+    """Return the matcher of a condition. Raise NoticeError."""
+    if document is None:
+        return None
+    fields = MATCHED_FIELDS.get(when)
+    if fields is None:
+        raise NoticeError(("matcher",), f"{when} cannot be narrowed")
+    try:
+        return parse_matcher(document, fields)
+    except MatcherError as error:
+        raise NoticeError(("matcher", *error.loc), error.msg) from None
+
+
+def parse_destinations(
+    documents: Sequence[Mapping[str, Any]], old: Sequence[Destination] = ()
+) -> tuple[Destination, ...]:
+    """Return the destinations of a request. A URL that is sent back as it was shown stays as it is in `old`, and so
+    does the secret of a webhook that is not given. Raise NoticeError."""
+    return tuple(_destination(("to", n), one, old) for n, one in enumerate(documents))
+
+
+def _destination(loc: Loc, document: Mapping[str, Any], old: Sequence[Destination]) -> Destination:
+    given = [channel for channel in Channel if document.get(channel) is not None]
+    if len(given) != 1:
+        raise NoticeError(loc, f"must have one of {', '.join(Channel)}")
+    (channel,) = given
+    secret = document.get("secret")
+    if secret is not None and channel is not Channel.WEBHOOK:
+        raise NoticeError((*loc, "secret"), "belongs to a webhook")
+    if channel is Channel.MAIL:
+        for n, address in enumerate(document["mail"]):
+            if len(address) > MAX_MAIL_ADDRESS or not _MAIL_ADDRESS.fullmatch(address):
+                raise NoticeError((*loc, "mail", n), "must be a mail address such as ops@shop.example")
+        return Destination(channel, tuple(dict.fromkeys(document["mail"])))
+    url = document[channel]
+    same = [one for one in old if one.channel is channel and url in (one.addresses[0], one.shown()[channel])]
+    if same:
+        # Two that look alike: what people sent back is the place in the list.
+        here = old[loc[-1]] if isinstance(loc[-1], int) and loc[-1] < len(old) else None
+        kept = here if here in same else same[0]
+        return Destination(channel, kept.addresses, kept.secret if secret is None else secret)
+    if fault := url_fault(url):
+        raise NoticeError((*loc, str(channel)), fault)
+    return Destination(channel, (url,), secret or "")

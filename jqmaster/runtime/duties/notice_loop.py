@@ -1,0 +1,32 @@
+"""Looks for what people want to be told of, and has it told."""
+
+from collections.abc import Callable
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.runtime.periodic_loop import LeaderLoop
+from jqmaster.service.notices.evaluation import NoticeEvaluation
+from jqmaster.store.leadership.leadership import Leadership
+
+RETRY_S: Final = 2.0
+
+
+class NoticeLoop(LeaderLoop):
+    """Component of one leadership."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        evaluation: NoticeEvaluation,
+        clock: Clock,
+        *,
+        on_stale: Callable[[], None],
+    ) -> None:
+        super().__init__(
+            "notices", clock, complaint="cannot look at notices", on_stale=on_stale, retry_s=RETRY_S
+        )
+        self._epoch = leadership.epoch
+        self._evaluation = evaluation
+
+    async def _round(self) -> float:
+        return await self._evaluation.round(self._epoch)

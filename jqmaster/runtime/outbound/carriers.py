@@ -1,0 +1,124 @@
+"""Carriers: for each name of the masters' own jobs, who delivers it and to which host."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgpack
+
+from jqmaster.domain.notices.delivery import MAIL_NAME, SLACK_NAME, WEBHOOK_NAME, DeliveryOutcome
+from jqmaster.domain.notices.notice import Channel, Destination
+from jqmaster.domain.notices.webhook import origin_of, shown_url
+from jqmaster.net.webhook_secret import secret_bytes
+from jqmaster.runtime.outbound.mail_client import Mail, MailClient
+from jqmaster.runtime.outbound.webhook_client import CallEnd, WebhookCall, WebhookClient
+from jqmaster.store.jobs.claims import ClaimedJob
+
+_UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, msgpack.UnpackException)
+CANNOT_READ: Final = CallEnd(DeliveryOutcome.REFUSED, "the delivery cannot be read")
+_NO_DESTINATION: Final = CallEnd(DeliveryOutcome.GONE, "the notice no longer has this destination")
+_NO_MAIL_SERVER: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no smtp_url to send mail by")
+_NO_SECRETS: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no webhook_secrets to sign with")
+
+# Returns a destination by the name and incarnation of its notice, and its place there; None: there is none any more.
+FindDestination = Callable[[str, str, int], Awaitable[Destination | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trip:
+    """One attempt to deliver. `host` is the one whose calls are limited, `to` tells people where it goes."""
+
+    host: str
+    to: str
+    go: Callable[[], Awaitable[CallEnd]]
+
+
+class Carrier(Protocol):
+    """Delivers jobs of one name."""
+
+    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+        """Return the attempt to deliver a job, or its end where there is nothing to attempt. Raise what the store
+        raises."""
+        ...
+
+
+class WebhookCarrier:
+    """Delivers webhooks: of jobs' ends, which hold their URLs, and of notices, whose destinations are looked up."""
+
+    def __init__(self, client: WebhookClient, find: FindDestination) -> None:
+        self._client = client
+        self._find = find
+
+    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+        try:
+            argument: Mapping[str, Any] = msgpack.unpackb(job.record.argument)
+            body = argument["body"].encode()
+            if "notice" not in argument:
+                if not self._client.can_sign:
+                    return _NO_SECRETS
+                return _trip(self._client, WebhookCall(argument["url"], job.job_id, body))
+            destination = await self._find(argument["notice"], argument["nid"], argument["place"])
+            if destination is None or destination.channel is not Channel.WEBHOOK:
+                return _NO_DESTINATION
+            keys = [secret_bytes(destination.secret)] if destination.secret else []
+            if not keys and not self._client.can_sign:
+                return _NO_SECRETS
+            return _trip(self._client, WebhookCall(destination.addresses[0], job.job_id, body, keys))
+        except _UNREADABLE:
+            return CANNOT_READ
+
+
+class SlackCarrier:
+    """Calls incoming webhooks as Slack, Mattermost and others have them. Their URLs are the credential."""
+
+    def __init__(self, client: WebhookClient, find: FindDestination) -> None:
+        self._client = client
+        self._find = find
+
+    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+        try:
+            argument: Mapping[str, Any] = msgpack.unpackb(job.record.argument)
+            destination = await self._find(argument["notice"], argument["nid"], argument["place"])
+            if destination is None or destination.channel is not Channel.SLACK:
+                return _NO_DESTINATION
+            call = WebhookCall(
+                destination.addresses[0], job.job_id, argument["body"].encode(), is_signed=False
+            )
+            return Trip(origin_of(call.url), origin_of(call.url), lambda: self._client.call(call))
+        except _UNREADABLE:
+            return CANNOT_READ
+
+
+class MailCarrier:
+    """Sends mails. `client` None: no mail server is configured here any more."""
+
+    def __init__(self, client: MailClient | None) -> None:
+        self._client = client
+
+    async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
+        client = self._client
+        if client is None:
+            return _NO_MAIL_SERVER
+        try:
+            argument: Mapping[str, Any] = msgpack.unpackb(job.record.argument)
+            mail = Mail(
+                argument["to"], argument["subject"], argument["text"], argument["html"], message_id=job.job_id
+            )
+        except _UNREADABLE:
+            return CANNOT_READ
+        return Trip(client.host, client.host, lambda: client.send(mail))
+
+
+def carriers_of(
+    webhooks: WebhookClient, mail: MailClient | None, find: FindDestination
+) -> dict[str, Carrier]:
+    """Return who delivers jobs of which name."""
+    return {
+        WEBHOOK_NAME: WebhookCarrier(webhooks, find),
+        SLACK_NAME: SlackCarrier(webhooks, find),
+        MAIL_NAME: MailCarrier(mail),
+    }
+
+
+def _trip(client: WebhookClient, call: WebhookCall) -> Trip:
+    return Trip(origin_of(call.url), shown_url(call.url), lambda: client.call(call))

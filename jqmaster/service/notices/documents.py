@@ -1,0 +1,82 @@
+"""Notices as clients write and read them."""
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.matcher import Loc
+from jqmaster.domain.notices.notice import (
+    DEFAULT_LASTING_S,
+    LASTING,
+    RESERVED_NAMES,
+    Destination,
+    GroupBy,
+    Notice,
+    NoticeError,
+    When,
+    check_notice,
+    parse_destinations,
+    parse_notice_matcher,
+)
+from jqmaster.errors import FieldError, InvalidError, NotFoundError
+
+
+def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = ()) -> Notice:
+    """Return the notice of a checked request. `old`: the destinations that it has now. Raise InvalidError naming the
+    rule."""
+    if name in RESERVED_NAMES:
+        raise refusal(("name",), "is a path of its own, and so no name")
+    with refusing():
+        when = When(fields["when"])
+        threshold = fields["threshold"]
+        if threshold is None:
+            threshold = DEFAULT_LASTING_S if when in LASTING else 1
+        notice = Notice(
+            name=name,
+            nid="",
+            when=when,
+            to=parse_destinations(fields["to"], old),
+            matcher=parse_notice_matcher(fields["matcher"], when),
+            threshold=threshold,
+            group_by=GroupBy(fields["group_by"]),
+            at_most_every_s=fields["at_most_every_s"],
+            muted_until_ms=fields["muted_until"] or 0,
+            description=fields["description"],
+        )
+        check_notice(notice)
+        return notice
+
+
+def describe(notice: Notice) -> dict[str, Any]:
+    """Return the document of a notice as clients read it, without what lets others in."""
+    return {
+        "name": notice.name,
+        "when": str(notice.when),
+        "matcher": notice.matcher.document if notice.matcher else None,
+        "threshold": notice.threshold,
+        "to": [one.shown() for one in notice.to],
+        "group_by": str(notice.group_by),
+        "at_most_every_s": notice.at_most_every_s,
+        "muted_until": iso_ms(notice.muted_until_ms) if notice.muted_until_ms else None,
+        "description": notice.description,
+    }
+
+
+@contextlib.contextmanager
+def refusing() -> Iterator[None]:
+    """Turn the refusal of a part of the document into an answer that names it."""
+    try:
+        yield
+    except NoticeError as error:
+        raise refusal(error.loc, error.msg) from None
+
+
+def refusal(loc: Loc, msg: str) -> InvalidError:
+    """Return the refusal of a notice because of the part at `loc`."""
+    return InvalidError("the notice is not valid", errors=[FieldError(loc, msg)])
+
+
+def unknown_notice(name: str) -> NotFoundError:
+    """Return the error for a notice that is not there."""
+    return NotFoundError(f"no notice {name[:100]}", code="unknown_notice")

@@ -1,0 +1,196 @@
+"""Changes of notices by operators: what they are, whether they are muted, and what is known already."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.notices.incident import Message, MessageKind
+from jqmaster.domain.notices.notice import Channel, Notice
+from jqmaster.errors import (
+    FieldError,
+    InvalidError,
+    NotFoundError,
+    PreconditionFailedError,
+    StoreUnavailableError,
+)
+from jqmaster.net.webhook_secret import secret_bytes
+from jqmaster.service.constraints.editor import ANYHOW, Precondition
+from jqmaster.service.notices.documents import describe, draft_of, refusal, unknown_notice
+from jqmaster.store.identity.audit import AuditStore, encode_entry
+from jqmaster.store.notices.documents import StoredNotice, StoredState, new_etag
+from jqmaster.store.notices.notices import NoticeStore
+
+# Each time somebody else changed the same notice, or the leader its memory, in between.
+MAX_REPEATS: Final = 20
+# Tests that wait to be sent; more say nothing more.
+MAX_PENDING_TESTS: Final = 5
+
+
+class NoticeEditor:
+    """`can_sign`, `can_mail`: what this master is configured for. Methods raise what the store raises."""
+
+    def __init__(
+        self,
+        store: NoticeStore,
+        audit: AuditStore,
+        now_ms: Callable[[], Awaitable[int]],
+        *,
+        can_sign: bool,
+        can_mail: bool,
+    ) -> None:
+        self._store = store
+        self._audit = audit
+        self._now_ms = now_ms
+        self._can_sign = can_sign
+        self._can_mail = can_mail
+
+    async def put(
+        self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
+    ) -> bool:
+        """Create or replace the notice; return whether it is new. A request that changes nothing writes nothing. A
+        destination that is sent back as it was shown stays as it is.
+
+        Raises InvalidError, PreconditionFailedError, ConflictError when there are too many, StoreUnavailableError when
+        others change it all the time.
+        """
+        for _ in range(MAX_REPEATS):
+            present, _ = await self._store.get(name)
+            _check(demands, name, present)
+            old = present.notice if present else None
+            draft = draft_of(name, fields, old.to if old else ())
+            notice = replace(draft, nid=old.nid if old else new_etag())
+            if notice == old:
+                return False
+            self._check_ways(notice)
+            if await self._write(present, notice, who=who, action="notice.put"):
+                return present is None
+        raise _too_busy(name)
+
+    async def mute(self, name: str, until_ms: int, *, who: str, demands: Precondition = ANYHOW) -> None:
+        """Mute the notice until an instant; 0: mute it no longer. Raise NotFoundError, PreconditionFailedError."""
+        for _ in range(MAX_REPEATS):
+            present, _ = await self._store.get(name)
+            _check(demands, name, present)
+            if present is None:
+                raise unknown_notice(name)
+            notice = replace(present.notice, muted_until_ms=until_ms)
+            if notice == present.notice:
+                return
+            action = "notice.mute" if until_ms else "notice.unmute"
+            if await self._write(present, notice, who=who, action=action):
+                return
+        raise _too_busy(name)
+
+    async def delete(self, name: str, *, who: str, demands: Precondition = ANYHOW) -> None:
+        """Remove the notice, and what was to be told of it. Raise NotFoundError, PreconditionFailedError."""
+        for _ in range(MAX_REPEATS):
+            present, _ = await self._store.get(name)
+            _check(demands, name, present)
+            if present is None:
+                raise unknown_notice(name)
+            entry = encode_entry(
+                who=who, action="notice.delete", target=name, before=describe(present.notice), after=None
+            )
+            if await self._store.put(name, present, None, entry):
+                return
+        raise _too_busy(name)
+
+    async def acknowledge(self, name: str, key: str | None, *, who: str) -> int:
+        """Send no more messages about the open incidents, or about that of `key`, until each is over; return how many
+        these are. Raise NotFoundError."""
+
+        def change(stored: StoredState) -> int:
+            open_ones = [one for one in stored.state.incidents.values() if key is None or one.key == key]
+            if key is not None and not open_ones:
+                raise NotFoundError("the notice has no such open incident", code="unknown_incident")
+            for one in open_ones:
+                one.acknowledged_by = who
+            return len(open_ones)
+
+        count = await self._remember(name, change)
+        after = {"incidents": count, "key": key}
+        await self._audit.write(
+            encode_entry(who=who, action="notice.acknowledge", target=name, before=None, after=after)
+        )
+        return count
+
+    async def test(self, name: str, *, who: str) -> str:
+        """Have a test message sent to all destinations, also of a muted notice; return its ID. Raise NotFoundError."""
+        now_ms = await self._now_ms()
+        message = Message(new_id(), MessageKind.TEST, now_ms, asked_by=who)
+
+        def change(stored: StoredState) -> int:
+            tests = sum(one.kind is MessageKind.TEST for one in stored.state.pending)
+            if tests >= MAX_PENDING_TESTS:
+                raise StoreUnavailableError("earlier tests are not sent yet", retry_after_s=5.0)
+            stored.state.pending.append(message)
+            return 1
+
+        await self._remember(name, change)
+        after = {"message_id": message.id}
+        await self._audit.write(
+            encode_entry(who=who, action="notice.test", target=name, before=None, after=after)
+        )
+        return message.id
+
+    async def _remember(self, name: str, change: Callable[[StoredState], int]) -> int:
+        for _ in range(MAX_REPEATS):
+            present, stored = await self._store.get(name)
+            if present is None:
+                raise unknown_notice(name)
+            answer = change(stored)
+            if await self._store.put_states({name: stored}):
+                return answer
+        raise _too_busy(name)
+
+    async def _write(self, present: StoredNotice | None, notice: Notice, *, who: str, action: str) -> bool:
+        """Return False if somebody else changed it since it was read."""
+        now_ms = await self._now_ms()
+        new = StoredNotice(
+            notice,
+            new_etag(),
+            present.created_at_ms if present else now_ms,
+            now_ms,
+            present.created_by if present else who,
+        )
+        entry = encode_entry(
+            who=who,
+            action=action,
+            target=notice.name,
+            before=describe(present.notice) if present else None,
+            after=describe(notice),
+        )
+        return await self._store.put(notice.name, present, new, entry)
+
+    def _check_ways(self, notice: Notice) -> None:
+        """Raise InvalidError for a destination that no message could reach."""
+        for n, one in enumerate(notice.to):
+            at = ("to", n, str(one.channel))
+            if one.channel is Channel.MAIL and not self._can_mail:
+                rule = "the master has no smtp_url and mail_from"
+                raise InvalidError(rule, code="mail_off", errors=[FieldError(at, rule)])
+            if one.channel is not Channel.WEBHOOK:
+                continue
+            if one.secret:
+                try:
+                    secret_bytes(one.secret)
+                except ValueError as exc:
+                    raise refusal(("to", n, "secret"), str(exc)) from None
+            elif not self._can_sign:
+                rule = "give a secret: the master has no webhook_secrets to sign with"
+                raise InvalidError(rule, code="webhooks_off", errors=[FieldError(at, rule)])
+
+
+def _check(demands: Precondition, name: str, present: StoredNotice | None) -> None:
+    """Raise PreconditionFailedError unless the precondition holds."""
+    etag = present.etag if present else None
+    if demands.match is not None and (etag is None or not demands.match & {etag, "*"}):
+        what = "was deleted, or never was" if etag is None else "was changed by somebody else"
+        raise PreconditionFailedError(f"notice {name} {what}; read it again")
+    if demands.none_match is not None and etag is not None and demands.none_match & {etag, "*"}:
+        raise PreconditionFailedError(f"notice {name} exists", code="notice_exists")
+
+
+def _too_busy(name: str) -> StoreUnavailableError:
+    return StoreUnavailableError(f"notice {name} changes faster than it can be followed", retry_after_s=1.0)

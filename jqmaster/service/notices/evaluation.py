@@ -1,0 +1,147 @@
+"""Decides what people are told of: rounds of the leader over all notices."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.notices.notice import (
+    DEFAULT_NAME,
+    LASTING,
+    Channel,
+    Destination,
+    Notice,
+    When,
+)
+from jqmaster.errors import JqmasterError, StaleEpochError
+from jqmaster.service.notices.findings import Seen, selected
+from jqmaster.service.notices.happenings import Happenings
+from jqmaster.service.notices.lasting import Lasting
+from jqmaster.service.notices.sending import NoticeSender
+from jqmaster.store.notices.documents import StoredState, encode_state
+from jqmaster.store.notices.notices import DEFAULT_STATE, AllNotices, NoticeStore
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 2.0
+# Looks that read much are rarer.
+_EVERY_S: Final[Mapping[When, float]] = {When.DEFINITION_MISSED: 20.0, When.WORKER_LOST: 4.0}
+
+
+class NoticeEvaluation:
+    """One step of the store writes down the counts, the messages to send, and how far was looked: whatever dies in
+    between, nothing counts twice or not at all. Messages are then sent at least once, under IDs of their own.
+
+    `mail_to`: who is told of failed jobs while there is no notice. Methods raise what the store raises.
+    """
+
+    def __init__(
+        self,
+        store: NoticeStore,
+        happenings: Happenings,
+        lasting: Lasting,
+        sender: NoticeSender,
+        clock: Clock,
+        *,
+        mail_to: Sequence[str],
+    ) -> None:
+        self._store = store
+        self._happenings = happenings
+        self._lasting = lasting
+        self._sender = sender
+        self._clock = clock
+        self._default = (
+            Notice(DEFAULT_NAME, DEFAULT_NAME, When.JOB_FAILED, (Destination(Channel.MAIL, tuple(mail_to)),))
+            if mail_to
+            else None
+        )
+        self._looked_at_s: dict[When, float] = {}
+
+    async def round(self, epoch: str) -> float:
+        """Do one round as the leader of `epoch`, and return the seconds until the next one. Raise StaleEpochError."""
+        read = await self._store.all()
+        notices = self._notices(read)
+        if not notices and not read.marks.marks:
+            return POLL_S
+        has_more, marks = False, dict(read.marks.marks)
+        seen: dict[When, list[Seen]] = {}
+        for when in {notice.when for notice, _ in notices.values()}:
+            try:
+                found, is_whole = await self._look(when, read)
+            except StaleEpochError:
+                raise
+            except JqmasterError as exc:
+                # The other conditions are looked at all the same.
+                logger.warning("cannot look for %s: %s", when, exc.detail)
+                continue
+            has_more = has_more or not is_whole
+            if found is not None:
+                seen[when] = found
+        self._forget_marks(read, {notice.when for notice, _ in notices.values()})
+        changed: dict[str, StoredState] = {}
+        for key, (notice, stored) in notices.items():
+            before = encode_state("", stored)
+            self._take(notice, stored, seen.get(notice.when), read.now_ms)
+            if encode_state("", stored) != before:
+                changed[key] = stored
+        has_moved = read.marks.marks != marks
+        if (changed or has_moved) and not await self._store.put_states(
+            changed, read.marks if has_moved else None, epoch=epoch
+        ):
+            # People changed a notice meanwhile: the next round counts what this one did not.
+            return 0.0
+        await self._send(notices, epoch)
+        return 0.0 if has_more else POLL_S
+
+    def _notices(self, read: AllNotices) -> dict[str, tuple[Notice, StoredState]]:
+        """Return the notices with their memory, by the names under which the store has it."""
+        if not read.notices:
+            return {DEFAULT_STATE: (self._default, read.default)} if self._default else {}
+        return {name: (stored.notice, read.states[name]) for name, stored in read.notices.items()}
+
+    async def _look(self, when: When, read: AllNotices) -> tuple[list[Seen] | None, bool]:
+        """Return what there is to see, None where it is not time to look, and whether that is all."""
+        if when in LASTING:
+            return await self._lasting.look(when, read.now_ms), True
+        now_s = self._clock.monotonic_s()
+        if now_s < self._looked_at_s.get(when, -1e9) + _EVERY_S.get(when, 0.0):
+            return None, True
+        look = await self._happenings.look(when, read.marks.marks.get(when), read.now_ms)
+        self._looked_at_s[when] = now_s
+        read.marks.marks[str(when)] = look.mark
+        return look.seen, not look.has_more
+
+    @staticmethod
+    def _forget_marks(read: AllNotices, wanted: set[When]) -> None:
+        """Forget how far conditions were looked at that nobody wants to hear of: a later notice begins anew."""
+        for name in [name for name in read.marks.marks if name not in wanted]:
+            del read.marks.marks[name]
+
+    @staticmethod
+    def _take(notice: Notice, stored: StoredState, seen: Sequence[Seen] | None, now_ms: int) -> None:
+        incarnation = f"{notice.nid} {notice.when}"
+        if stored.of != incarnation:
+            stored.of = incarnation
+            stored.state.incidents.clear()
+        if seen is not None:
+            found = selected(notice, seen)
+            if notice.is_lasting:
+                stored.state.look(notice, found, now_ms)
+            else:
+                stored.state.add(notice, found)
+        due = stored.state.advance(notice, now_ms)
+        stored.state.pending += [replace(message, id=new_id()) for message in due]
+
+    async def _send(self, notices: Mapping[str, tuple[Notice, StoredState]], epoch: str) -> None:
+        """Make the deliveries of all pending messages, and note that they are made."""
+        done: dict[str, StoredState] = {}
+        for key, (notice, stored) in notices.items():
+            sent = [one for one in stored.state.pending if await self._sender.send(notice, one)]
+            if sent:
+                stored.state.sent(sent)
+                done[key] = stored
+        # Where this fails, the next round makes the same deliveries, which are there already.
+        if done:
+            await self._store.put_states(done, epoch=epoch)

@@ -1,0 +1,175 @@
+"""Conditions that happen: each is looked at from the mark on at which the last look ended."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.definitions.run import RunOutcome
+from jqmaster.domain.failure_group import failure_group_id, normalise
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import Cause
+from jqmaster.domain.notices.delivery import RESERVED_PREFIX
+from jqmaster.domain.notices.incident import Finding
+from jqmaster.domain.notices.notice import When
+from jqmaster.live_value import LiveValue
+from jqmaster.service.notices.findings import Seen, of_name
+from jqmaster.store.definitions.definitions import DefinitionStore
+from jqmaster.store.jobs.placement import fields_of
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.notices.failed_jobs import FailedJob, FailedJobStore
+from jqmaster.store.operations.history import HistoryStore
+from jqmaster.store.workers.workers import WorkerStore
+
+# Jobs that one round counts; the next one goes on at once.
+MAX_PER_ROUND: Final = 10_000
+# Records of each definition that one look reads.
+_RUNS_PER_LOOK: Final = 20
+_MAX_LOST: Final = 2_000
+
+# How far a condition was looked at, as the store keeps it; None: never.
+Mark = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`has_more`: the next look goes on at once."""
+
+    seen: list[Seen]
+    mark: Mark
+    has_more: bool = False
+
+
+class Happenings:
+    """The first look of a condition finds nothing, and begins where things are. `access`: what anybody may be shown of
+    errors. Methods raise what the stores raise."""
+
+    def __init__(
+        self,
+        failed: FailedJobStore,
+        records: RecordStore,
+        history: HistoryStore,
+        *,
+        definitions: DefinitionStore,
+        workers: WorkerStore,
+        leadership: LeadershipStore,
+        access: LiveValue[ContentAccess],
+    ) -> None:
+        self._failed = failed
+        self._records = records
+        self._history = history
+        self._definitions = definitions
+        self._workers = workers
+        self._leadership = leadership
+        self._access = access
+        self._looks: Mapping[When, Callable[[Mark, int], Awaitable[Look]]] = {
+            When.JOB_FAILED: self._failed_jobs,
+            When.CHALLENGE_EXPIRED: self._expired_challenges,
+            When.NEW_FAILURE_GROUP: self._new_groups,
+            When.DEFINITION_MISSED: self._missed_instants,
+            When.WORKER_LOST: self._lost_workers,
+            When.LEADER_CHANGED: self._changed_leader,
+        }
+
+    async def look(self, when: When, mark: Mark, now_ms: int) -> Look:
+        """Return what happened since `mark`."""
+        return await self._looks[when](mark, now_ms)
+
+    async def _failed_jobs(self, mark: Mark, now_ms: int) -> Look:
+        return await self._failures(mark, now_ms, lambda _: True)
+
+    async def _expired_challenges(self, mark: Mark, now_ms: int) -> Look:
+        return await self._failures(mark, now_ms, lambda one: one.job.cause is Cause.CALLBACK_TIMEOUT)
+
+    async def _failures(self, mark: Mark, now_ms: int, is_meant: Callable[[FailedJob], bool]) -> Look:
+        if not isinstance(mark, int):
+            return Look([], now_ms - 1)
+        seen: list[Seen] = []
+        began, found_any = mark, False
+        while True:
+            job_ids, mark = await self._failed.after(mark, now_ms)
+            found_any = found_any or bool(job_ids)
+            seen += [
+                self._failure(one)
+                for one in await self._failed.read(job_ids)
+                # A message about a message would never end.
+                if not one.job.name.startswith(RESERVED_PREFIX) and is_meant(one)
+            ]
+            if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
+                # A mark that would say nothing new is not written down.
+                is_still = not found_any and mark >= began
+                return Look(seen, began if is_still else mark, has_more=mark < now_ms - 1)
+
+    def _failure(self, one: FailedJob) -> Seen:
+        job = one.job
+        cause = job.cause.name.lower() if job.cause else "error"
+        message = (one.end.message or "") if one.end else ""
+        line = self._line(job.name, cause, normalise(message))
+        group = failure_group_id(job.name, cause, message)
+        return Seen(Finding(job.name, line, job.finished_at_ms, job.id, group), fields_of(job))
+
+    def _line(self, name: str, cause: str, message: str) -> str:
+        access = self._access.current
+        # Where parts of jobs are redacted, a text that was made of them is not sent around.
+        is_covered = access.error_text_cover or access.redactor.has("argument", "headers", "error")
+        return f"{name}: {cause}" + ("" if is_covered or not message else f": {message}")
+
+    async def _new_groups(self, mark: Mark, now_ms: int) -> Look:
+        if not isinstance(mark, int):
+            return Look([], now_ms)
+        found = [
+            (max(group.first_seen_ms, group.regressed_ms), group)
+            for group in await self._history.failure_groups()
+            if max(group.first_seen_ms, group.regressed_ms) > mark
+            and not group.is_ignored(now_ms)
+            and not group.name.startswith(RESERVED_PREFIX)
+        ]
+        newest_ms = max((at_ms for at_ms, _ in found), default=mark)
+        jobs = await self._records.get_without_argument([group.example_job_id for _, group in found])
+        seen = []
+        for at_ms, group in found:
+            line = self._line(group.name, group.cause, group.message)
+            job = jobs.get(group.example_job_id)
+            finding = Finding(group.name, line, at_ms, group.example_job_id, group.id)
+            seen.append(Seen(finding, fields_of(job) if job else of_name(group.name)))
+        return Look(seen, newest_ms)
+
+    async def _missed_instants(self, mark: Mark, now_ms: int) -> Look:
+        if not isinstance(mark, int):
+            return Look([], now_ms)
+        seen, newest_ms = [], mark
+        for names in pages(await self._definitions.names(), MAX_PER_CALL):
+            for runs in await self._definitions.newest_runs(names, _RUNS_PER_LOOK):
+                for run in runs:
+                    if run.recorded_at_ms <= mark:
+                        continue
+                    newest_ms = max(newest_ms, run.recorded_at_ms)
+                    if run.outcome is RunOutcome.MISSED:
+                        line = f"{run.definition}: missed the instant of {iso_ms(run.due_at_ms)}"
+                        finding = Finding(run.definition, line, run.recorded_at_ms)
+                        seen.append(Seen(finding, of_name(run.definition)))
+        return Look(seen, newest_ms)
+
+    async def _lost_workers(self, mark: Mark, now_ms: int) -> Look:
+        workers, _ = await self._workers.all_with_time()
+        lost = {worker.id: worker for worker in workers if worker.detached_by == "silence"}
+        # A worker that comes back, and is lost again, counts again.
+        now_lost = sorted(lost)[:_MAX_LOST]
+        if not isinstance(mark, list):
+            return Look([], now_lost)
+        seen = []
+        for worker_id in set(now_lost) - set(mark):
+            worker = lost[worker_id]
+            line = (
+                f"worker {worker_id} on {worker.spec.node_id}, silent since {iso_ms(worker.silent_since_ms)}"
+            )
+            seen.append(Seen(Finding("", line, now_ms), of_name("")))
+        return Look(seen, now_lost)
+
+    async def _changed_leader(self, mark: Mark, now_ms: int) -> Look:
+        number = await self._leadership.newest_number()
+        if not isinstance(mark, int) or mark == number:
+            return Look([], number)
+        return Look([Seen(Finding("", f"another leadership began: {number}", now_ms), of_name(""))], number)

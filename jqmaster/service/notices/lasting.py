@@ -1,0 +1,80 @@
+"""Conditions that last: each look finds what is so now, and for how long it has been."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.instant import span
+from jqmaster.domain.notices.delivery import RESERVED_PREFIX
+from jqmaster.domain.notices.incident import Finding
+from jqmaster.domain.notices.notice import When
+from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.notices.findings import Seen, of_name
+from jqmaster.store.operations.history import HistoryStore
+
+# Each look at all constraints costs some reads of each.
+CONSTRAINTS_EVERY_S: Final = 10.0
+
+
+class Lasting:
+    """`store_faults`: by name, what is wrong with the store now. How long something has lasted counts from when this
+    master looked first, but for the age of waiting jobs. Methods raise what the stores raise."""
+
+    def __init__(
+        self,
+        history: HistoryStore,
+        constraints: ConstraintReader,
+        store_faults: Callable[[], Mapping[str, str]],
+        clock: Clock,
+    ) -> None:
+        self._history = history
+        self._constraints = constraints
+        self._store_faults = store_faults
+        self._clock = clock
+        self._since_s: dict[tuple[When, str], float] = {}
+        self._saturated: dict[str, str] = {}
+        self._constraints_at_s = -CONSTRAINTS_EVERY_S
+        self._looks: Mapping[When, Callable[[int], Awaitable[list[Seen]]]] = {
+            When.BACKLOG_AGE: self._old_backlog,
+            When.CONSTRAINT_SATURATED: self._saturated_constraints,
+            When.STORE_UNHEALTHY: self._unhealthy_store,
+        }
+
+    async def look(self, when: When, now_ms: int) -> list[Seen]:
+        """Return what is so now."""
+        return await self._looks[when](now_ms)
+
+    async def _old_backlog(self, now_ms: int) -> list[Seen]:
+        backlog = await self._history.backlog()
+        seen = []
+        for name, waiting in backlog.names.items() if backlog else ():
+            if waiting.since_ms and not name.startswith(RESERVED_PREFIX):
+                age_ms = max(0, now_ms - waiting.since_ms)
+                line = f"{name}: {waiting.ready} ready, the oldest for {span(age_ms)}"
+                seen.append(Seen(Finding(name, line, now_ms), of_name(name), age_ms))
+        return seen
+
+    async def _saturated_constraints(self, now_ms: int) -> list[Seen]:
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._constraints_at_s + CONSTRAINTS_EVERY_S:
+            self._constraints_at_s = now_s
+            self._saturated = {
+                stored.constraint.name: f"{stored.constraint.name}: {usage.held} jobs wait for it"
+                for stored, usage in await self._constraints.all()
+                if usage.held
+            }
+        return self._lasting(When.CONSTRAINT_SATURATED, self._saturated, now_ms)
+
+    async def _unhealthy_store(self, now_ms: int) -> list[Seen]:
+        return self._lasting(When.STORE_UNHEALTHY, self._store_faults(), now_ms)
+
+    def _lasting(self, when: When, present: Mapping[str, str], now_ms: int) -> list[Seen]:
+        now_s = self._clock.monotonic_s()
+        for key in [key for key in self._since_s if key[0] is when and key[1] not in present]:
+            del self._since_s[key]
+        seen = []
+        for name, line in present.items():
+            since_s = self._since_s.setdefault((when, name), now_s)
+            lasted_ms = round(1000 * (now_s - since_s))
+            seen.append(Seen(Finding(name, line, now_ms), of_name(name), lasted_ms))
+        return seen

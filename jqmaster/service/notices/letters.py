@@ -1,0 +1,191 @@
+"""The texts of messages for people. `templates/` holds their forms."""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from string import Template
+from typing import Final
+from urllib.parse import urlencode
+
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.notices.incident import Message, MessageKind
+from jqmaster.domain.notices.notice import Notice, When
+
+MAX_LINE: Final = 300
+MAX_SUBJECT: Final = 150
+
+# Nouns for the things that are counted: for one, and for several.
+_NOUNS: Final[Mapping[When, tuple[str, str]]] = {
+    When.JOB_FAILED: ("job failed", "jobs failed"),
+    When.NEW_FAILURE_GROUP: ("new kind of failure", "new kinds of failures"),
+    When.DEFINITION_MISSED: ("instant of a definition missed", "instants of definitions missed"),
+    When.CHALLENGE_EXPIRED: ("job failed without its callback", "jobs failed without their callbacks"),
+    When.WORKER_LOST: ("worker lost", "workers lost"),
+    When.LEADER_CHANGED: ("change of leader", "changes of leader"),
+}
+_LASTING: Final[Mapping[When, tuple[str, str]]] = {
+    When.BACKLOG_AGE: ("Jobs wait too long", "Jobs no longer wait too long"),
+    When.CONSTRAINT_SATURATED: ("Constraints hold jobs back", "Constraints no longer hold jobs back"),
+    When.STORE_UNHEALTHY: ("The store is not healthy", "The store is healthy again"),
+}
+# The page of the web UI that tells more, and its query.
+_PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
+    When.JOB_FAILED: ("failures", {}),
+    When.NEW_FAILURE_GROUP: ("failures", {}),
+    When.CHALLENGE_EXPIRED: ("jobs", {"state": "failed"}),
+    When.BACKLOG_AGE: ("names", {}),
+    When.CONSTRAINT_SATURATED: ("constraints", {}),
+    When.DEFINITION_MISSED: ("definitions", {"state": "troubled"}),
+    When.WORKER_LOST: ("workers", {}),
+    When.LEADER_CHANGED: ("masters", {}),
+    When.STORE_UNHEALTHY: ("overview", {}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LetterLine:
+    """One line; `links`: label and address."""
+
+    text: str
+    links: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message in words. All of it is plain text; the forms escape it."""
+
+    subject: str
+    lead: str
+    lines: Sequence[LetterLine]
+    links: Sequence[tuple[str, str]]
+    foot: str
+
+    def text(self) -> str:
+        """Return the letter as plain text."""
+        lines = []
+        for line in self.lines:
+            lines.append(f"* {line.text}")
+            lines += [f"  {label}: {url}" for label, url in line.links]
+        return _template("mail.txt").substitute(
+            lead=self.lead,
+            lines="\n".join(lines),
+            links="\n".join(f"{label}: {url}" for label, url in self.links),
+            foot=self.foot,
+        )
+
+    def html(self) -> str:
+        """Return the letter as an HTML page."""
+        line_form = _template("mail_line.html")
+        return _template("mail.html").substitute(
+            subject=html.escape(self.subject),
+            lead=html.escape(self.lead),
+            lines="".join(
+                line_form.substitute(text=html.escape(line.text), links=_html_links(line.links))
+                for line in self.lines
+            ),
+            links=_html_links(self.links),
+            foot=html.escape(self.foot),
+        )
+
+    def slack(self) -> str:
+        """Return the body of a call of an incoming webhook as Slack defines it."""
+        lines = [
+            " ".join((f"• {_slack_text(line.text)}", *map(_slack_link, line.links))) for line in self.lines
+        ]
+        text = _template("slack.txt").substitute(
+            subject=_slack_text(self.subject),
+            lead=_slack_text(self.lead),
+            lines="\n".join(lines),
+            links=" ".join(map(_slack_link, self.links)),
+        )
+        return json.dumps({"text": text.strip()}, ensure_ascii=False)
+
+
+class Letters:
+    """`public_url`: the address of the web UI, to which links lead; None: there are no links."""
+
+    def __init__(self, public_url: str | None) -> None:
+        self._base = None if public_url is None else public_url.rstrip("/") + "/#/"
+
+    def of(self, notice: Notice, message: Message) -> Letter:
+        """Return the words of a message."""
+        subject, lead = _subject(notice, message), _lead(notice, message)
+        lines = []
+        for text, count, job_id in message.lines:
+            times = f"{count:,} × " if count > 1 else ""
+            links = self._link("example" if count > 1 else "job", "job", {"id": job_id}) if job_id else ()
+            lines.append(LetterLine(times + plain(text, MAX_LINE), links))
+        page, query = _PAGES[notice.when]
+        return Letter(
+            subject=f"[jqmaster] {plain(subject, MAX_SUBJECT)}",
+            lead=plain(lead, 2 * MAX_LINE),
+            lines=lines,
+            links=self._link("See more", page, query),
+            foot=f"Notice {notice.name}: at most one message in {notice.at_most_every_s} s.",
+        )
+
+    def _link(self, label: str, page: str, query: Mapping[str, str]) -> Sequence[tuple[str, str]]:
+        if self._base is None:
+            return ()
+        return ((label, f"{self._base}{page}" + (f"?{urlencode(query)}" if query else "")),)
+
+
+def plain(text: str, most: int) -> str:
+    """Return a text on one line without what does not print, so that nothing within it breaks a header or a line."""
+    printable = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
+    shown = " ".join(printable.split())
+    return shown if len(shown) <= most else shown[: most - 1] + "…"
+
+
+def _counted(notice: Notice, count: int) -> str:
+    one, several = _NOUNS[notice.when]
+    return f"{count:,} {one if count == 1 else several}"
+
+
+def _subject(notice: Notice, message: Message) -> str:
+    if message.kind is MessageKind.TEST:
+        return f"Test of notice {notice.name}"
+    key = f" ({message.key})" if message.key and notice.group_by == "name" else ""
+    if notice.is_lasting:
+        begins, ends = _LASTING[notice.when]
+        return (ends if message.kind is MessageKind.OVER else begins) + key
+    return _counted(notice, message.count) + key
+
+
+def _lead(notice: Notice, message: Message) -> str:
+    if message.kind is MessageKind.TEST:
+        return f"{message.asked_by} asked for this message. Messages of notice {notice.name} arrive here."
+    if notice.is_lasting:
+        begins, ends = _LASTING[notice.when]
+        if message.kind is MessageKind.OVER:
+            return f"{ends}. It began at {iso_ms(message.began_ms)}, and was last seen at {iso_ms(message.last_ms)}."
+        return f"{begins}, since {iso_ms(message.began_ms)} at least."
+    counted = _counted(notice, message.count)
+    since = f"between {iso_ms(message.began_ms)} and {iso_ms(message.last_ms)}"
+    if message.kind is MessageKind.MORE:
+        return f"{counted} in all, {since}; {message.new:,} of these since the last message."
+    return f"{counted} {since}." if message.count > 1 else f"{counted} at {iso_ms(message.last_ms)}."
+
+
+@cache
+def _template(name: str) -> Template:
+    return Template((files("jqmaster.service.notices") / "templates" / name).read_text("utf-8"))
+
+
+def _html_links(links: Sequence[tuple[str, str]]) -> str:
+    return " ".join(f'<a href="{html.escape(url)}">{html.escape(label)}</a>' for label, url in links)
+
+
+def _slack_text(text: str) -> str:
+    """Return a text in which Slack sees no link, no mention and no markup."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    # A space of no width takes the meaning from what would be bold, italic, struck out or code.
+    return "".join(f"{c}\u200b" if c in "*_~`" else c for c in escaped)
+
+
+def _slack_link(link: tuple[str, str]) -> str:
+    label, url = link
+    return f"<{url}|{_slack_text(label)}>"

@@ -1,0 +1,92 @@
+"""Makes the deliveries of messages: one job of the masters' own for each mail address and each URL."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import JobSpec
+from jqmaster.domain.notices.delivery import MAIL_NAME, SLACK_NAME, WEBHOOK_NAME, reserved_job, stable_id
+from jqmaster.domain.notices.incident import Message
+from jqmaster.domain.notices.notice import Channel, Notice
+from jqmaster.service.constraints.cache import ConstraintCache
+from jqmaster.service.notices.letters import Letters
+from jqmaster.store.jobs.enqueue import AcceptanceStore, BacklogFull
+
+_NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel.SLACK: SLACK_NAME}
+
+
+class NoticeSender:
+    """A message may be sent again at any time: its deliveries have always the same IDs. `prepare` returns when there is
+    somebody to run deliveries."""
+
+    def __init__(
+        self,
+        acceptance: AcceptanceStore,
+        rules: ConstraintCache,
+        letters: Letters,
+        *,
+        prepare: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._acceptance = acceptance
+        self._rules = rules
+        self._letters = letters
+        self._prepare = prepare
+
+    async def send(self, notice: Notice, message: Message) -> bool:
+        """Enqueue the deliveries of a message. Return False if there was no room. Raise what the store raises."""
+        specs = self._deliveries(notice, message)
+        await self._prepare()
+        outcomes = await self._rules.under(lambda rules: self._acceptance.enqueue(specs, rules))
+        # An ID that is taken is that of the delivery itself.
+        return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
+
+    def _deliveries(self, notice: Notice, message: Message) -> list[JobSpec]:
+        letter = self._letters.of(notice, message)
+        specs = []
+        for place, destination in enumerate(notice.to):
+            if destination.channel is Channel.MAIL:
+                mail = {"subject": letter.subject, "text": letter.text(), "html": letter.html()}
+                specs += [
+                    self._delivery(notice, message, MAIL_NAME, address, {"to": address, **mail})
+                    for address in destination.addresses
+                ]
+                continue
+            # The job does not hold the URL, which may be a credential, and which people may replace meanwhile.
+            argument = {"notice": notice.name, "nid": notice.nid, "place": place}
+            body = letter.slack() if destination.channel is Channel.SLACK else _webhook_body(notice, message)
+            specs.append(
+                self._delivery(
+                    notice, message, _NAMES[destination.channel], str(place), {**argument, "body": body}
+                )
+            )
+        return specs
+
+    @staticmethod
+    def _delivery(notice: Notice, message: Message, name: str, to: str, argument: dict[str, Any]) -> JobSpec:
+        own_id = stable_id(message.at_ms, "notice", message.id, name, to)
+        return reserved_job(name, own_id, argument, message.at_ms, f"notice:{notice.name}")
+
+
+def _webhook_body(notice: Notice, message: Message) -> str:
+    """Return the body of a webhook that tells of a message."""
+    body = {
+        "type": f"notice.{message.kind}",
+        "timestamp": iso_ms(message.at_ms),
+        "data": {
+            "notice": notice.name,
+            "when": str(notice.when),
+            "message_id": message.id,
+            "key": message.key,
+            "count": message.count,
+            "new": message.new,
+            "began_at": iso_ms(message.began_ms) if message.began_ms else None,
+            "last_at": iso_ms(message.last_ms) if message.last_ms else None,
+            "lines": [
+                {"text": text, "count": count, "job_id": job_id if is_id(job_id) else None}
+                for text, count, job_id in message.lines
+            ],
+        },
+    }
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,26 @@
+#!lua flags=allow-oom
+-- Makes, changes or removes a notice, also while the store is full, and writes down who did it. A removed one takes
+-- its memory along.
+-- KEYS notices:hash notice_states:hash audit:stream
+-- ARGV now_ms name expected_etag(empty: there must be none) document(empty: remove it) audit_entry audit_max
+--   max_notices
+-- REPLY ok | changed | full
+-- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
+-- include lib/clock.lua
+-- include lib/audit_log.lua
+local notices_key, states_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local audit_entry, audit_max, max_notices = ARGV[5], ARGV[6], tonumber(ARGV[7])
+local ETAG_LENGTH = 16
+
+local present = redis.call('HGET', notices_key, name) or ''
+if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed'} end
+if present == '' and redis.call('HLEN', notices_key) >= max_notices then return {'full'} end
+if document == '' then
+  redis.call('HDEL', notices_key, name)
+  redis.call('HDEL', states_key, name)
+else
+  redis.call('HSET', notices_key, name, document)
+end
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
+return {'ok'}

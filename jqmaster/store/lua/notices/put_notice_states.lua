@@ -1,0 +1,28 @@
+#!lua flags=allow-oom
+-- Replaces the memories of notices, all of them or none, also while the store is full: people are to be told then.
+-- KEYS epoch:string notices:hash notice_states:hash
+-- ARGV epoch(empty: for someone else than the leader) [+ name expected_edition(empty: there is no memory)
+--   state(empty: forget it)]
+-- REPLY ok | changed | stale_epoch
+-- CHECKS FIRST the epoch; that each state is the one that was read, and that its notice is there
+-- include lib/leadership.lua
+local epoch_key, notices_key, states_key = KEYS[1], KEYS[2], KEYS[3]
+local epoch = ARGV[1]
+local FIRST, WIDTH = 2, 3
+local EDITION_LENGTH = 16
+
+-- A colon begins the names of memories that belong to no notice of people.
+local function is_own(name) return string.sub(name, 1, 1) == ':' end
+
+if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+for i = FIRST, #ARGV, WIDTH do
+  local name, expected_edition = ARGV[i], ARGV[i + 1]
+  local present = redis.call('HGET', states_key, name) or ''
+  if string.sub(present, 1, EDITION_LENGTH) ~= expected_edition then return {'changed'} end
+  if not is_own(name) and redis.call('HEXISTS', notices_key, name) == 0 then return {'changed'} end
+end
+for i = FIRST, #ARGV, WIDTH do
+  local name, state = ARGV[i], ARGV[i + 2]
+  if state == '' then redis.call('HDEL', states_key, name) else redis.call('HSET', states_key, name, state) end
+end
+return {'ok'}

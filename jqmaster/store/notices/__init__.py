@@ -1,0 +1,1 @@
+"""Notices in the store: what people want to be told of, and what they were told."""

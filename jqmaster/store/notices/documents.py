@@ -1,0 +1,190 @@
+"""The forms of a notice and of its memory in the store."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgpack
+
+from jqmaster.domain.matcher import MatcherError
+from jqmaster.domain.notices.incident import Incident, Line, Message, MessageKind, NoticeState
+from jqmaster.domain.notices.notice import (
+    Channel,
+    Destination,
+    GroupBy,
+    Notice,
+    NoticeError,
+    When,
+    parse_notice_matcher,
+)
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+
+ETAG_LENGTH: Final = 16
+_UNREADABLE: Final = (
+    KeyError, ValueError, TypeError, AttributeError, IndexError, MatcherError, NoticeError, msgpack.UnpackException,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNotice:
+    """`etag` changes with every change by people."""
+
+    notice: Notice
+    etag: str
+    created_at_ms: int
+    changed_at_ms: int
+    created_by: str
+
+
+@dataclass(slots=True)
+class StoredState:
+    """The memory of a notice, and the edition under which it was read; empty: nothing is stored. `of`: the incarnation
+    and condition that it remembers."""
+
+    edition: str = ""
+    of: str = ""
+    state: NoticeState = field(default_factory=NoticeState)
+
+
+@dataclass(slots=True)
+class StoredMarks:
+    """How far each condition has been looked at, by its name, and the edition under which that was read."""
+
+    edition: str = ""
+    marks: dict[str, Any] = field(default_factory=dict)
+
+
+def new_etag() -> str:
+    return os.urandom(ETAG_LENGTH // 2).hex()
+
+
+def encode_notice(stored: StoredNotice) -> bytes:
+    """Encode a notice as it is stored."""
+    notice = stored.notice
+    document = {
+        "nid": notice.nid,
+        "when": str(notice.when),
+        "to": [[str(one.channel), list(one.addresses), one.secret] for one in notice.to],
+        "matcher": notice.matcher.document if notice.matcher else None,
+        "threshold": notice.threshold,
+        "group_by": str(notice.group_by),
+        "at_most_every_s": notice.at_most_every_s,
+        "muted_until_ms": notice.muted_until_ms,
+        "description": notice.description,
+        "created_by": stored.created_by,
+        "created_at_ms": stored.created_at_ms,
+        "changed_at_ms": stored.changed_at_ms,
+    }
+    return stored.etag.encode() + codec.pack(document)
+
+
+def decode_notice(name: str, raw: bytes) -> StoredNotice:
+    """Decode a stored notice. Raise DamagedError."""
+    try:
+        document: Mapping[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:], strict_map_key=False)
+        when = When(document["when"])
+        notice = Notice(
+            name=name,
+            nid=document["nid"],
+            when=when,
+            to=tuple(
+                Destination(Channel(channel), tuple(addresses), secret)
+                for channel, addresses, secret in document["to"]
+            ),
+            matcher=parse_notice_matcher(document["matcher"], when),
+            threshold=document["threshold"],
+            group_by=GroupBy(document["group_by"]),
+            at_most_every_s=document["at_most_every_s"],
+            muted_until_ms=document["muted_until_ms"],
+            description=document["description"],
+        )
+        return StoredNotice(
+            notice,
+            raw[:ETAG_LENGTH].decode(),
+            document["created_at_ms"],
+            document["changed_at_ms"],
+            document["created_by"],
+        )
+    except _UNREADABLE as exc:
+        raise DamagedError(f"notice {name}: its document cannot be read") from exc
+
+
+def encode_state(edition: str, stored: StoredState) -> bytes:
+    """Encode the memory of a notice under a new edition."""
+    state = stored.state
+    document = {
+        "of": stored.of,
+        "incidents": [
+            [
+                one.key, one.began_ms, one.last_ms, one.count,
+                [[line.text, line.count, line.job_id] for line in one.lines],
+                one.told_count, one.told_ms, one.is_present, one.is_over, one.acknowledged_by,
+            ]
+            for one in state.incidents.values()
+        ],
+        "pending": [_message_document(one) for one in state.pending],
+        "recent": [_message_document(one) for one in state.recent],
+    }  # fmt: skip
+    return edition.encode() + codec.pack(document)
+
+
+def decode_state(name: str, raw: bytes) -> StoredState:
+    """Decode the memory of a notice. Raise DamagedError."""
+    try:
+        document: Mapping[str, Any] = msgpack.unpackb(raw[ETAG_LENGTH:], strict_map_key=False)
+        incidents = [_incident(members) for members in document["incidents"]]
+        state = NoticeState(
+            {one.key: one for one in incidents},
+            [_message(one) for one in document["pending"]],
+            [_message(one) for one in document["recent"]],
+        )
+        return StoredState(raw[:ETAG_LENGTH].decode(), document["of"], state)
+    except _UNREADABLE as exc:
+        raise DamagedError(f"notice {name}: what is remembered of it cannot be read") from exc
+
+
+def encode_marks(edition: str, marks: Mapping[str, Any]) -> bytes:
+    """Encode how far conditions have been looked at, under a new edition."""
+    return edition.encode() + codec.pack(dict(marks))
+
+
+def decode_marks(raw: bytes) -> StoredMarks:
+    """Decode how far conditions have been looked at. Where that cannot be read, they begin anew."""
+    edition = raw[:ETAG_LENGTH].decode(errors="replace")
+    try:
+        return StoredMarks(edition, dict(msgpack.unpackb(raw[ETAG_LENGTH:])))
+    except _UNREADABLE:
+        return StoredMarks(edition)
+
+
+def _incident(members: list[Any]) -> Incident:
+    key, began_ms, last_ms, count, lines, told_count, told_ms, is_present, is_over, acknowledged_by, *_ = (
+        members
+    )
+    return Incident(
+        key,
+        began_ms,
+        last_ms,
+        count,
+        [Line(text, times, job_id) for text, times, job_id in lines],
+        told_count,
+        told_ms,
+        is_present,
+        is_over,
+        acknowledged_by,
+    )
+
+
+def _message_document(message: Message) -> list[Any]:
+    return [
+        message.id, str(message.kind), message.at_ms, message.key, message.count, message.new, message.began_ms,
+        message.last_ms, [list(line) for line in message.lines], message.asked_by,
+    ]  # fmt: skip
+
+
+def _message(members: list[Any]) -> Message:
+    own_id, kind, at_ms, key, count, new, began_ms, last_ms, lines, asked_by, *_ = members
+    told = tuple((text, times, job_id) for text, times, job_id in lines)
+    return Message(own_id, MessageKind(kind), at_ms, key, count, new, began_ms, last_ms, told, asked_by)

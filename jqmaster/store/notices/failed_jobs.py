@@ -1,0 +1,61 @@
+"""Jobs that failed, in the order in which they did, each exactly once."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.job import Attempt, Job, JobState
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+from jqmaster.store.link.shard import Shard
+
+# Read at once. More than these in one millisecond are read together all the same.
+PER_READ: Final = 2_000
+CLOCK_STEP_MS: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job that failed for good. `end` None: its last attempt is not known."""
+
+    job: Job
+    end: Attempt | None
+
+
+class FailedJobStore:
+    """Failed jobs of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, records: RecordStore) -> None:
+        self._client = shard.client
+        self._keys = shard.keys
+        self._records = records
+
+    async def after(self, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
+        """Return the IDs of jobs that failed after `at_ms` and before `now_ms`, store times, and up to which time these
+        are all. The present millisecond is left out: more jobs may fail in it."""
+        key, last_ms = self._keys.index(JobState.FAILED), now_ms - 1
+        if last_ms < at_ms - CLOCK_STEP_MS:
+            # The store's clock was set back: what fails from now on has these earlier times.
+            return [], last_ms
+        flat = await self._client.command(
+            "ZRANGE", key, f"({at_ms}", last_ms, "BYSCORE", "LIMIT", 0, PER_READ, "WITHSCORES"
+        )
+        found = [(flat[n].decode(), int(float(flat[n + 1]))) for n in range(0, len(flat), 2)]
+        if len(found) < PER_READ:
+            return [job_id for job_id, _ in found], max(at_ms, last_ms)
+        newest_ms = found[-1][1]
+        if found[0][1] < newest_ms:
+            # Others of the last millisecond may be behind the page.
+            return [job_id for job_id, ms in found if ms < newest_ms], newest_ms - 1
+        whole = await self._client.command("ZRANGE", key, newest_ms, newest_ms, "BYSCORE")
+        return [job_id.decode() for job_id in whole], newest_ms
+
+    async def read(self, job_ids: Sequence[str]) -> list[FailedJob]:
+        """Return those of these jobs that are there, without arguments."""
+        found = []
+        for some in pages(job_ids, MAX_PER_CALL):
+            jobs = await self._records.get_without_argument(some)
+            known = [job for job_id in some if (job := jobs.get(job_id))]
+            ends = await self._records.last_ends([job.id for job in known]) if known else []
+            found += [FailedJob(job, end) for job, end in zip(known, ends, strict=True)]
+        return found

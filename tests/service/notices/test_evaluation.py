@@ -1,0 +1,339 @@
+"""Findings of the leader become messages: each failure counts once, whatever dies between the steps."""
+
+import json
+from typing import Any
+
+import pytest
+
+from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedError, StaleEpochError
+from jqmaster.service.constraints.editor import Precondition
+from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.jobs.enqueue import AcceptanceStore
+from tests.support.notices import FIELDS, Notices
+from tests.support.store import StoreWorld
+
+pytestmark = pytest.mark.req("M5")
+
+
+@pytest.fixture
+async def notices(world: StoreWorld) -> Notices:
+    return Notices(world)
+
+
+async def begun(notices: Notices, **fields: Any) -> None:
+    """A notice whose condition was looked at once: what happens from now on counts."""
+    await notices.put(**fields)
+    await notices.round()
+    notices.world.pass_ms(10)
+
+
+async def test_ten_thousand_failures_in_a_minute_are_one_mail_and_one_more_with_the_total(
+    notices: Notices,
+) -> None:
+    await begun(notices)
+    for _ in range(10):
+        await notices.fail(1000)
+        await notices.rounds(6)
+    assert len(await notices.told()) == 1, "within the minute"
+    await notices.rounds(320, step_s=10)
+    first, last = await notices.told()
+    assert first.job.name == "jq.mail"
+    assert first.job.created_at_ms - notices.world.now_ms <= 60_000
+    assert last.argument["subject"] == "[jqmaster] 10,000 jobs failed"
+    counted = int(first.argument["subject"].split()[1].replace(",", ""))
+    assert f"{10_000 - counted:,} of these since the last message" in last.argument["text"]
+    assert "work: error: no" in last.argument["text"]
+    await notices.rounds(700, step_s=10)
+    assert len(await notices.told()) == 2
+
+
+async def test_a_mail_leads_to_the_job_and_to_the_page(notices: Notices) -> None:
+    await begun(notices)
+    (job_id,) = await notices.fail(1)
+    await notices.rounds(14)
+    (told,) = await notices.told()
+    assert told.argument["to"] == "ops@shop.example"
+    assert told.argument["subject"] == "[jqmaster] 1 job failed"
+    for text in (told.argument["text"], told.argument["html"]):
+        assert f"https://jobs.shop.example/queue/#/job?id={job_id}" in text
+        assert "https://jobs.shop.example/queue/#/failures" in text
+    assert told.job.tags == ("notice:n",)
+
+
+async def test_without_any_notice_failures_go_to_mail_to(world: StoreWorld) -> None:
+    notices = Notices(world, mail_to=["a@shop.example", "b@shop.example"])
+    await notices.round()
+    world.pass_ms(10)
+    await notices.fail(3)
+    await notices.rounds(14)
+    assert await notices.by_address() == {
+        "a@shop.example": ["[jqmaster] 3 jobs failed"],
+        "b@shop.example": ["[jqmaster] 3 jobs failed"],
+    }
+    # A notice of people replaces it.
+    await notices.put(to=[{"mail": ["c@shop.example"]}], matcher={"field": "name", "op": "eq", "value": "x"})
+    await notices.fail(3)
+    await notices.rounds(400, step_s=10)
+    assert set(await notices.by_address()) == {"a@shop.example", "b@shop.example"}
+
+
+async def test_without_notices_nothing_is_written(world: StoreWorld) -> None:
+    notices = Notices(world)
+    await notices.fail(2)
+    before = set(await world.redis.keys(f"{world.shard.keys.tag}*"))
+    await notices.rounds(60)
+    assert set(await world.redis.keys(f"{world.shard.keys.tag}*")) == before
+    assert notices.prepared == 0
+
+
+async def test_a_round_without_findings_writes_nothing(notices: Notices) -> None:
+    await begun(notices)
+    world = notices.world
+    before = await world.redis.hgetall(world.shard.keys.notice_states)
+    await notices.rounds(60)
+    assert await world.redis.hgetall(world.shard.keys.notice_states) == before
+
+
+async def test_only_what_the_matcher_selects_is_told(notices: Notices) -> None:
+    await begun(notices, matcher={"field": "tags", "op": "eq", "value": "vip"})
+    await notices.fail(2, tags=("vip",))
+    await notices.fail(5, tags=("other",))
+    await notices.rounds(14)
+    assert await notices.subjects() == ["2 jobs failed"]
+
+
+async def test_failed_deliveries_are_no_cause_of_a_notice(notices: Notices) -> None:
+    await begun(notices)
+    await notices.fail(3, name="jq.mail")
+    await notices.rounds(20)
+    assert await notices.told() == []
+
+
+async def test_a_leader_that_dies_before_it_sends_loses_and_doubles_nothing(
+    notices: Notices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed when the message is decided on and its deliveries are not made, and once more when they are made
+    and that is not written down."""
+    await begun(notices)
+    await notices.fail(7)
+
+    async def dies(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AcceptanceStore, "enqueue", dies)
+        with pytest.raises(KeyboardInterrupt):
+            await notices.rounds(14)
+    assert await notices.told() == []
+    await notices.fail(2)
+    notices.evaluation = notices.new_evaluation()
+    store_put, calls = notices.store.put_states, []
+
+    async def dies_second(*args: Any, **fields: Any) -> bool:
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return await store_put(*args, **fields)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(notices.store, "put_states", dies_second)
+        with pytest.raises(KeyboardInterrupt):
+            await notices.rounds(2)
+    assert await notices.subjects() == ["7 jobs failed"]
+    notices.evaluation = notices.new_evaluation()
+    await notices.rounds(310, step_s=10)
+    assert await notices.subjects() == ["7 jobs failed", "9 jobs failed"]
+
+
+async def test_a_former_leader_writes_nothing(notices: Notices) -> None:
+    await begun(notices)
+    await notices.fail(1)
+    old = await notices.world.reelect()
+    notices.world.pass_ms(5)
+    with pytest.raises(StaleEpochError):
+        await notices.evaluation.round(old)
+    await notices.rounds(14)
+    assert await notices.subjects() == ["1 job failed"]
+
+
+async def test_many_failures_in_one_millisecond_count_all(
+    notices: Notices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jqmaster.store.notices.failed_jobs.PER_READ", 20)
+    await begun(notices)
+    await notices.fail(95)
+    notices.world.pass_ms(1)
+    await notices.fail(7)
+    await notices.rounds(14)
+    assert await notices.subjects() == ["102 jobs failed"]
+
+
+async def test_a_clock_of_the_store_that_is_set_back_silences_nothing(notices: Notices) -> None:
+    await begun(notices)
+    await notices.fail(1)
+    await notices.rounds(14)
+    notices.world.pass_ms(-3_600_000)
+    await notices.round()
+    notices.world.pass_ms(10)
+    await notices.fail(4)
+    await notices.rounds(4)
+    state = (await notices.store.all()).states["n"]
+    assert state.state.incidents[""].count == 5
+
+
+async def test_new_failure_groups_are_told_once(notices: Notices) -> None:
+    from jqmaster.store.operations.history import GroupCount
+
+    await begun(notices, when="new_failure_group", at_most_every_s=10)
+    (job_id,) = await notices.fail(1)
+    group = GroupCount("a" * 16, "work", "error", "no", 1, job_id)
+    await notices.history.add_failures(1, [group])
+    await notices.rounds(14)
+    assert await notices.subjects() == ["1 new kind of failure"]
+    await notices.history.add_failures(2, [group])
+    await notices.rounds(60)
+    assert len(await notices.told()) == 1
+
+
+async def test_an_old_backlog_is_told_and_its_end_too(notices: Notices) -> None:
+    world = notices.world
+    await begun(notices, when="backlog_age", threshold=30, at_most_every_s=10)
+    job_ids = await world.enqueue_many(3)
+
+    async def pass_sampled(seconds: int) -> None:
+        for _ in range(seconds // 2):
+            await notices.history.put_backlog(world.epoch, await notices.history.sample_backlog())
+            await notices.rounds(2)
+
+    await pass_sampled(20)
+    assert await notices.told() == []
+    await pass_sampled(20)
+    assert await notices.subjects() == ["Jobs wait too long"]
+    await world.steering.cancel_all(job_ids)
+    await pass_sampled(20)
+    assert await notices.subjects() == ["Jobs wait too long", "Jobs no longer wait too long"]
+
+
+async def test_faults_of_the_store_are_told_when_they_last(notices: Notices) -> None:
+    await begun(notices, when="store_unhealthy", threshold=20)
+    notices.store_faults["space"] = "the store is full"
+    await notices.rounds(10)
+    notices.store_faults.clear()
+    await notices.rounds(20)
+    assert await notices.told() == []
+    notices.store_faults["space"] = "the store is full"
+    await notices.rounds(24)
+    (told,) = await notices.told()
+    assert "the store is full" in told.argument["text"]
+
+
+async def test_a_lost_worker_and_another_leader_are_told(notices: Notices) -> None:
+    world = notices.world
+    await notices.put("w", when="worker_lost")
+    await begun(notices, when="leader_changed")
+    worker = await world.worker()
+    await notices.rounds(6)
+    world.pass_ms(60_000)
+    assert await world.workers.detach_silent(world.epoch, worker, silent_ms=1000)
+    await world.reelect()
+    await notices.rounds(20)
+    assert sorted(await notices.subjects()) == ["1 change of leader", "1 worker lost"]
+
+
+async def test_one_destination_of_each_way_gets_one_delivery(notices: Notices) -> None:
+    to = [
+        {"slack": "https://hooks.slack.example/services/secret"},
+        {"webhook": "https://x.example/hook?key=k1"},
+        {"mail": ["a@shop.example", "b@shop.example"]},
+    ]
+    await begun(notices, to=to)
+    await notices.fail(2)
+    await notices.rounds(14)
+    told = await notices.told()
+    assert sorted(one.job.name for one in told) == ["jq.mail", "jq.mail", "jq.slack", "jq.webhook"]
+    for one in told:
+        # No credential is in a job: people may replace it, and views of jobs are many.
+        assert b"secret" not in one.job.argument
+        assert b"k1" not in one.job.argument
+    webhook = json.loads(next(one for one in told if one.job.name == "jq.webhook").argument["body"])
+    assert (webhook["type"], webhook["data"]["count"]) == ("notice.first", 2)
+
+
+async def test_a_test_is_sent_although_the_notice_is_muted(notices: Notices) -> None:
+    world = notices.world
+    await begun(notices, muted_until=world.now_ms + 3_600_000)
+    message_id = await notices.editor.test("n", who="user:ada")
+    await notices.round()
+    assert await notices.subjects() == ["Test of notice n"]
+    shown = await notices.reader.get("n")
+    assert [one.id for one in shown.state.recent] == [message_id]
+    with pytest.raises(NotFoundError):
+        await notices.editor.test("other", who="user:ada")
+
+
+async def test_an_acknowledged_incident_is_silent(notices: Notices) -> None:
+    await begun(notices)
+    await notices.fail(1)
+    await notices.rounds(14)
+    assert await notices.editor.acknowledge("n", None, who="user:ada") == 1
+    await notices.fail(5)
+    await notices.rounds(320, step_s=10)
+    assert len(await notices.told()) == 1
+    with pytest.raises(NotFoundError):
+        await notices.editor.acknowledge("n", "x", who="user:ada")
+
+
+async def test_changes_are_checked_against_what_was_read_and_audited(notices: Notices) -> None:
+    await notices.put()
+    (etag,) = [one.stored.etag for one in await notices.reader.all()]
+    demands = Precondition(match=frozenset({"0" * 16}))
+    with pytest.raises(PreconditionFailedError):
+        await notices.editor.put("n", {**FIELDS, "description": "x"}, who="user:ada", demands=demands)
+    with pytest.raises(PreconditionFailedError):
+        await notices.editor.put("n", FIELDS, who="user:ada", demands=Precondition(none_match=frozenset("*")))
+    assert not await notices.editor.put("n", FIELDS, who="user:ada")
+    assert [one.stored.etag for one in await notices.reader.all()] == [etag]
+    await notices.put(to=[{"slack": "https://hooks.slack.example/services/secret"}])
+    await notices.editor.mute("n", notices.world.now_ms + 1000, who="user:bob")
+    await notices.editor.delete("n", who="user:ada", demands=Precondition(match=frozenset("*")))
+    page = await AuditStore(notices.world.shard).page(limit=10, cursor=None)
+    assert [entry.action for entry in page.entries] == [
+        "notice.delete",
+        "notice.mute",
+        "notice.put",
+        "notice.put",
+    ]
+    assert "secret" not in str(page.entries)
+    assert await notices.world.redis.exists(notices.world.shard.keys.notice_states) == 0
+
+
+async def test_there_are_no_more_notices_than_the_limit(
+    notices: Notices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jqmaster.store.notices.notices.MAX_NOTICES", 2)
+    await notices.put("a")
+    await notices.put("b")
+    with pytest.raises(ConflictError) as refused:
+        await notices.put("c")
+    assert refused.value.code == "too_many_notices"
+
+
+async def test_a_notice_that_is_made_again_begins_anew(notices: Notices) -> None:
+    await begun(notices)
+    await notices.fail(3)
+    await notices.rounds(4)
+    await notices.editor.delete("n", who="user:ada")
+    await notices.put()
+    await notices.rounds(20)
+    assert await notices.told() == []
+
+
+async def test_a_damaged_notice_silences_no_other(notices: Notices) -> None:
+    world = notices.world
+    await notices.put("broken")
+    await begun(notices)
+    await world.redis.hset(world.shard.keys.notices, "broken", b"0" * 16 + b"\xc1")
+    await world.redis.hset(world.shard.keys.notice_states, "n", b"0" * 16 + b"\xc1")
+    await notices.fail(1)
+    await notices.rounds(14)
+    assert await notices.subjects() == ["1 job failed"]

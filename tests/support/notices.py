@@ -1,0 +1,178 @@
+"""Notices on a shard under test: rounds of the leader in injected time, and the deliveries that they make."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgpack
+
+from jqmaster.domain.content import full_access
+from jqmaster.domain.job import Cause, Job, JobState
+from jqmaster.domain.notices.delivery import DELIVERY_NAMES
+from jqmaster.domain.outcome import Decision
+from jqmaster.live_value import LiveValue
+from jqmaster.service.constraints.preview import Previews, PreviewTurns
+from jqmaster.service.constraints.reader import ConstraintReader
+from jqmaster.service.notices.editor import NoticeEditor
+from jqmaster.service.notices.evaluation import NoticeEvaluation
+from jqmaster.service.notices.happenings import Happenings
+from jqmaster.service.notices.lasting import Lasting
+from jqmaster.service.notices.letters import Letters
+from jqmaster.service.notices.reader import NoticeReader
+from jqmaster.service.notices.sending import NoticeSender
+from jqmaster.store import codec
+from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.identity.audit import AuditStore
+from jqmaster.store.jobs.settlements import Settlement
+from jqmaster.store.notices.failed_jobs import FailedJobStore
+from jqmaster.store.notices.notices import NoticeStore
+from jqmaster.store.operations.history import HistoryStore
+from tests.support.store import StoreWorld
+
+FIELDS: Mapping[str, Any] = {
+    "when": "job_failed",
+    "matcher": None,
+    "threshold": None,
+    "to": [{"mail": ["ops@shop.example"]}],
+    "group_by": "none",
+    "at_most_every_s": 300,
+    "muted_until": None,
+    "description": "",
+}
+_PER_CALL = 100
+
+
+class WorldClock:
+    """A clock of a process that goes as the time of the world does, but never back."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        self._world = world
+        self._seen_ms = world.now_ms
+        self._passed_ms = 0
+
+    def monotonic_s(self) -> float:
+        self._passed_ms += max(0, self._world.now_ms - self._seen_ms)
+        self._seen_ms = self._world.now_ms
+        return self._passed_ms / 1000
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing sleeps here")
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One delivery, as its job has it."""
+
+    job: Job
+    argument: dict[str, Any]
+
+
+class Notices:
+    """`store_faults` are those that the store is said to have."""
+
+    def __init__(self, world: StoreWorld, *, mail_to: Sequence[str] = ()) -> None:
+        self.world = world
+        self.store = NoticeStore(world.shard)
+        self.reader = NoticeReader(self.store)
+        self.history = HistoryStore(world.shard, master_id="m1")
+        self.store_faults: dict[str, str] = {}
+        self.prepared = 0
+        self._mail_to = mail_to
+
+        async def now_ms() -> int:
+            return world.now_ms
+
+        self.editor = NoticeEditor(self.store, AuditStore(world.shard), now_ms, can_sign=True, can_mail=True)
+        self.evaluation = self.new_evaluation()
+
+    def new_evaluation(self) -> NoticeEvaluation:
+        """Return that of another leadership, which knows only what is stored."""
+        world, clock = self.world, WorldClock(self.world)
+        usage = UsageStore(world.shard, world.records)
+        previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
+
+        async def prepare() -> None:
+            self.prepared += 1
+
+        return NoticeEvaluation(
+            self.store,
+            Happenings(
+                FailedJobStore(world.shard, world.records),
+                world.records,
+                self.history,
+                definitions=world.definitions,
+                workers=world.workers,
+                leadership=world.leadership,
+                access=LiveValue(full_access([])),
+            ),
+            Lasting(
+                self.history,
+                ConstraintReader(world.rules, usage, world.gates, previews),
+                lambda: self.store_faults,
+                clock,
+            ),
+            NoticeSender(
+                world.acceptance, world.rules, Letters("https://jobs.shop.example/queue"), prepare=prepare
+            ),
+            clock,
+            mail_to=self._mail_to,
+        )
+
+    async def put(self, name: str = "n", **fields: Any) -> None:
+        await self.editor.put(name, {**FIELDS, **fields}, who="user:ada")
+
+    async def rounds(self, seconds: float, step_s: float = 2.0) -> None:
+        """Let time pass, with a round in each step."""
+        for _ in range(round(seconds / step_s)):
+            self.world.pass_ms(round(1000 * step_s))
+            await self.round()
+
+    async def round(self) -> None:
+        """One round, and those that follow at once."""
+        for _ in range(20):
+            if await self.evaluation.round(self.world.epoch):
+                return
+        raise AssertionError("the rounds do not end")
+
+    async def fail(self, count: int = 1, name: str = "work", message: str = "no", **fields: Any) -> list[str]:
+        """Jobs that fail for good now."""
+        job_ids = await self.world.enqueue_many(count, name, **fields)
+        worker = await self.world.worker(name, max_jobs=count)
+        failed = Decision(JobState.FAILED, "failure", cause=Cause.ERROR, is_counted=True)
+        left = count
+        while left:
+            claimed = await self.world.claim(worker, name, limit=min(left, _PER_CALL))
+            jobs = await self.world.records.get_all([job.job_id for job in claimed])
+            settlements = [
+                Settlement(
+                    job.job_id,
+                    job.token,
+                    failed,
+                    codec.encode_attempt(jobs[job.job_id], "failure", message, None),
+                    b"",
+                )
+                for job in claimed
+            ]
+            assert all(await self.world.settlements.settle(worker, settlements))
+            left -= len(claimed)
+        return job_ids
+
+    async def told(self) -> list[Told]:
+        """Return the deliveries in the order of their messages."""
+        found: list[Told] = []
+        for name in DELIVERY_NAMES:
+            job_ids = await self.world.redis.zrange(self.world.ready(name), 0, -1)
+            jobs = await self.world.records.get_all([raw.decode() for raw in job_ids])
+            found += [Told(job, msgpack.unpackb(job.argument)) for job in jobs.values()]
+        return sorted(found, key=lambda one: one.job.id)
+
+    async def subjects(self) -> list[str]:
+        return [one.argument["subject"].removeprefix("[jqmaster] ") for one in await self.told()]
+
+    async def by_address(self) -> dict[str, list[str]]:
+        """Return the subjects of mails by their address."""
+        found = defaultdict(list)
+        for one in await self.told():
+            found[one.argument["to"]].append(one.argument["subject"])
+        return dict(found)
