@@ -19,6 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from jqmaster.net.link_template import LinkTemplate
 from jqmaster.net.smtp_url import SmtpUrl
 from jqmaster.net.store_url import StoreUrl
 from jqmaster.net.webhook_secret import secret_bytes
@@ -112,6 +113,13 @@ class Settings(BaseSettings):
         description="URL under which browsers reach this master through a proxy, such as "
         "`https://jobs.example.org/queue`. If set, requests from loopback need credentials too, because"
         " the proxy's requests may come from there.",
+    )
+    link_templates: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
+        default_factory=list,
+        max_length=10,
+        description="Links that lead from a job to other systems, as `LABEL=URL`, such as "
+        "`Logs=https://logs.example/?job={job_id}&attempt={attempt}`. `_` in a label is shown as a blank. The URL may "
+        "name `{job_id}`, `{name}`, `{attempt}`, `{created_ms}` and `{finished_ms}`.",
     )
     trusted_proxies: Annotated[list[str], NoDecode, BeforeValidator(_words)] = Field(
         default_factory=list,
@@ -625,6 +633,13 @@ class Settings(BaseSettings):
         for secret in secrets:
             secret_bytes(secret.get_secret_value())
         return secrets
+
+    @field_validator("link_templates")
+    @classmethod
+    def _are_link_templates(cls, templates: list[str]) -> list[str]:
+        for template in templates:
+            LinkTemplate.parse(template)
+        return templates
 
     @field_validator("smtp_url")
     @classmethod

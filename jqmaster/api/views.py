@@ -20,6 +20,7 @@ from jqmaster.domain.progress import Progress
 from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.worker import Worker, WorkerState
 from jqmaster.domain.worker_figures import Figures, WorkerGroup
+from jqmaster.net.link_template import links_of
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage
@@ -97,7 +98,12 @@ def listed_job(job: Job, excerpt: Excerpt | None) -> dict[str, Any]:
 
 
 def job_view(
-    detail: JobDetail, constraints: Sequence[str], access: ContentAccess, *, has_course: bool
+    detail: JobDetail,
+    constraints: Sequence[str],
+    access: ContentAccess,
+    *,
+    has_course: bool,
+    link_templates: Sequence[str] = (),
 ) -> dict[str, Any]:
     """`JobView`. `has_course`: the caller sees what became of it, and not its state alone."""
     job, result = detail.job, detail.result
@@ -106,6 +112,7 @@ def job_view(
     return job_summary(job) | {
         "attempts": [attempt_view(attempt, content, access) for attempt in detail.attempts if has_course],
         "events": [_event_view(event) for event in detail.events if has_course],
+        "links": _outside_links(job, link_templates) if has_course else [],
         "headers": headers,
         "headers_redacted": content.is_shown and headers != job.headers,
         "argument": shown_value(argument),
@@ -132,6 +139,18 @@ def job_view(
         else None,
         **_links_view(job, detail.links if has_course else None),
     }
+
+
+def _outside_links(job: Job, templates: Sequence[str]) -> list[dict[str, str]]:
+    """Return the links of a job to other systems."""
+    fields = {
+        "job_id": job.id,
+        "name": job.name,
+        "attempt": job.attempt,
+        "created_ms": job.created_at_ms,
+        "finished_ms": job.finished_at_ms or "",
+    }
+    return [{"label": label, "url": url} for label, url in links_of(templates, fields)]
 
 
 def _links_view(job: Job, links: Links | None) -> dict[str, Any]:

@@ -198,11 +198,13 @@ class ShardParts:
             ),
             NoticeSender(
                 stores.acceptance,
+                stores.records,
                 self.rules,
-                Letters(shared.settings.public_url),
+                Letters(shared.settings.public_url, shared.settings.link_templates),
                 prepare=self.deliveries.prepare,
             ),
             shared.clock,
+            figures=self.delivery_figures,
             mail_to=shared.settings.mail_to if shared.mail else (),
         )
 

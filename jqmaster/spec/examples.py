@@ -549,6 +549,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "argument_hidden": False,
         "argument_redacted": False,
         "headers_redacted": False,
+        "links": [{"label": "Logs", "url": f"https://logs.example/?job={JOB_ID}&attempt=1"}],
         "has_result": False,
         "result": None,
         "result_hidden": False,

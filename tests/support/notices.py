@@ -9,7 +9,7 @@ import msgpack
 
 from jqmaster.domain.content import full_access
 from jqmaster.domain.job import Cause, Job, JobState
-from jqmaster.domain.notices.delivery import DELIVERY_NAMES
+from jqmaster.domain.notices.delivery import DELIVERY_NAMES, DeliveryFigures
 from jqmaster.domain.outcome import Decision
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.preview import Previews, PreviewTurns
@@ -78,6 +78,7 @@ class Notices:
         self.history = HistoryStore(world.shard, master_id="m1")
         self.store_faults: dict[str, str] = {}
         self.prepared = 0
+        self.figures = DeliveryFigures()
         self._mail_to = mail_to
 
         async def now_ms() -> int:
@@ -113,9 +114,17 @@ class Notices:
                 clock,
             ),
             NoticeSender(
-                world.acceptance, world.rules, Letters("https://jobs.shop.example/queue"), prepare=prepare
+                world.acceptance,
+                world.records,
+                world.rules,
+                Letters(
+                    "https://jobs.shop.example/queue",
+                    ["Log_lines=https://logs.example/?job={job_id}&n={attempt}"],
+                ),
+                prepare=prepare,
             ),
             clock,
+            figures=self.figures,
             mail_to=self._mail_to,
         )
 

@@ -107,7 +107,14 @@ async def get(call: Call) -> Reply:
     has_course = call.may(Scope.READ)
     is_matched = has_course and detail.job.state not in FINISHED
     matching = await call.services.constraints.matching(detail.job) if is_matched else []
-    return Reply(200, views.job_view(detail, matching, call.content, has_course=has_course))
+    view = views.job_view(
+        detail,
+        matching,
+        call.content,
+        has_course=has_course,
+        link_templates=call.services.settings.link_templates,
+    )
+    return Reply(200, view)
 
 
 async def result(call: Call) -> Reply:

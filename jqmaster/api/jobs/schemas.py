@@ -431,11 +431,21 @@ class NotifyView(Answer):
     with_result: bool
 
 
+class OutsideLink(Answer):
+    """A link of a job to another system."""
+
+    label: str
+    url: str
+
+
 class JobView(JobSummary):
     """A job with its content and history."""
 
     attempts: list[AttemptView]
     events: list[JobEvent]
+    links: list[OutsideLink] = Field(
+        description="Links to other systems, made of the setting `link_templates`.", json_schema_extra=SINCE
+    )
     headers: dict[str, str]
     argument: AnyValue = Field(
         description="The argument as it was sent. Null if it is too large to show; see argument_bytes. A caller "

@@ -53,6 +53,7 @@ COMMANDS: Final = (
     Command("events", f"{_ROOM}events:app"),
     Command("challenges", f"{_ROOM}challenges:app"),
     Command("webhooks", f"{_ROOM}webhooks:app"),
+    Command("notices", f"{_ROOM}notices:app"),
     Command("settings", f"{_ROOM}live_settings:app"),
     Command("tokens", f"{_ROOM}tokens:app"),
     Command("token", f"{_ROOM}tokens:app", is_hidden=True),  # its name until 0.1

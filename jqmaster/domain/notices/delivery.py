@@ -40,12 +40,14 @@ class DeliveryOutcome(StrEnum):
 
 
 class DeliveryFigures:
-    """Counts of one process, for its metrics: attempts by the name of their jobs, and by what became of them."""
+    """Counts of one process, for its metrics: attempts by the name of their jobs, and by what became of them; messages
+    of notices by their kind."""
 
-    __slots__ = ("outcomes",)
+    __slots__ = ("messages", "outcomes")
 
     def __init__(self) -> None:
         self.outcomes: Counter[tuple[str, DeliveryOutcome]] = Counter()
+        self.messages: Counter[str] = Counter()
 
 
 def stable_id(at_ms: int, *parts: str) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.notices.notice import (
     DEFAULT_NAME,
     LASTING,
@@ -45,6 +46,7 @@ class NoticeEvaluation:
         sender: NoticeSender,
         clock: Clock,
         *,
+        figures: DeliveryFigures,
         mail_to: Sequence[str],
     ) -> None:
         self._store = store
@@ -52,6 +54,7 @@ class NoticeEvaluation:
         self._lasting = lasting
         self._sender = sender
         self._clock = clock
+        self._figures = figures
         self._default = (
             Notice(DEFAULT_NAME, DEFAULT_NAME, When.JOB_FAILED, (Destination(Channel.MAIL, tuple(mail_to)),))
             if mail_to
@@ -141,6 +144,7 @@ class NoticeEvaluation:
             sent = [one for one in stored.state.pending if await self._sender.send(notice, one)]
             if sent:
                 stored.state.sent(sent)
+                self._figures.messages.update(str(one.kind) for one in sent)
                 done[key] = stored
         # Where this fails, the next round makes the same deliveries, which are there already.
         if done:

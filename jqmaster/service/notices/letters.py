@@ -11,8 +11,10 @@ from typing import Final
 from urllib.parse import urlencode
 
 from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import Job
 from jqmaster.domain.notices.incident import Message, MessageKind
 from jqmaster.domain.notices.notice import Notice, When
+from jqmaster.net.link_template import links_of
 
 MAX_LINE: Final = 300
 MAX_SUBJECT: Final = 150
@@ -105,18 +107,20 @@ class Letter:
 
 
 class Letters:
-    """`public_url`: the address of the web UI, to which links lead; None: there are no links."""
+    """`public_url`: the address of the web UI, to which links lead; None: there are none. `link_templates` are those
+    that lead from a job to other systems."""
 
-    def __init__(self, public_url: str | None) -> None:
+    def __init__(self, public_url: str | None, link_templates: Sequence[str] = ()) -> None:
+        self._link_templates = link_templates
         self._base = None if public_url is None else public_url.rstrip("/") + "/#/"
 
-    def of(self, notice: Notice, message: Message) -> Letter:
-        """Return the words of a message."""
+    def of(self, notice: Notice, message: Message, jobs: Mapping[str, Job]) -> Letter:
+        """Return the words of a message. `jobs`: those of its jobs that are there."""
         subject, lead = _subject(notice, message), _lead(notice, message)
         lines = []
         for text, count, job_id in message.lines:
             times = f"{count:,} × " if count > 1 else ""
-            links = self._link("example" if count > 1 else "job", "job", {"id": job_id}) if job_id else ()
+            links = self._of_job(one, "example" if count > 1 else "job") if (one := jobs.get(job_id)) else ()
             lines.append(LetterLine(times + plain(text, MAX_LINE), links))
         page, query = _PAGES[notice.when]
         return Letter(
@@ -126,6 +130,16 @@ class Letters:
             links=self._link("See more", page, query),
             foot=f"Notice {notice.name}: at most one message in {notice.at_most_every_s} s.",
         )
+
+    def _of_job(self, job: Job, label: str) -> Sequence[tuple[str, str]]:
+        fields = {
+            "job_id": job.id,
+            "name": job.name,
+            "attempt": job.attempt,
+            "created_ms": job.created_at_ms,
+            "finished_ms": job.finished_at_ms or "",
+        }
+        return (*self._link(label, "job", {"id": job.id}), *links_of(self._link_templates, fields))
 
     def _link(self, label: str, page: str, query: Mapping[str, str]) -> Sequence[tuple[str, str]]:
         if self._base is None:

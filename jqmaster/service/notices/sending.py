@@ -11,8 +11,9 @@ from jqmaster.domain.notices.delivery import MAIL_NAME, SLACK_NAME, WEBHOOK_NAME
 from jqmaster.domain.notices.incident import Message
 from jqmaster.domain.notices.notice import Channel, Notice
 from jqmaster.service.constraints.cache import ConstraintCache
-from jqmaster.service.notices.letters import Letters
+from jqmaster.service.notices.letters import Letter, Letters
 from jqmaster.store.jobs.enqueue import AcceptanceStore, BacklogFull
+from jqmaster.store.jobs.records import RecordStore
 
 _NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel.SLACK: SLACK_NAME}
 
@@ -24,26 +25,29 @@ class NoticeSender:
     def __init__(
         self,
         acceptance: AcceptanceStore,
+        records: RecordStore,
         rules: ConstraintCache,
         letters: Letters,
         *,
         prepare: Callable[[], Awaitable[None]],
     ) -> None:
         self._acceptance = acceptance
+        self._records = records
         self._rules = rules
         self._letters = letters
         self._prepare = prepare
 
     async def send(self, notice: Notice, message: Message) -> bool:
         """Enqueue the deliveries of a message. Return False if there was no room. Raise what the store raises."""
-        specs = self._deliveries(notice, message)
+        # Links lead only to jobs that are there.
+        jobs = await self._records.get_without_argument([job_id for _, _, job_id in message.lines if job_id])
+        specs = self._deliveries(notice, self._letters.of(notice, message, jobs), message)
         await self._prepare()
         outcomes = await self._rules.under(lambda rules: self._acceptance.enqueue(specs, rules))
         # An ID that is taken is that of the delivery itself.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 
-    def _deliveries(self, notice: Notice, message: Message) -> list[JobSpec]:
-        letter = self._letters.of(notice, message)
+    def _deliveries(self, notice: Notice, letter: Letter, message: Message) -> list[JobSpec]:
         specs = []
         for place, destination in enumerate(notice.to):
             if destination.channel is Channel.MAIL:

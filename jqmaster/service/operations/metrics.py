@@ -27,7 +27,14 @@ from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
-from jqmaster.domain.notices.delivery import WEBHOOK_NAME, DeliveryFigures, DeliveryOutcome
+from jqmaster.domain.notices.delivery import (
+    MAIL_NAME,
+    SLACK_NAME,
+    WEBHOOK_NAME,
+    DeliveryFigures,
+    DeliveryOutcome,
+)
+from jqmaster.domain.notices.incident import MessageKind
 from jqmaster.domain.tally import OTHER, Tally
 from jqmaster.errors import JqmasterError
 
@@ -102,6 +109,11 @@ METRICS: Final = {
                    "Time between the opening of a challenge and its callback."),
         MetricInfo("jqmaster_webhook_calls", "counter", ("outcome",),
                    "Calls of webhooks by this master: delivered, failed, deferred, gone (410) or refused (address)."),
+        MetricInfo("jqmaster_notice_messages", "counter", ("kind",),
+                   "Messages of notices that this master sent: first, more (of the same), over or test."),
+        MetricInfo("jqmaster_notice_deliveries", "counter", ("channel", "outcome"),
+                   "Attempts of this master to deliver by mail or slack, by outcome: delivered, failed, deferred, gone "
+                   "or refused. Webhooks of notices are among the calls of webhooks."),
         MetricInfo("jqmaster_workers", "gauge", ("state",), "Registered workers: fresh, stale, draining, detached."),
         MetricInfo("jqmaster_worker_slots", "gauge", ("state",), "Slots of the fresh workers: busy, free."),
         MetricInfo("jqmaster_is_leader", "gauge", (), "1 if this master leads."),
@@ -304,7 +316,14 @@ class Metrics(Collector):
         calls = _counter("jqmaster_webhook_calls")
         for outcome in DeliveryOutcome:
             calls.add_metric((str(outcome),), self._deliveries.outcomes[WEBHOOK_NAME, outcome])
-        yield calls
+        messages = _counter("jqmaster_notice_messages")
+        for kind in MessageKind:
+            messages.add_metric((str(kind),), self._deliveries.messages[str(kind)])
+        deliveries = _counter("jqmaster_notice_deliveries")
+        for channel, name in (("mail", MAIL_NAME), ("slack", SLACK_NAME)):
+            for outcome in DeliveryOutcome:
+                deliveries.add_metric((channel, str(outcome)), self._deliveries.outcomes[name, outcome])
+        yield from (calls, messages, deliveries)
 
     def _http(self) -> Iterator[Metric]:
         requests = _counter("jqmaster_http_requests")

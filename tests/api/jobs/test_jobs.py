@@ -115,7 +115,8 @@ async def test_a_new_job_has_the_documented_defaults(api: Api) -> None:
         "attempts": [], "events": [], "headers": {}, "argument": {"a": 1},
         "argument_bytes": 4, "argument_hidden": False, "argument_redacted": False, "headers_redacted": False,
         "has_result": False, "result": None, "result_hidden": False, "constraints": [], "unique": None,
-        "definition": None, "progress": None, "batch": None, "callback_of": None,
+        "definition": None, "progress": None, "batch": None, "callback_of": None, "notify": None, "links": [],
+        "after": None, "dependents": [], "dependents_count": 0, "skipped_by": None,
     }  # fmt: skip
 
 
@@ -641,6 +642,8 @@ async def test_every_state_can_be_seen(api: Api) -> None:
     canceled = await api.enqueue("other")
     await api.call("POST", f"/api/jobs/{canceled}/cancel")
     seen.add(await api.state(canceled))
+    waits_for = await api.enqueue("other", delay=60)
+    seen.add(await api.state(await api.enqueue("other", after=[waits_for])))
     skipped = await api.enqueue("other", expires_at="2001-01-01T00:00:00Z")
     seen.add((await api.until_state(skipped, "skipped"))["state"])
     assert seen == set(JobState)

@@ -93,6 +93,7 @@ async def test_every_filter_selects_and_counts_cover_all(api: Api) -> None:
             "retrying",
             "running",
             "awaiting_callback",
+            "awaiting_jobs",
             "succeeded",
             "discarded",
             "failed",

@@ -57,6 +57,9 @@ async def test_a_mail_leads_to_the_job_and_to_the_page(notices: Notices) -> None
     for text in (told.argument["text"], told.argument["html"]):
         assert f"https://jobs.shop.example/queue/#/job?id={job_id}" in text
         assert "https://jobs.shop.example/queue/#/failures" in text
+    log = f"https://logs.example/?job={job_id}&n=1"
+    assert f"Log lines: {log}" in told.argument["text"]
+    assert log.replace("&", "&amp;") in told.argument["html"]
     assert told.job.tags == ("notice:n",)
 
 

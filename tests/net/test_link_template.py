@@ -1,0 +1,47 @@
+"""Links from a job to other systems: a job fills the gaps, and never chooses where they lead."""
+
+import pytest
+
+from jqmaster.net.link_template import LinkTemplate, links_of
+
+pytestmark = pytest.mark.req("D28")
+
+FIELDS = {"job_id": "0198", "name": "a/b?c=d&e#f ü", "attempt": 2, "created_ms": 1, "finished_ms": ""}
+
+
+def test_the_parts_of_a_job_are_filled_in() -> None:
+    links = links_of(
+        [
+            "Logs=https://logs.example/?job={job_id}&attempt={attempt}",
+            "Trace_view=http://traces.example:8080/{name}?from={created_ms}&to={finished_ms}",
+        ],
+        FIELDS,
+    )
+    assert links == [
+        ("Logs", "https://logs.example/?job=0198&attempt=2"),
+        ("Trace view", "http://traces.example:8080/a%2Fb%3Fc%3Dd%26e%23f%20%C3%BC?from=1&to="),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://logs.example/",
+        "=https://logs.example/",
+        "Logs=ftp://logs.example/",
+        "Logs=javascript:alert({name})",
+        "Logs=https://{name}/",
+        "Logs=https://{name}.logs.example/",
+        "Logs=https:///x",
+        "Logs=https://logs.example/{argument}",
+        "Logs=https://logs.example/{}",
+        "Logs=https://logs.example/{job_id",
+        "Logs=https://logs.example/job_id}",
+        "Logs=https://logs.example/ x",
+        "Logs=https://logs.example/" + "x" * 1000,
+        "L" * 41 + "=https://logs.example/",
+    ],
+)
+def test_a_template_that_could_lead_elsewhere_is_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        LinkTemplate.parse(text)
