@@ -12,7 +12,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 logger = logging.getLogger(__name__)
 
 # Enough to match some while the store moves others.
-JOBS_PER_STEP: Final = 8 * MAX_PER_CALL
+JOBS_PER_STEP: Final = 16 * MAX_PER_CALL
 # A job that becomes ready between the two halves of a pass is seen by neither; the next pass sees it.
 MAX_IDLE_PASSES: Final = 3
 

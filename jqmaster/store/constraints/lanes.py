@@ -15,7 +15,6 @@ from jqmaster.store.constraints.constraints import Rules
 from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
-from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 
 
@@ -79,9 +78,12 @@ class _Moves:
             self.add(found.job_id, bytes.fromhex(found.old.id), 0)
 
 
-# Two pages are read and matched while the store moves two others: it goes from one to the next without a wait.
+# Some are read and matched while the store moves others: it goes from one to the next without a wait.
 PAGES_AT_ONCE: Final = 4
-PAGES_READ_AT_ONCE: Final = 2
+# A page with more than so much in its records is read in parts, as the length of one record in so many tells.
+BYTES_PER_READ: Final = 4 * 1024 * 1024
+ONE_IN: Final = 20
+LARGE_PARTS_AT_ONCE: Final = 2
 NO_LANES: Final[Mapping[str, OldLane]] = {}
 
 
@@ -92,6 +94,7 @@ class LaneStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
+        self._large = asyncio.Semaphore(LARGE_PARTS_AT_ONCE)
 
     async def settle(self, epoch: str, rules: Rules) -> bool:
         """Give every running job the slots that the constraints demand, then put the edition in force. False: they
@@ -116,41 +119,24 @@ class LaneStore:
         ready. While the store moves some pages, others are read and matched."""
         # A scan may give a job twice.
         parts = pages(list(dict.fromkeys(job_ids)), MAX_PER_CALL)
-        room = asyncio.Semaphore(PAGES_AT_ONCE)
-        # None: a reader has ended.
-        placed: asyncio.Queue[_Moves | None] = asyncio.Queue()
+        count = 0
 
-        async def read() -> None:
-            try:
-                with contextlib.closing(parts):
-                    for part in parts:
-                        await room.acquire()
-                        placed.put_nowait(await self._moves_of(rules.ruleset, part, lanes))
-            finally:
-                placed.put_nowait(None)
+        async def carry() -> None:
+            nonlocal count
+            for part in parts:
+                moved = await self._relane(epoch, rules, await self._moves_of(rules.ruleset, part, lanes))
+                # Once refused, it stays so.
+                count = count + moved.jobs if moved and count >= 0 else -1
+                if count < 0:
+                    parts.close()
 
-        readers = [asyncio.create_task(read()) for _ in range(PAGES_READ_AT_ONCE)]
-        reading, count = len(readers), 0
+        carriers = [asyncio.create_task(carry()) for _ in range(PAGES_AT_ONCE)]
         try:
-            while reading:
-                taken = [await placed.get()]
-                while not placed.empty():
-                    taken.append(placed.get_nowait())
-                reading -= taken.count(None)
-                moves = [move for move in taken if move]
-                moved = await self._relane(epoch, rules, moves)
-                if not moved:
-                    return moved
-                count += moved.jobs
-                for _ in moves:
-                    room.release()
+            await asyncio.gather(*carriers)
         finally:
-            for reader in readers:
-                reader.cancel()
-            outcomes = await asyncio.gather(*readers, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, BaseException):
-                raise outcome
+            for carrier in carriers:
+                carrier.cancel()
+            await asyncio.gather(*carriers, return_exceptions=True)
         return Moved(count)
 
     async def older_lanes(self, edition: int) -> list[OldLane]:
@@ -198,29 +184,25 @@ class LaneStore:
             async for flat in scanned(self._client, "ZSCAN", key, count=LANES_PER_READ):
                 yield [raw.decode() for raw in flat[::2]]
 
-    async def _relane(self, epoch: str, rules: Rules, pages_of_moves: Sequence[_Moves]) -> Moved:
+    async def _relane(self, epoch: str, rules: Rules, moves: _Moves) -> Moved:
+        if not moves.job_ids:
+            return Moved(0)
         k = self._keys
-        replies = await self._client.run_all(
-            [
-                ScriptCall(
-                    load("relane"),
-                    (k.epoch, k.rules, k.damaged),
-                    (
-                        self._shard.now_arg,
-                        k.tag,
-                        epoch,
-                        rules.ruleset.edition,
-                        moves.lanes.packed(),
-                        "whole" if moves.are_short else "beginnings",
-                        b"".join(moves.homes),
-                        *moves.job_ids,
-                    ),
-                )
-                for moves in pages_of_moves
-                if moves.job_ids
-            ]
+        word, data = await self._client.run(
+            "relane",
+            (k.epoch, k.rules, k.damaged),
+            (
+                self._shard.now_arg,
+                k.tag,
+                epoch,
+                rules.ruleset.edition,
+                moves.lanes.packed(),
+                "whole" if moves.are_short else "beginnings",
+                b"".join(moves.homes),
+                *moves.job_ids,
+            ),
         )
-        return Moved(sum(data[0] for _, data in replies) if all(word == "ok" for word, _ in replies) else -1)
+        return Moved(data[0] if word == "ok" else -1)
 
     async def _moves_of(
         self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, OldLane]
@@ -234,22 +216,34 @@ class LaneStore:
                 moves.are_short = False
             else:
                 unread.append(_Found(job_id, old))
-        # Arguments may be large: few whole records are held at once, and many are moved.
-        for some in pages(unread, RECORDS_PER_READ if "argument" in ruleset.reads else MAX_PER_CALL):
-            records = await self._records(some, "argument" in ruleset.reads)
-            # The store gets its next pages first, and moves them while these are matched.
-            await asyncio.sleep(0)
-            for found, record in zip(some, records, strict=True):
-                moves.place(ruleset, found, record)
+        with_argument = "argument" in ruleset.reads
+        # Arguments may be large: few whole records are held at once then, and many are moved.
+        is_short = not with_argument or await self._are_short(unread)
+        for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
+            async with contextlib.nullcontext() if is_short else self._large:
+                records = await (self._whole(some) if with_argument else self._heads(some))
+                # The store gets its next pages first, and moves them while these are matched.
+                await asyncio.sleep(0)
+                for found, record in zip(some, records, strict=True):
+                    moves.place(ruleset, found, record)
+                del records
         return moves
 
-    async def _records(self, found: Sequence[_Found], with_argument: bool) -> list[bytes | None]:
-        keys = [self._keys.job(one.job_id) for one in found]
-        if with_argument:
-            whole: list[bytes | None] = await self._client.command("MGET", *keys)
-            return whole
+    async def _are_short(self, found: Sequence[_Found]) -> bool:
+        """Return whether the records may be read at once, by the lengths of some of them."""
+        sample = [("STRLEN", self._keys.job(one.job_id)) for one in found[::ONE_IN]]
+        lengths = await self._client.pipeline(sample, skip_damaged=True)
+        return sum(length or 0 for length in lengths) * ONE_IN <= BYTES_PER_READ
+
+    async def _whole(self, found: Sequence[_Found]) -> list[bytes | None]:
+        records: list[bytes | None] = await self._client.command(
+            "MGET", *[self._keys.job(one.job_id) for one in found]
+        )
+        return records
+
+    async def _heads(self, found: Sequence[_Found]) -> list[bytes | None]:
         beginnings = await self._client.pipeline(
-            [("GETRANGE", key, 0, HEAD_READ - 1) for key in keys], skip_damaged=True
+            [("GETRANGE", self._keys.job(one.job_id), 0, HEAD_READ - 1) for one in found], skip_damaged=True
         )
         return [
             await self._whole_head(one.job_id, record) if record else None

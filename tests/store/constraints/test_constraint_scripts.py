@@ -9,6 +9,7 @@ from jqmaster.errors import ConflictError, StaleEpochError, StoreUnavailableErro
 from jqmaster.store import codec
 from jqmaster.store.constraints import constraints as constraint_store
 from jqmaster.store.constraints import gates as gate_store
+from jqmaster.store.constraints import lanes
 from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.constraints.lanes import LaneStore, Moved
 from jqmaster.store.jobs.records import HEAD_READ
@@ -47,18 +48,21 @@ async def test_a_move_holds_few_whole_records_at_once(
 ) -> None:
     """Each may have an argument of megabytes."""
     limited = ConstrainedWorld(world)
-    job_ids = await limited.enqueue_many({"k": n} for n in range(5 * RECORDS_PER_READ))
+    count = 5 * RECORDS_PER_READ
+    large = "x" * (2 * lanes.BYTES_PER_READ // count)
+    job_ids = await limited.enqueue_many({"k": n, "text": large} for n in range(count))
+    job_ids += await limited.enqueue_many({"k": n} for n in range(count))
     assert await limited.change("limit", constraint(key="argument.k", concurrency=1))
     rules = await limited.rules.reload()
-    read, records = [], LaneStore._records
+    read, whole = [], LaneStore._whole
 
-    async def counted(store: LaneStore, found: Any, with_argument: bool) -> Any:
-        read.append((len(found), with_argument))
-        return await records(store, found, with_argument)
+    async def counted(store: LaneStore, found: Any) -> Any:
+        read.append(len(found))
+        return await whole(store, found)
 
-    monkeypatch.setattr(LaneStore, "_records", counted)
+    monkeypatch.setattr(LaneStore, "_whole", counted)
     assert await world.lanes.move(world.epoch, rules, job_ids) == Moved(len(job_ids))
-    assert read == [(RECORDS_PER_READ, True)] * 5
+    assert sorted(read) == [RECORDS_PER_READ] * 5 + [count]
     await limited.follow_up()
 
 
