@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.flow.__main__ import ranked
 from examples.import_csv.__main__ import bar, watch, write_users
 from examples.import_csv.tasks import BATCH, import_users
 from examples.import_csv.tasks import tasks as import_tasks
@@ -80,6 +81,17 @@ def test_the_archive_is_reached_at_the_third_attempt() -> None:
         connect.enqueue("archive-7")
         (run,) = drain(jobs)
     assert (run.result, run.attempts) == ("connected at attempt 3", 3)
+
+
+@pytest.mark.req("P9")
+def test_the_words_of_files_are_ranked_and_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+    files = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    files[0].write_text("Jobs that wait. Jobs")
+    files[1].write_text("that jobs")
+    with inline(raises=False):
+        assert ranked([str(file) for file in files], top=2) == "      3 jobs\n      2 that"
+        gone = str(tmp_path / "gone.txt")
+        assert ranked([str(files[0]), gone]).startswith(f"{gone}: FileNotFoundError: ")
 
 
 @pytest.mark.req("S7", "D21")

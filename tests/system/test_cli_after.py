@@ -21,8 +21,20 @@ async def test_a_job_waits_for_those_that_the_command_names(
         both = (await cli("enqueue", "work", "--after", first, "--after", second)).out.strip()
         any_end = (await cli("enqueue", "work", "--after", first, "--after-finished")).out.strip()
         assert [one["id"] for one in (await api.job(both))["after"]["jobs"]] == [first, second]
+        shown = (await cli("job", both)).out
+        assert "runs when these have succeeded" in shown
+        rows = [line.split() for line in shown.splitlines()]
+        assert ["AFTER", "STATE", "AWAITED"] in rows
+        assert [first, "ready", "yes"] in rows
+        rows = [line.split() for line in (await cli("job", first)).out.splitlines()]
+        assert {tuple(row) for row in rows if row[-1:] == ["awaiting_jobs"]} == {
+            (both, "awaiting_jobs"),
+            (any_end, "awaiting_jobs"),
+        }
         await cli("cancel", first)
         await api.until_state(both, "skipped")
+        rows = [line.split() for line in (await cli("job", both)).out.splitlines()]
+        assert [first, "canceled", "no"] in rows
         await api.until_state(any_end, "ready")
         refused = await cli("enqueue", "work", "--after-finished")
         assert (refused.code, "--after-finished needs --after" in refused.err) == (2, True)

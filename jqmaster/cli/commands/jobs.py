@@ -241,7 +241,7 @@ def job(
     if as_json:
         output.say_json(view)
         return
-    apart = ("argument", "attempts", "events")
+    apart = ("argument", "attempts", "events", "after", "dependents")
     output.show_fields((field, value) for field, value in view.items() if field not in apart)
     print("argument")
     output.show_value(view["argument"])
@@ -258,6 +258,16 @@ def job(
             ("AT", "EVENT", "ATTEMPT", "WORKER", "MESSAGE"),
             ((e["at"], e["event"], e["attempt"], e["worker_id"], e["message"]) for e in view["events"]),
         )
+    if after := view.get("after"):
+        print(f"runs when these have {after['when']}")
+        output.show_table(
+            ("AFTER", "STATE", "AWAITED"),
+            ((one["id"], one["state"], "yes" if one["pending"] else "no") for one in after["jobs"]),
+        )
+    if dependents := view.get("dependents"):
+        output.show_table(("DEPENDENT", "STATE"), ((one["id"], one["state"]) for one in dependents))
+        if view["dependents_count"] > len(dependents):
+            print(f"and {view['dependents_count'] - len(dependents):,} more")
 
 
 def result(

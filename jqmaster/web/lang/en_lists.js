@@ -3,6 +3,16 @@ export default {
   "copy.link": "Copy link",
   "columns.compact": "Compact rows",
   "job.error": "Error",
+  "job.order": "Order",
+  "job.after.succeeded":
+    "Runs when this job has succeeded:||Runs when all of these {count} jobs have succeeded:",
+  "job.after.finished": "Runs when this job is over:||Runs when all of these {count} jobs are over:",
+  "job.dependents": "{count} job waits for this one, or waited:||{count} jobs wait for this one, or waited:",
+  "job.awaited": "awaited",
+  "job.linked.more": "{count} more||{count} more",
+  "job.linked.not_shown": "{count} is not shown||{count} are not shown",
+  "job.skipped_by": "First cause:",
+  "cause.dependency": "a job for which it waited did not succeed",
   "jobs.match": "{count} job matches||{count} jobs match",
   "jobs.match.at_least": "at least {count} jobs match||at least {count} jobs match",
   "jobs.partial":

@@ -92,6 +92,7 @@ export function Page({ query, go, session }) {
     </div><div class="stack">
       <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
       ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
+      <${Order} job=${job} />
       <${Facts} job=${job} mayOperate=${mayOperate} />
     </div></div>
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
@@ -200,7 +201,8 @@ function Limits({ constraints }) {
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
   return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
-    ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}</section>`;
+    ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
+    ${job.skipped_by && html`<p>${t("job.skipped_by")} <${Id} id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}</p>`}</section>`;
 }
 
 /** @param {{job: any, attempt: any}} props The type of an error whose text the caller may not see. */
@@ -311,6 +313,26 @@ function Attempts({ job }) {
 function Carried({ title, value, isHidden, isMissing = false, isRedacted = false, bytes }) {
   return html`<section class="card"><h2>${title} ${bytes !== undefined && html`<span class="muted small"><${Bytes} value=${bytes} /></span>`}</h2>
     ${isMissing ? html`<p class="muted">${t("job.result.none")}</p>` : isHidden ? html`<p class="muted">${t("job.hidden")}</p>` : isTooLarge(value, bytes ?? 0) ? html`<p class="muted">${t("job.too_large", { size: bytesText(bytes ?? 0) })}</p>` : html`${isRedacted && html`<p class="muted">${t("job.redacted")}</p>`}<${Value} value=${value} label=${title} />`}</section>`;
+}
+
+/** @param {{job: any}} props The jobs before and behind it in the order of jobs. */
+function Order({ job }) {
+  if (!job.after && job.dependents_count === 0) return null;
+  return html`<section class="card order" aria-labelledby="order"><h2 id="order">${t("job.order")}</h2>
+    ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p><${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
+    ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}</section>`;
+}
+
+/** More of them fold away. */
+const LINKED_AT_ONCE = 8;
+
+/** @param {{jobs: any[], count: number}} props `count`: of all, `jobs` may be the first of them. */
+function LinkedJobs({ jobs, count }) {
+  const item = (/** @type {any} */ one) =>
+    html`<li key=${one.id}><${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}${one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}</li>`;
+  const folded = jobs.slice(LINKED_AT_ONCE);
+  return html`<ul class="plain">${jobs.slice(0, LINKED_AT_ONCE).map(item)}</ul>
+    ${folded.length > 0 && html`<details><summary>${t("job.linked.more", { count: count - LINKED_AT_ONCE })}</summary><ul class="plain">${folded.map(item)}</ul>${count > jobs.length && html`<p class="muted">${t("job.linked.not_shown", { count: count - jobs.length })}</p>`}</details>`}`;
 }
 
 /** @param {{job: any, mayOperate: boolean}} props */

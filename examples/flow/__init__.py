@@ -1,0 +1,1 @@
+"""A flow: many jobs, one that joins their results, and one that runs whatever became of them."""
