@@ -1,9 +1,12 @@
 """Schedules: the local times at which a definition is due, and their instants in a time zone."""
 
+import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache, partial
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol
 from zoneinfo import ZoneInfo
 
@@ -30,6 +33,9 @@ _CLOCK: Final = re.compile(CLOCK_PATTERN.replace("$", r"\Z"))
 # Any date that begins a period of four years with a leap year: expressions are tried from here.
 _TRIAL: Final = datetime(2023, 12, 31, 23, 59)
 _FIELDS: Final = 5
+# Definitions that are due at the same time mostly have the same schedule, and each asks for the present instant and the
+# next one. To find these takes longer than all else that a firing does, so they are kept for the others.
+SHARED: Final = 2
 
 
 class Occurrence(NamedTuple):
@@ -84,16 +90,37 @@ class LocalTimes:
     def occurrences(self, after_ms: int, zone: ZoneInfo) -> Iterator[Occurrence]:
         try:
             after = datetime.fromtimestamp(after_ms / 1000, UTC).astimezone(zone).replace(tzinfo=None)
-            # Without a zone it knows nothing of clocks that are moved; `moment_of` does.
-            for local in CronSim(self.cron, after.replace(second=0, microsecond=0)):
-                moment = moment_of(local, zone)
-                at_ms = round(moment.at.timestamp() * 1000)
-                if at_ms > after_ms:
-                    after_ms = at_ms
-                    yield Occurrence(at_ms, local, moment.oddity)
+            for occurrence in _occurrences(self.cron, after.replace(second=0, microsecond=0), zone):
+                if occurrence.at_ms > after_ms:
+                    after_ms = occurrence.at_ms
+                    yield occurrence
         except (OverflowError, ValueError):
             # The end of the calendar, in the year 9999.
             return
+
+
+def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurrence]:
+    """Yield the local times after this one, with instants that never decrease."""
+    yield from (first := _first_of(cron, after, zone))
+    if len(first) == SHARED:
+        assert first[-1].local is not None
+        yield from map(partial(_occurrence, zone), CronSim(cron, first[-1].local))
+
+
+@lru_cache(maxsize=1024)
+def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence]:
+    """Return the first local times after this one, fewer than `SHARED` where no more come."""
+    found: list[Occurrence] = []
+    # At the end of the calendar the list keeps what came before.
+    with contextlib.suppress(OverflowError, ValueError):
+        # Without a zone it knows nothing of clocks that are moved; `moment_of` does.
+        found.extend(map(partial(_occurrence, zone), islice(CronSim(cron, after), SHARED)))
+    return found
+
+
+def _occurrence(zone: ZoneInfo, local: datetime) -> Occurrence:
+    moment = moment_of(local, zone)
+    return Occurrence(round(moment.at.timestamp() * 1000), local, moment.oddity)
 
 
 def parse_schedule(document: object) -> Schedule:

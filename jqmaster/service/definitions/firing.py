@@ -27,7 +27,7 @@ from jqmaster.store.link.pages import MAX_PER_CALL, pages
 logger = logging.getLogger(__name__)
 
 # Definitions per read: so many are decided about before others of this process get a turn.
-BATCH: Final = 100
+BATCH: Final = 200
 # Instants of one definition that one step handles, and how many are looked at to judge them.
 MAX_INSTANTS: Final = 200
 MAX_LOOKED_AT: Final = 2_000
