@@ -114,8 +114,9 @@ def drain(jobs: Recorded, *, worker: Worker | None = None, raises: bool = True) 
             # A job that waits for another system stays there; `WorkerHarness` runs a handler with a callback.
             if run.is_over or run.state == "awaiting_callback":
                 done.append(run)
-                done += [one for one in store.released_by(run) if one.is_over]
-                for callback in store.callbacks_after(run):
+                skipped = [one for one in store.released_by(run) if one.is_over]
+                done += skipped
+                for callback in store.callbacks_after([run, *skipped]):
                     store.bare_sync_pusher().enqueue_job(callback)
             if raises and run.state == "failed":
                 raise original(run, run.job["name"])
@@ -264,16 +265,10 @@ class _Store:
         """Return the callbacks that a batch starts now."""
         return self._batches.due(batch_id, list(self._runs.values()))
 
-    def callbacks_after(self, run: Run) -> list[Mapping[str, Any]]:
-        """Return the callbacks that start because of the end of a job."""
-        if not run.is_over:
-            return []
-        due: list[Mapping[str, Any]] = []
-        # Its end may have skipped members of other batches.
-        skipped = [one for one in self._runs.values() if one.skipped_by and one.skipped_by[0] == run.job.id]
-        for batch_id in dict.fromkeys(one.job.get("batch") for one in [run, *skipped]):
-            due += self.due_callbacks(batch_id) if batch_id else []
-        return due
+    def callbacks_after(self, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
+        """Return the callbacks that start because of the ends of jobs."""
+        batch_ids = dict.fromkeys(run.job.get("batch") for run in runs if run.is_over)
+        return [due for batch_id in batch_ids if batch_id for due in self.due_callbacks(batch_id)]
 
     def batch_view(self, batch_id: str) -> dict[str, Any]:
         return self._batches.view(batch_id, list(self._runs.values()))
@@ -370,19 +365,22 @@ class _Client:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        if (runner := store.runner_of(run)) is not None:
-            leave = go_deeper()
-            try:
-                for _ in range(MAX_DEFERRALS):
-                    runner.attempt(run)
-                    if run.is_over:
-                        break
-            finally:
-                leave()
-            for released in store.released_by(run):
-                self._run(released)
-            self._enqueue_callbacks(store.callbacks_after(run))
-            _raise_failure(store, run)
+        # It grows while it is read: a chain may be longer than calls may be nested.
+        runs = [run]
+        for one in runs:
+            if (runner := store.runner_of(one)) is not None:
+                leave = go_deeper()
+                try:
+                    for _ in range(MAX_DEFERRALS):
+                        runner.attempt(one)
+                        if one.is_over:
+                            break
+                finally:
+                    leave()
+                released = store.released_by(one)
+                runs += released
+                self._enqueue_callbacks(store.callbacks_after([one, *released]))
+                _raise_failure(store, one)
         return job_id
 
     def _enqueue_callbacks(self, due: Iterable[Mapping[str, Any]]) -> None:
@@ -441,19 +439,22 @@ class _AsyncClient:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        if (runner := store.runner_of(run)) is not None:
-            leave = go_deeper()
-            try:
-                for _ in range(MAX_DEFERRALS):
-                    await runner.attempt_async(run)
-                    if run.is_over:
-                        break
-            finally:
-                leave()
-            for released in store.released_by(run):
-                await self._run(released)
-            await self._enqueue_callbacks(store.callbacks_after(run))
-            _raise_failure(store, run)
+        # It grows while it is read: a chain may be longer than calls may be nested.
+        runs = [run]
+        for one in runs:
+            if (runner := store.runner_of(one)) is not None:
+                leave = go_deeper()
+                try:
+                    for _ in range(MAX_DEFERRALS):
+                        await runner.attempt_async(one)
+                        if one.is_over:
+                            break
+                finally:
+                    leave()
+                released = store.released_by(one)
+                runs += released
+                await self._enqueue_callbacks(store.callbacks_after([one, *released]))
+                _raise_failure(store, one)
         return job_id
 
     async def _enqueue_callbacks(self, due: Iterable[Mapping[str, Any]]) -> None:

@@ -74,29 +74,38 @@ class KeptOrder:
         """Let the dependents of a job that is over go on. Return those that were released or skipped, also over several
         steps."""
         changed: list[Run] = []
-        for dependent in self._dependents.get(run.job.id, ()):
-            if dependent.state != "awaiting_jobs":
-                continue
-            if not _is_met(dependent.job, run):
-                dependent.state, dependent.skipped_by = "skipped", run.skipped_by or (run.job.id, run.state)
-                changed += [dependent, *self.ended(dependent)]
-            elif all(one.is_over for one in self._predecessors(dependent)):
-                dependent.state = dependent.first_state
-                changed.append(dependent)
+        # It grows while it is read.
+        over = [run]
+        for one in over:
+            for dependent in self._dependents.get(one.job.id, ()):
+                if dependent.state != "awaiting_jobs":
+                    continue
+                if not _is_met(dependent.job, one):
+                    dependent.state, dependent.skipped_by = (
+                        "skipped",
+                        one.skipped_by or (one.job.id, one.state),
+                    )
+                    changed.append(dependent)
+                    over.append(dependent)
+                elif all(other.is_over for other in self._predecessors(dependent)):
+                    dependent.state = dependent.first_state
+                    changed.append(dependent)
         return changed
 
     def revive(self, run: Run) -> list[Run]:
         """Let the jobs wait again that were skipped because of a job that is retried. Return them."""
-        revived = []
-        for dependent in self._dependents.get(run.job.id, ()):
-            may_wait = all(
-                not one.is_over or _is_met(dependent.job, one) for one in self._predecessors(dependent)
-            )
-            if dependent.state == "skipped" and dependent.skipped_by is not None and may_wait:
-                dependent.state, dependent.skipped_by = "awaiting_jobs", None
-                run.is_awaited = True
-                revived += [dependent, *self.revive(dependent)]
-        return revived
+        # It grows while it is read.
+        again = [run]
+        for one in again:
+            for dependent in self._dependents.get(one.job.id, ()):
+                if dependent.state == "skipped" and dependent.skipped_by and self._may_wait(dependent):
+                    dependent.state, dependent.skipped_by = "awaiting_jobs", None
+                    one.is_awaited = True
+                    again.append(dependent)
+        return again[1:]
+
+    def _may_wait(self, run: Run) -> bool:
+        return all(not one.is_over or _is_met(run.job, one) for one in self._predecessors(run))
 
     def inputs_of(self, run: Run) -> "list[JobInput]":
         """Return what a worker gets of the predecessors of a job."""

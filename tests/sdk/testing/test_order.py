@@ -13,6 +13,7 @@ from worker_sdk import (
     JobSkipped,
     RefusedError,
     Tasks,
+    chain,
     make_job,
 )
 from worker_sdk.testing import drain, inline, recording
@@ -244,6 +245,25 @@ def test_a_job_whose_predecessor_does_not_end_stays_in_the_list() -> None:
         jobs.remove(jobs.only(count))
         assert drain(jobs) == []
         assert [job.id for job in jobs] == [second.id]
+
+
+@pytest.mark.parametrize("kind", ["inline", "drain"])
+def test_a_chain_may_be_longer_than_calls_may_be_nested(kind: str) -> None:
+    first = count.to_job(-1)
+    steps = [count.to_job(n) for n in range(1_500)]
+    flow = chain(first, *steps)
+    failing = chain(shaky.to_job(), *(count.to_job(n) for n in range(1_500)))
+    if kind == "inline":
+        with inline(raises=False):
+            flow.enqueue()
+            failing.enqueue()
+    else:
+        with recording() as jobs:
+            flow.enqueue()
+            failing.enqueue()
+            runs = drain(jobs, raises=False)
+            assert [run.state for run in runs].count("skipped") == 1_500
+    assert log == list(range(-1, 1_500))
 
 
 def test_an_idempotency_key_stands_for_the_job_that_it_led_to() -> None:
