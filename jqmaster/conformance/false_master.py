@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from jqmaster.conformance import known_fields
 from jqmaster.conformance.raw_http import Message, Reply, Server, call
 from jqmaster.conformance.wire import JSON, MSGPACK, decode, encode, media_type, new_id, proof_of
 
@@ -351,14 +352,14 @@ def _is_heartbeat(body: Fields) -> bool:
         and len(running) <= 1000
         and all(
             isinstance(claim, dict)
-            and set(claim) == {"job_id", "token"}
-            and all(isinstance(value, str) for value in claim.values())
+            and known_fields.CLAIM <= set(claim) <= known_fields.REPORTED_CLAIM
+            and all(isinstance(claim[name], str) for name in known_fields.CLAIM)
             for claim in running
         )
         and type(body.get("free")) is int
         and body["free"] >= 0
         and type(body.get("as_of_ms", 0)) is int
-        and set(body) <= {"running", "free", "as_of_ms", "asks_to_continue", "proof"}
+        and set(body) <= known_fields.HEARTBEAT
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any, Final
 
+from jqmaster.conformance import known_fields
 from jqmaster.conformance.questions import Mode, Questions, expect, until
 from jqmaster.conformance.raw_http import Message, call
 from jqmaster.conformance.wire import MSGPACK, decode, encode, proof_of
@@ -23,10 +24,8 @@ async def _(worker: WorkerUnderTest) -> None:
     expect("url" in body, "`url` is missing; a worker that pulls sends null")
     for name, kind in {"node_id": str, "pid": int, "version": str, "labels": dict}.items():
         expect(name not in body or type(body[name]) is kind, f"`{name}` is not {kind.__name__}")
-    expect(
-        set(body) <= {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret", "place"},
-        f"unknown fields: {sorted(body)}",
-    )
+    unknown = set(body) - known_fields.REGISTRATION
+    expect(not unknown, f"unknown fields: {sorted(unknown)}")
     expect(32 <= len(body["secret"]) <= 128, "`secret` must have 32 to 128 characters")
     missing = set(NAMES) - set(body["names"])
     expect(not missing, f"the kit needs handlers for {', '.join(sorted(missing))}")

@@ -1,0 +1,12 @@
+"""The fields of the calls that a worker makes. tests/contract/test_conformance_fields.py holds them to the schemas of
+the API, which this package does not import."""
+
+from typing import Final
+
+REGISTRATION: Final = frozenset(
+    {"url", "names", "max_jobs", "node_id", "pid", "labels", "version", "secret", "place", "contracts"}
+)
+POLL: Final = frozenset({"max", "wait", "poll_id", "refused", "withdraw"})
+HEARTBEAT: Final = frozenset({"running", "free", "as_of_ms", "asks_to_continue", "proof"})
+CLAIM: Final = frozenset({"job_id", "token"})
+REPORTED_CLAIM: Final = CLAIM | {"progress", "checkpoint"}
