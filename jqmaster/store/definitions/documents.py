@@ -92,6 +92,14 @@ def decode_definition(name: str, raw: bytes) -> StoredDefinition:
         raise DamagedError(f"definition {name}: its document cannot be read") from exc
 
 
+def is_of_events(raw: bytes) -> bool:
+    """Return whether events start a stored definition; False where it cannot be read."""
+    try:
+        return Kind(msgpack.unpackb(raw[ETAG_LENGTH:], strict_map_key=False)["kind"]) is Kind.EVENT
+    except _UNREADABLE:
+        return False
+
+
 def decode_clock(name: str, raw: bytes) -> DefinitionClock:
     """Decode the clock of a definition. Raise DamagedError."""
     try:

@@ -1,5 +1,6 @@
 """Events in the store: taken in with what they start, and listed."""
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from jqmaster.domain.events.index import EventIndex
 from jqmaster.domain.events.trigger import Collect, Debounce
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
-from jqmaster.errors import StoreUnavailableError
+from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
 from jqmaster.store.definitions.documents import decode_definition
@@ -24,6 +25,8 @@ from jqmaster.store.jobs.placement import LaneTable, StaleRules
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import EventsWaiting, JobsReady, SlotsFreed
+
+logger = logging.getLogger(__name__)
 
 # The Lua library knows no binary, only raw strings.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
@@ -119,11 +122,13 @@ class EventStore:
             [("GET", k.event_edition), ("SMEMBERS", k.event_definitions)]
         )
         documents = await self._client.command("HMGET", k.definitions, *names) if names else []
-        found = [
-            decode_definition(name.decode(), raw).definition
-            for name, raw in zip(names, documents, strict=True)
-            if raw
-        ]
+        found = []
+        for name, raw in zip(names, documents, strict=True):
+            try:
+                if raw:
+                    found.append(decode_definition(name.decode(), raw).definition)
+            except DamagedError as exc:
+                logger.error("%s; no event starts it", exc.detail)
         return EventIndex((edition or b"").decode(), found)
 
     async def send(

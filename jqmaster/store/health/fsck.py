@@ -14,7 +14,7 @@ from jqmaster.domain.job import FINISHED, HOLDS_SLOTS, INDEXED, Job, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import decode_constraint
-from jqmaster.store.definitions.documents import decode_clock, decode_definition
+from jqmaster.store.definitions.documents import ETAG_LENGTH, decode_clock, decode_definition, is_of_events
 from jqmaster.store.health.batches import batch_faults
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
@@ -114,6 +114,10 @@ class EventFault:
             "slot": (keys.event_slots, f"the open group of {self.member} is never due"),
             "group": (keys.event_groups, f"group {self.member} has no events"),
             "definition": (keys.event_definitions, f"definition {self.member} does not exist"),
+            "unlisted": (
+                keys.event_definitions,
+                f"no event reaches definition {self.member[ETAG_LENGTH:]}, which events start",
+            ),
         }[self.kind]
         return Finding("event", key, detail)
 
@@ -134,9 +138,10 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
             ("ZRANGE", keys.event_groups, 0, -1),
             ("HGETALL", keys.event_slots),
             ("SMEMBERS", keys.event_definitions),
-            ("HKEYS", keys.definitions),
+            ("HGETALL", keys.definitions),
         ]
     )
+    documents = dict(zip(definitions[::2], definitions[1::2], strict=True))
     found = {EventFault("event", event_id.decode()) for event_id in set(ids) ^ set(bodies)}
     for slot, group in zip(slots[::2], slots[1::2], strict=True):
         if group not in due:
@@ -148,7 +153,12 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
         for group, fields in zip(page, groups, strict=True):
             if None in fields:
                 found.add(EventFault("group", group.decode()))
-    return found | {EventFault("definition", name.decode()) for name in set(names) - set(definitions)}
+    found |= {EventFault("definition", name.decode()) for name in set(names) - documents.keys()}
+    return found | {
+        EventFault("unlisted", (documents[name][:ETAG_LENGTH] + name).decode())
+        for name in documents.keys() - set(names)
+        if is_of_events(documents[name])
+    }
 
 
 class Checker:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from jqmaster.domain.definitions.definition import new_did
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.health.batches import BatchFault, batch_faults
@@ -152,9 +153,10 @@ class Repair:
                     k.event_slots,
                     k.event_definitions,
                     k.definitions,
+                    k.event_edition,
                     k.audit,
                 ),
-                (self._shard.wake_channel,),
+                (self._shard.wake_channel, new_did()),
                 found,
                 [text for fault in page for text in (fault.kind, fault.member)],
             )

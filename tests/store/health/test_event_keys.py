@@ -2,6 +2,7 @@
 
 import pytest
 
+from jqmaster.store.health.fsck import event_faults
 from jqmaster.store.health.repair import Repair
 from tests.support.events import Events
 from tests.support.store import TIMES, StoreWorld
@@ -95,3 +96,42 @@ async def test_halves_of_events_and_names_of_nobody_are_removed(world: StoreWorl
     assert await world.findings() == []
     assert await world.redis.zrange(k.events, 0, -1) == [whole.encode()]
     assert await world.redis.hkeys(k.event_bodies) == [whole.encode()]
+
+
+async def test_events_reach_a_definition_again_that_was_lost_from_their_list(
+    world: StoreWorld, events: Events
+) -> None:
+    await events.define()
+    k = world.shard.keys
+    edition = await world.redis.get(k.event_edition)
+    await world.redis.delete(k.event_definitions)
+    assert await repaired(world) == ["no event reaches definition ship, which events start"]
+    assert await world.findings() == []
+    assert await world.redis.get(k.event_edition) != edition
+    assert len((await events.send()).started) == 1
+
+
+async def test_a_definition_that_was_changed_since_is_left_as_it_is(
+    world: StoreWorld, events: Events
+) -> None:
+    await events.define()
+    k = world.shard.keys
+    await world.redis.delete(k.event_definitions)
+    (fault,) = await event_faults(world.shard.client, k)
+    document = await world.redis.hget(k.definitions, "ship")
+    await world.redis.hset(k.definitions, "ship", b"another-etag-000" + document[16:])
+    repair = Repair(world.shard, world.epoch, who="test", times=TIMES)
+    assert await repair.repair_events([fault]) == []
+    assert len(await repaired(world)) == 1
+
+
+async def test_a_damaged_definition_keeps_no_events_from_the_others(
+    world: StoreWorld, events: Events
+) -> None:
+    await events.define()
+    await events.define("damaged")
+    key = world.shard.keys.definitions
+    document = await world.redis.hget(key, "damaged")
+    await world.redis.hset(key, "damaged", b"damaged")
+    assert [one.definition for one in (await events.send()).started] == ["ship"]
+    await world.redis.hset(key, "damaged", document)

@@ -1,21 +1,24 @@
 #!lua flags=allow-oom
 -- Puts right what was left behind of events: an event that is not there whole goes, a group that is never due becomes
--- due, a group without events goes, and so does the name of a definition that does not exist.
+-- due, a group without events goes, and so does the name of a definition that does not exist; events reach a definition
+-- again that they start.
 -- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
---   definitions:hash audit:stream
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ kind(event, slot, group or
---   definition) member(its ID, slot, or name)]
+--   definitions:hash event_edition:string audit:stream
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) event_edition(of the definitions that events start, if one
+--   is added) audit_entry audit_max [+ kind(event, slot, group, definition or unlisted) member(its ID, slot or name;
+--   unlisted: the ETag and the name)]
 -- REPLY ok:[number of each that was put right, from 1] | stale_epoch
 -- CHECKS FIRST epoch, then the fault of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/audit_log.lua
 local epoch_key, events_key, bodies_key, groups_key, slots_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local names_key, definitions_key, audit_key = KEYS[6], KEYS[7], KEYS[8]
+local names_key, definitions_key, edition_key, audit_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local now_ms, epoch, wake_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag = ARGV[2]
-local audit_entry, audit_max = ARGV[5], tonumber(ARGV[6])
-local FIRST, WIDTH = 7, 2
+local event_edition, audit_entry, audit_max = ARGV[5], ARGV[6], tonumber(ARGV[7])
+local FIRST, WIDTH = 8, 2
+local ETAG_LENGTH = 16
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 
@@ -68,6 +71,15 @@ end
 function mend.definition(name)
   if redis.call('HEXISTS', definitions_key, name) == 1 then return false end
   return redis.call('SREM', names_key, name) == 1
+end
+
+function mend.unlisted(member)
+  local etag, name = string.sub(member, 1, ETAG_LENGTH), string.sub(member, ETAG_LENGTH + 1)
+  -- Another document may not be started by events.
+  if string.sub(redis.call('HGET', definitions_key, name) or '', 1, ETAG_LENGTH) ~= etag then return false end
+  if redis.call('SADD', names_key, name) == 0 then return false end
+  redis.call('SET', edition_key, event_edition)
+  return true
 end
 
 local done = {}
