@@ -4,9 +4,10 @@ languages."""
 import json
 import os
 import re
+import shlex
 import uuid
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote
 
 import pytest
@@ -163,6 +164,27 @@ async def test_many_jobs_are_found_counted_and_canceled_by_keyboard(screens: Scr
         await dialog.get_by_role("button", name="Delete (5)").click()
         await expect(page.get_by_text("No jobs match these filters.")).to_be_visible()
     assert (await api.call("GET", f"/api/jobs?tag={mark}"))[1]["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"unique": {"scope": "until_start", "on_conflict": "existing"}},
+        {"unique": {"key": "user:42", "scope": "window", "on_conflict": "replace", "ttl_s": 900}},
+        {"debounce": {"key": "post:1", "wait_s": 600, "max_s": 3600}},
+        {},
+    ],
+)
+async def test_a_job_copied_as_curl_is_as_unique_as_it_was(
+    screens: Screens, api: Api, fields: dict[str, Any]
+) -> None:
+    job_id = await api.enqueue("ui.echo", tag(), **({} if "debounce" in fields else LATER), **fields)
+    async with screens.open(f"#/job?id={job_id}") as page:
+        await page.locator("summary", has_text="Copy").click()
+        await page.get_by_role("button", name="Copy as curl").click()
+        words = shlex.split(await page.evaluate("navigator.clipboard.readText()"))
+    body = json.loads(words[words.index("-d") + 1])
+    assert {field: value for field, value in body.items() if field in ("unique", "debounce")} == fields
 
 
 async def test_a_job_is_read_changed_run_and_enqueued_again(screens: Screens, api: Api) -> None:

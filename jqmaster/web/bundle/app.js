@@ -5836,7 +5836,7 @@ function Page3({ query, go: go3, session: session2 }) {
   const mayOperate = may(session2, "operate");
   return html`<p class="crumbs"><a href=${href("jobs")}>${t("nav.jobs")}</a> / <a href=${href("jobs", { name: job.name })}><${Text} value=${job.name} max=${60} /></a></p>
     <div class="page-head job-head"><h1><${Text} value=${job.name} max=${120} /></h1><span class="big-state"><${State} state=${job.state} /></span></div>
-    <div class="row job-id"><code class="id">${visible(job.id)}</code> <${CopyMenu}><${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: specOf(job) })} label=${t("copy.curl")} />`}<//></div>
+    <div class="row job-id"><code class="id">${visible(job.id)}</code> <${CopyMenu}><${Copy} text=${job.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(job, 2)} label=${t("copy.json")} /> ${!isIncomplete(job) && html`<${Copy} text=${() => curl(session2, "POST", "api/jobs", { body: { ...specOf(job), ...uniqueOf(job) } })} label=${t("copy.curl")} />`}<//></div>
     <${ErrorBox} problem=${found.problem} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${mayOperate && admits(job.state, "run") && html`<${Button} kind="primary" onClick=${() => act("run")}>${t("job.run")}<//>`}
@@ -5882,6 +5882,17 @@ function specOf(job) {
     ...job.tags.length && { tags: job.tags },
     ...Object.keys(job.headers).length && { headers: job.headers }
   };
+}
+function uniqueOf({ unique, created_at }) {
+  if (!unique) return {};
+  const key = unique.key !== null && { key: unique.key };
+  if (unique.debounce) {
+    const { wait_s, max_s } = unique.debounce;
+    return { debounce: { ...key, wait_s, ...max_s !== null && { max_s } } };
+  }
+  const { scope, on_conflict } = unique;
+  const ttl_s = unique.until && (Date.parse(unique.until) - Date.parse(created_at)) / 1e3;
+  return { unique: { ...key, scope, on_conflict, ...scope === "window" && { ttl_s } } };
 }
 function Why({ why, job }) {
   const title2 = job.state === "running" ? t("why.running") : t("why.title");
