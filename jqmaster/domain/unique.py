@@ -1,9 +1,9 @@
 """Uniqueness: at most one job holds a key at a time. A debounce is one form of it."""
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, Final, Self
 
 from jqmaster.domain.job_terms import DAY_S, Term
@@ -32,7 +32,8 @@ class OnConflict(StrEnum):
     REPLACE = "replace"
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as JobSpec is not: a frozen dataclass takes several times as long to make.
+@dataclass(slots=True)
 class Unique:
     """The uniqueness of a job. A `key` of None stands for name and argument; the store compares the `digest`.
 
@@ -65,10 +66,9 @@ def unique_digest(name: str, key: str | None, argument: bytes, decode: Callable[
     """Return the digest of a key, which belongs to one name. Without a key it is that of name and argument: equal
     values count as one, in whichever order the members of a map come."""
     if key is not None:
-        content = b"k" + key.encode()
-    else:
-        try:
-            content = b"a" + canonical(decode(argument))
-        except Exception:  # what cannot be decoded is equal to itself
-            content = b"r" + argument
-    return hashlib.blake2b(b"%b\n%b" % (name.encode(), content), digest_size=_DIGEST_BYTES).hexdigest()
+        return blake2b(f"{name}\nk{key}".encode(), digest_size=_DIGEST_BYTES).hexdigest()
+    try:
+        content = b"a" + canonical(decode(argument))
+    except Exception:  # what cannot be decoded is equal to itself
+        content = b"r" + argument
+    return blake2b(b"%b\n%b" % (name.encode(), content), digest_size=_DIGEST_BYTES).hexdigest()
