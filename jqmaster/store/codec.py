@@ -28,7 +28,7 @@ from this file (see `layout`).
 The extras are nothing where all have their defaults, and else MessagePack in one of two forms, which its first byte
 tells apart. The former one is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
 read. The newer one is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), and each
-of `ADDED_EXTRAS`. Readers ignore keys that they do not know, and no script changes the extras: a job keeps what a newer
+of `added_extras`. Readers ignore keys that they do not know, and no script changes the extras: a job keeps what a newer
 master gave it. docs/upgrading.md says which release writes what.
 """
 
@@ -36,7 +36,7 @@ import functools
 import hashlib
 import struct
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -114,21 +114,6 @@ GATE_BYTES: Final = 24
 GATES_IN_LANE: Final = b"\xff"
 NO_GATES: Final = b"\0"
 
-# Fields of a job that came after 0.1 and are kept in its extras, by key; None where a job has the default. A job
-# without any of them is written as 0.1 wrote it, so that masters of the former release can read it.
-ADDED_EXTRAS: Final[dict[str, Callable[[JobSpec], Any]]] = {
-    # Scripts read the first, second and fourth part: lib/uniqueness.lua.
-    "unique": lambda spec: None if spec.unique is None else _encode_unique(spec.unique),
-    "origin": lambda spec: None if spec.origin is None else [spec.origin.definition, spec.origin.due_at_ms],
-    # Scripts read it: lib/followed.lua.
-    "batch": lambda spec: spec.batch,
-    "callback_of": lambda spec: None if spec.callback_of is None else [*spec.callback_of],
-    # Scripts read the second part: lib/followed.lua.
-    "notify": lambda spec: None if spec.notify is None else _encode_notify(spec.notify),
-    # Scripts read both parts: lib/dependents.lua.
-    "after": lambda spec: None if spec.after is None else _encode_after(spec.after),
-}
-
 # The exceptions that hostile bytes raise in the readers below.
 _UNREADABLE: Final = (
     struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
@@ -183,10 +168,7 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     extras = b""
     # Identity first: comparing dataclasses makes tuples of them.
     has_own_retry = spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY
-    added: dict[str, Any] = {}
-    for key, read in ADDED_EXTRAS.items():
-        if (value := read(spec)) is not None:
-            added[key] = value
+    added = added_extras(spec)
     if spec.tags or spec.headers or has_own_retry:
         extras = _encode_extras(spec, added, has_own_retry)
     elif added:
@@ -206,6 +188,35 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
         b"".join((terms, name, extras_length, extras, spec.argument)), digest_size=8
     ).digest()
     return terms, digest, b"".join((bytes((len(name),)), name, gates, extras_length, extras, spec.argument))
+
+
+def added_extras(spec: JobSpec) -> dict[str, Any]:
+    """Return the fields of a job that came after 0.1 and are kept in its extras, by key, without those that have their
+    default. A job without any of them is written as 0.1 wrote it, so that masters of the former release can read it.
+    """
+    # Most jobs have none, and every push asks.
+    if (
+        spec.unique is None
+        and spec.origin is None
+        and spec.batch is None
+        and spec.callback_of is None
+        and spec.notify is None
+        and spec.after is None
+    ):
+        return {}
+    fields = {
+        # Scripts read the first, second and fourth part: lib/uniqueness.lua.
+        "unique": spec.unique and _encode_unique(spec.unique),
+        "origin": spec.origin and [spec.origin.definition, spec.origin.due_at_ms],
+        # Scripts read it: lib/followed.lua.
+        "batch": spec.batch,
+        "callback_of": spec.callback_of and [*spec.callback_of],
+        # Scripts read the second part: lib/followed.lua.
+        "notify": spec.notify and _encode_notify(spec.notify),
+        # Scripts read both parts: lib/dependents.lua.
+        "after": spec.after and _encode_after(spec.after),
+    }
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def decode_job(job_id: str, record: bytes) -> Job:

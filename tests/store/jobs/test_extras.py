@@ -1,5 +1,7 @@
 """Additions of a later release stay in a record, and no script writes its own version over another."""
 
+from typing import Any
+
 import pytest
 
 from jqmaster.domain.job import Cause, JobSpec, JobState
@@ -19,11 +21,13 @@ def _extras(record: bytes) -> bytes:
 async def test_a_field_of_a_later_release_stays_while_this_one_runs_the_job(
     world: StoreWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def colour_of(_spec: JobSpec) -> str:
-        return "red"
+    added_extras = codec.added_extras
+
+    def with_colour(spec: JobSpec) -> dict[str, Any]:
+        return {**added_extras(spec), "colour": "red"}
 
     with monkeypatch.context() as patch:
-        patch.setitem(codec.ADDED_EXTRAS, "colour", colour_of)
+        patch.setattr(codec, "added_extras", with_colour)
         job_id = await world.enqueue(tags=("t",), headers={"h": "v"})
     key = world.shard.keys.job(job_id)
     before = _extras(await world.redis.get(key))
