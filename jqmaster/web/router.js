@@ -11,6 +11,7 @@ export const PAGES = /** @type {const} */ ([
   "constraints",
   "definitions",
   "events",
+  "notices",
   "workers",
   "masters",
   "audit",

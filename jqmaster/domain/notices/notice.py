@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -101,9 +102,10 @@ class Destination:
             return {"mail": list(self.addresses)}
         if self.channel is Channel.WEBHOOK:
             return {"webhook": shown_url(self.addresses[0]), "has_secret": bool(self.secret)}
-        # All of its path is the credential.
+        # All of its path is the credential. A few digits of its digest tell two of one host apart.
         parts = urlsplit(self.addresses[0])
-        return {"slack": f"{parts.scheme}://{parts.netloc}/…"}
+        digest = blake2b(self.addresses[0].encode(), digest_size=3).hexdigest()
+        return {"slack": f"{parts.scheme}://{parts.netloc}/…{digest}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +167,12 @@ def parse_destinations(
 ) -> tuple[Destination, ...]:
     """Return the destinations of a request. A URL that is sent back as it was shown stays as it is in `old`, and so
     does the secret of a webhook that is not given. Raise NoticeError."""
-    return tuple(_destination(("to", n), one, old) for n, one in enumerate(documents))
+    left = list(old)
+    return tuple(_destination(("to", n), one, left) for n, one in enumerate(documents))
 
 
-def _destination(loc: Loc, document: Mapping[str, Any], old: Sequence[Destination]) -> Destination:
+def _destination(loc: Loc, document: Mapping[str, Any], left: list[Destination]) -> Destination:
+    """Return one destination. One of `left` that it was is taken out: of two that look alike, each stays once."""
     given = [channel for channel in Channel if document.get(channel) is not None]
     if len(given) != 1:
         raise NoticeError(loc, f"must have one of {', '.join(Channel)}")
@@ -182,11 +186,12 @@ def _destination(loc: Loc, document: Mapping[str, Any], old: Sequence[Destinatio
                 raise NoticeError((*loc, "mail", n), "must be a mail address such as ops@shop.example")
         return Destination(channel, tuple(dict.fromkeys(document["mail"])))
     url = document[channel]
-    same = [one for one in old if one.channel is channel and url in (one.addresses[0], one.shown()[channel])]
-    if same:
-        # Two that look alike: what people sent back is the place in the list.
-        here = old[loc[-1]] if isinstance(loc[-1], int) and loc[-1] < len(old) else None
-        kept = here if here in same else same[0]
+    kept = next(
+        (one for one in left if one.channel is channel and url in (one.addresses[0], one.shown()[channel])),
+        None,
+    )
+    if kept is not None:
+        left.remove(kept)
         return Destination(channel, kept.addresses, kept.secret if secret is None else secret)
     if fault := url_fault(url):
         raise NoticeError((*loc, str(channel)), fault)

@@ -499,10 +499,10 @@ async function call(method, path, { query, body, text, headers, signal, heard: h
     throw new Problem(0, { title: "No answer", code: "no_answer" });
   }
   const answer = await response.text();
-  let parsed2 = null;
+  let parsed3 = null;
   if (answer) {
     try {
-      parsed2 = parseExact(answer);
+      parsed3 = parseExact(answer);
     } catch {
       throw new Problem(response.ok ? 0 : response.status, {
         title: "The answer is not JSON",
@@ -511,16 +511,17 @@ async function call(method, path, { query, body, text, headers, signal, heard: h
     }
   }
   if (!response.ok) {
-    const problem = new Problem(response.status, parsed2 ?? {});
+    const problem = new Problem(response.status, parsed3 ?? {});
     if (response.status === 401 && path !== "api/session") onUnauthorized(problem);
     throw problem;
   }
   heard2?.(response);
-  return parsed2;
+  return parsed3;
 }
 var get = (path, query, signal) => call("GET", path, { ...query && { query }, ...signal && { signal } });
 var post = (path, body) => call("POST", path, body === void 0 ? {} : { body });
 var patch = (path, body) => call("PATCH", path, { body });
+var put = (path, body, headers) => call("PUT", path, { body, ...headers && { headers } });
 var del = (path) => call("DELETE", path);
 function begunCall() {
   const begun2 = (
@@ -1150,6 +1151,7 @@ var PATHS = {
   constraints: "M2.5 3h11L9.5 8.5v4l-3 1.5V8.5Z",
   definitions: "M2.500 4h11v9.500h-11ZM2.500 7h11M5.500 2v3.500M10.500 2v3.500M8 9v1.800l1.500.9",
   events: "M8 2.500a3.500 3.500 0 0 0-3.500 3.500v3L3 11.500h10L11.500 9V6A3.500 3.500 0 0 0 8 2.500ZM6.500 13.500h3",
+  notices: "M2.500 4.500h11v7.500h-11ZM2.500 5l5.500 4 5.500-4",
   workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
   masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
   enqueue: "M8 3v10M3 8h10",
@@ -1292,9 +1294,9 @@ async function attempt(act, done) {
 }
 
 // ui/forms.js
-function useForm(document2, valuesOf6) {
+function useForm(document2, valuesOf7) {
   const [state, setState] = E2(() => {
-    const opened = valuesOf6(document2);
+    const opened = valuesOf7(document2);
     return { base: document2, opened, values: opened, differences: (
       /** @type {Difference[]} */
       []
@@ -1306,11 +1308,11 @@ function useForm(document2, valuesOf6) {
   );
   const [isBusy, setBusy] = E2(false);
   const newest = j(state);
-  const put = (part) => {
+  const put2 = (part) => {
     newest.current = { ...newest.current, ...part };
     setState(newest.current);
   };
-  const set = (changes) => put({ values: { ...newest.current.values, ...changes } });
+  const set = (changes) => put2({ values: { ...newest.current.values, ...changes } });
   const names = Object.keys(state.values);
   return {
     values: state.values,
@@ -1346,7 +1348,7 @@ function useForm(document2, valuesOf6) {
       }
     },
     compare: (theirDocument) => {
-      const theirs = valuesOf6(theirDocument);
+      const theirs = valuesOf7(theirDocument);
       const { opened, values: values2 } = newest.current;
       const differences2 = Object.keys(theirs).filter((name) => theirs[name] !== opened[name] && theirs[name] !== values2[name]).map((name) => {
         const mine = values2[name] ?? "";
@@ -1357,7 +1359,7 @@ function useForm(document2, valuesOf6) {
         return { name, opened: opened[name] ?? "", mine, theirs: theirs[name] ?? "", choice };
       });
       const taken = differences2.filter((one) => one.choice === "theirs").map((one) => [one.name, one.theirs]);
-      put({
+      put2({
         base: theirDocument,
         opened: theirs,
         values: { ...values2, ...Object.fromEntries(taken) },
@@ -1370,11 +1372,11 @@ function useForm(document2, valuesOf6) {
         (one2) => one2.name === name ? { ...one2, choice } : one2
       );
       const one = differences2.find((other) => other.name === name);
-      if (one) put({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
+      if (one) put2({ differences: differences2, values: { ...newest.current.values, [name]: one[choice] } });
     },
     reopen: (next) => {
-      const opened = valuesOf6(next);
-      put({ base: next, opened, values: opened, differences: [] });
+      const opened = valuesOf7(next);
+      put2({ base: next, opened, values: opened, differences: [] });
       setProblem(null);
     }
   };
@@ -1690,6 +1692,7 @@ var PAGES = (
     "constraints",
     "definitions",
     "events",
+    "notices",
     "workers",
     "masters",
     "audit",
@@ -5855,6 +5858,7 @@ function Page3({ query, go: go3, session: session2 }) {
       ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
       <${Order} job=${job} />
       <${Facts} job=${job} mayOperate=${mayOperate} />
+      ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
@@ -6044,8 +6048,31 @@ function Facts({ job, mayOperate }) {
     ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
     ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
+    ${job.links?.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
+}
+function Deliveries({ job, path, mayOperate }) {
+  const found = useResource(
+    (signal) => get(`${path}/deliveries`, {}, signal),
+    [job.id, job.state],
+    /** @type {any} */
+    { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
+  );
+  const resend = (id) => attempt(
+    () => post(`${path}/deliveries/${encodeURIComponent(id)}/resend`),
+    t("job.deliveries.resent")
+  ).then(found.reload);
+  const all = found.data?.deliveries ?? [];
+  return html`<section class="card" aria-labelledby="deliveries"><h2 id="deliveries">${t("job.deliveries")}</h2><p class="muted"><${Text} value=${job.notify.url} max=${200} /></p>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
+    <ul class="plain">${all.map(
+    (one) => html`<li key=${one.id}><p class="row"><${State} state=${one.state} /> ${one.event && html`<code>${visible(one.event)}</code>`} <${Time} at=${one.finished_at ?? one.created_at} /> <${Id} id=${one.id} href=${href("job", { id: one.id })} />
+      ${one.next_at && html`<span class="muted">${t("job.deliveries.next")} <${Time} at=${one.next_at} /></span>`}
+      ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}</p>
+      ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1).message} max=${300} /></p>`}</li>`
+  )}</ul></section>`;
 }
 var CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 var changeLabel = (name) => name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
@@ -6309,8 +6336,8 @@ function Page5({ query, go: go3, session: session2 }) {
   const { ignoring, ask: ask2, end } = useIgnoring();
   const hold = useHold();
   const show = query["show"] && query["show"] in IGNORED ? query["show"] : "";
-  const split = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
-  const of2 = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split]);
+  const split2 = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
+  const of2 = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split2]);
   const [done, setDone] = E2(0);
   const found = useResource(
     async (signal) => ({
@@ -6322,7 +6349,7 @@ function Page5({ query, go: go3, session: session2 }) {
           version: query["version"],
           ignored: IGNORED[show],
           cursor: query["cursor"],
-          limit: split ? ALL2 : PAGE4
+          limit: split2 ? ALL2 : PAGE4
         },
         signal
       ),
@@ -6362,10 +6389,10 @@ function Page5({ query, go: go3, session: session2 }) {
       <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 })} />
       <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(name) => change2({ name })} />
       <${FilterInput} label=${t("failures.version")} value=${query["version"] ?? ""} onChange=${(version) => change2({ version })} /></form>
-    <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split ? "page" : void 0}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
+    <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split2 ? "page" : void 0}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>` : split ? partsOf(rows, split).map(
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>` : split2 ? partsOf(rows, split2).map(
     (part) => html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count2]) => card(group, count2))}</ul></section>`
   ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}</div>
     <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
@@ -6375,10 +6402,10 @@ function Page5({ query, go: go3, session: session2 }) {
     ${ignoring && html`<${IgnoreDialog} group=${ignoring} onClose=${end} onDone=${reload} />`}`;
 }
 var idOf = (group) => group.id;
-function partsOf(groups, split) {
+function partsOf(groups, split2) {
   const parts = /* @__PURE__ */ new Map();
   for (const group of groups) {
-    const of2 = split === "name" ? [[group.name, group.count]] : group.versions.length > 0 ? group.versions.map((seen) => [seen.version, seen.count]) : [["", group.count]];
+    const of2 = split2 === "name" ? [[group.name, group.count]] : group.versions.length > 0 ? group.versions.map((seen) => [seen.version, seen.count]) : [["", group.count]];
     for (const [key, count2] of of2) {
       const part = parts.get(key) ?? { key, count: 0, groups: [] };
       part.count += count2;
@@ -6679,15 +6706,15 @@ function RuleBuilder({ text, onText, suggestions, hint }) {
     told2.current = textOf(next);
     onText(told2.current);
   };
-  const put = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
+  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
     <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
     ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
     ${rule.rows.map((row, at2) => {
     const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put(at2, { field: e2.target.value })} />
-        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS2.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
-        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put(at2, { value: e2.target.value })} />
+    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
+        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS2.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
+        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
         <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
         ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
   })}
@@ -7511,14 +7538,14 @@ function ArgumentMapping({ text, onText, paths }) {
     told2.current = textOf2(next);
     onText(told2.current);
   };
-  const put = (at2, part) => change2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
+  const put2 = (at2, part) => change2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
   return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
     <datalist id=${`${id}-paths`}>${paths.map((path) => html`<option key=${path} value=${path} />`)}</datalist>
     ${rows.map((row, at2) => {
     const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(e2) => put(at2, { key: e2.target.value })} />
-        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(e2) => put(at2, { isFrom: e2.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
-        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : void 0} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(e2) => put(at2, { text: e2.target.value })} />
+    return html`<div key=${at2} class="rule-row"><input aria-label=${t("events.mapping.key", { n })} spellcheck=${false} autocomplete="off" autocapitalize="none" maxlength="200" value=${row.key} onInput=${(e2) => put2(at2, { key: e2.target.value })} />
+        <select aria-label=${t("events.mapping.source", { n })} value=${row.isFrom ? "from" : "value"} onChange=${(e2) => put2(at2, { isFrom: e2.target.value === "from" })}><option value="from">${t("events.mapping.from")}</option><option value="value">${t("events.mapping.value")}</option></select>
+        <input aria-label=${t("rule.value", { n })} list=${row.isFrom ? `${id}-paths` : void 0} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.text} onInput=${(e2) => put2(at2, { text: e2.target.value })} />
         <button type="button" class="icon-button" aria-label=${t("events.mapping.remove", { n })} onClick=${() => change2(rows.filter((_, place) => place !== at2))}>✕</button></div>`;
   })}
     <div><${Button} class="small" onClick=${() => change2([...rows, { key: "", isFrom: true, text: "payload" }])}>${t("events.mapping.add")}<//></div>
@@ -9481,6 +9508,262 @@ function Logins() {
   ]} />`}</section>`;
 }
 
+// notice_dialogs.js
+var DURATIONS_S3 = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
+var pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
+var askAboutNotice = () => {
+};
+function NoticeDialogs() {
+  const [asked, setAsked] = E2(
+    /** @type {Asked | null} */
+    null
+  );
+  askAboutNotice = setAsked;
+  if (!asked) return null;
+  const props = { ...asked, onClose: () => setAsked(null) };
+  return asked.what === "mute" ? html`<${MuteNotice} ...${props} />` : html`<${DeleteNotice} ...${props} />`;
+}
+function MuteNotice({ name, onClose, onDone }) {
+  const form = useForm(null, () => ({ lasts: "3600" }));
+  const save = async ({ lasts }) => {
+    const until = new Date(nowMs() + 1e3 * Number(lasts)).toISOString();
+    await post(`${pathOfNotice(name)}/mute`, { until });
+    await onDone();
+    return t("notices.muted.done", { name: visible(name) });
+  };
+  return html`<${FormDialog} title=${t("notices.mute.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("notices.mute")}>
+    <p><strong><${Text} value=${name} max=${100} /></strong></p><p class="muted">${t("notices.mute.text")}</p>
+    <${FormField} form=${form} name="lasts" label=${t("notices.mute.for")} as="select" path="until">${DURATIONS_S3.map((s2) => html`<option key=${s2} value=${String(s2)}>${durationText(1e3 * s2)}</option>`)}<//><//>`;
+}
+function DeleteNotice({ name, onClose }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const act = async () => {
+    try {
+      await del(pathOfNotice(name));
+      toast(t("notices.deleted", { name: visible(name) }));
+      onClose();
+      go("notices");
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+    }
+  };
+  return html`<${Dialog} title=${t("notices.delete.title")} onClose=${onClose}><p>${t("notices.delete.text", { name: visible(name) })}</p><${ErrorBox} problem=${problem} />
+    <footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" onClick=${act}>${t("action.delete")}<//></footer><//>`;
+}
+
+// notice_editor.js
+var WHENS = [
+  "job_failed",
+  "new_failure_group",
+  "challenge_expired",
+  "definition_missed",
+  "worker_lost",
+  "leader_changed",
+  "backlog_age",
+  "constraint_saturated",
+  "store_unhealthy"
+];
+var GROUPS2 = ["none", "name", "failure_group"];
+var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);
+var valuesOf5 = (notice) => ({
+  name: notice?.name ?? "",
+  when: notice?.when ?? "job_failed",
+  threshold: String(notice?.threshold ?? ""),
+  mail: linesOf(notice, "mail").join("\n"),
+  slack: linesOf(notice, "slack").join("\n"),
+  webhook: linesOf(notice, "webhook").join("\n"),
+  secret: "",
+  matcher: notice?.matcher ? JSON.stringify(notice.matcher) : "",
+  group_by: notice?.group_by ?? "none",
+  at_most_every_s: String(notice?.at_most_every_s ?? 300),
+  description: notice?.description ?? ""
+});
+var split = (text) => (text ?? "").split(/\s+/).filter(Boolean);
+function parsed2(text) {
+  if (!text?.trim()) return null;
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Problem(422, { title: t("notices.matcher.bad") });
+  }
+}
+function documentOf2(values2, base) {
+  const mail = split(values2["mail"]);
+  return {
+    when: values2["when"],
+    threshold: values2["threshold"] ? Number(values2["threshold"]) : null,
+    matcher: parsed2(values2["matcher"]),
+    to: [
+      ...mail.length > 0 ? [{ mail }] : [],
+      ...split(values2["slack"]).map((slack) => ({ slack })),
+      ...split(values2["webhook"]).map((webhook) => ({
+        webhook,
+        ...values2["secret"] && { secret: values2["secret"] }
+      }))
+    ],
+    group_by: values2["group_by"],
+    at_most_every_s: Number(values2["at_most_every_s"]),
+    muted_until: base?.muted_until ?? null,
+    description: values2["description"]
+  };
+}
+function NoticeEditor({ notice, onClose, onDone }) {
+  const form = useForm(notice, valuesOf5);
+  const save = async (values2, base) => {
+    const name = notice ? notice.name : values2["name"] ?? "";
+    await put(pathOfNotice(name), documentOf2(values2, base), {
+      ...base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
+    });
+    await onDone(name);
+    return t("notices.saved", { name: visible(name) });
+  };
+  const label = (name) => t(`notices.form.${name}`);
+  return html`<${FormDialog} isWide title=${t(notice ? "notices.edit.title" : "notices.make")} form=${form} onClose=${onClose} onSave=${save} isNew=${!notice} reread=${() => get(pathOfNotice(notice.name))} labelOf=${label}>
+    ${!notice && html`<${FormField} form=${form} name="name" label=${label("name")} required maxlength="50" />`}
+    <div class="form-grid">
+      <${FormField} form=${form} name="when" label=${label("when")} as="select">${WHENS.map((one) => html`<option key=${one} value=${one}>${t(`notices.when.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="threshold" label=${label("threshold")} hint=${t("notices.threshold.hint")} type="number" min="1" step="1" />
+      <${FormField} form=${form} name="group_by" label=${label("group_by")} as="select">${GROUPS2.map((one) => html`<option key=${one} value=${one}>${t(`notices.group_by.${one}`)}</option>`)}<//>
+      <${FormField} form=${form} name="at_most_every_s" label=${label("at_most_every_s")} type="number" min="10" step="1" required />
+    </div>
+    <${FormField} form=${form} name="mail" label=${label("mail")} hint=${t("notices.mail.hint")} as="textarea" rows="2" path="to" />
+    <${FormField} form=${form} name="slack" label=${label("slack")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
+    <div class="form-grid"><${FormField} form=${form} name="webhook" label=${label("webhook")} hint=${t("notices.url.hint")} as="textarea" rows="2" />
+    <${FormField} form=${form} name="secret" label=${label("secret")} hint=${t("notices.secret.hint")} spellcheck="false" /></div>
+    <${FormField} form=${form} name="matcher" label=${label("matcher")} hint=${t("notices.matcher.hint")} as="textarea" rows="2" spellcheck="false" />
+    <${FormField} form=${form} name="description" label=${label("description")} maxlength="500" /><//>`;
+}
+
+// pages/notices.js
+var EXAMPLE3 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
+var READ2 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
+function Page15({ query, go: go3, session: session2 }) {
+  return html`${query["name"] ? html`<${One4} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List6} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
+}
+var nameOf5 = (one) => one.name;
+var isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
+var toText = (one) => one.to.map((to2) => to2.mail ? to2.mail.join(", ") : to2.webhook ?? to2.slack ?? "").join(", ");
+function List6({ go: go3, session: session2 }) {
+  const hold = useHold();
+  const [isMaking, setMaking] = E2(false);
+  const found = useResource(
+    (signal) => get("api/notices", {}, signal),
+    [],
+    /** @type {any} */
+    READ2
+  );
+  const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf5, hold.isHeld, "");
+  return html`<div class="page-head"><h1>${t("nav.notices")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}</div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf5} label=${nameOf5} onOpen=${(one) => go3("notices", { name: one.name })}
+            columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE3 })} /></div>`} /></div>`}
+    ${isMaking && html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("notices", { name })} />`}`;
+}
+var COLUMNS3 = [
+  {
+    key: "name",
+    label: "notices.name",
+    render: (one) => html`<a href=${href("notices", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`
+  },
+  {
+    key: "when",
+    label: "notices.when",
+    render: (one) => tOr(`notices.when.${one.when}`, visible(one.when))
+  },
+  {
+    key: "to",
+    label: "notices.to",
+    priority: 2,
+    render: (one) => html`<${Text} value=${toText(one)} max=${120} />`
+  },
+  {
+    key: "state",
+    label: "job.state",
+    width: 9,
+    render: (one) => html`<${Condition} one=${one} />`
+  },
+  {
+    key: "last",
+    label: "notices.last_told",
+    width: 8,
+    priority: 2,
+    render: (one) => html`<${Time} at=${one.recent[0]?.at} />`
+  }
+];
+function Condition({ one }) {
+  if (isMuted(one)) return html`<${Badge} kind="off">${t("notices.muted")}<//>`;
+  const open = one.incidents.filter((incident) => !incident.is_over);
+  if (open.length === 0) return html`<${Badge} kind="ok">${t("notices.quiet")}<//>`;
+  const isKnown = open.every((incident) => incident.acknowledged_by !== null);
+  return html`<${Badge} kind=${isKnown ? "warn" : "bad"}>${t(isKnown ? "notices.acknowledged" : "notices.open")}<//>`;
+}
+function One4({ name, session: session2 }) {
+  const path = pathOfNotice(name);
+  const [isEditing, setEditing] = E2(false);
+  const found = useResource(
+    (signal) => get(path, {}, signal),
+    [name],
+    /** @type {any} */
+    READ2
+  );
+  useTitle(name);
+  const one = found.data;
+  if (!one) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.notices")}</h1><div class="card"><${Empty} title=${t("notices.unknown", { name: visible(name) })}><p><a href=${href("notices")}>${t("nav.notices")}</a></p><//></div>`;
+    return html`<h1>${t("nav.notices")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const again = found.reload;
+  const test = () => attempt(() => post(`${path}/test`), t("notices.tested", { name: visible(name) })).then(again);
+  const unmute = () => attempt(() => post(`${path}/mute`, { until: null }), t("notices.unmuted", { name: visible(name) })).then(
+    again
+  );
+  return html`<p class="crumbs"><a href=${href("notices")}>${t("nav.notices")}</a></p>
+    <div class="page-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} /></div>
+    <${ErrorBox} problem=${found.problem} />
+    ${may(session2, "operate") && html`<div class="row actions" role="group" aria-label=${t("notices.actions")}>
+      <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>
+      ${isMuted(one) ? html`<${Button} onClick=${unmute}>${t("notices.unmute")}<//>` : html`<${Button} opensDialog onClick=${() => askAboutNotice({ what: "mute", name, onDone: again })}>${t("notices.mute")}<//>`}
+      <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
+      <${Button} opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>${t("action.delete")}<//></div>`}
+    <div class="job-grid"><div class="stack"><${Incidents} one=${one} path=${path} mayOperate=${may(session2, "operate")} onDone=${again} /><${Messages} one=${one} /></div>
+    <div class="stack"><${Facts4} one=${one} /></div></div>
+    ${isEditing && html`<${NoticeEditor} notice=${one} onClose=${() => setEditing(false)} onDone=${again} />`}`;
+}
+function Incidents({ one, path, mayOperate, onDone }) {
+  const acknowledge = (key) => attempt(() => post(`${path}/acknowledge`, { key }), t("notices.acknowledged.done")).then(onDone);
+  return html`<section class="card" aria-labelledby="incidents"><h2 id="incidents">${t("notices.incidents")}</h2>
+    ${one.incidents.length === 0 ? html`<p class="muted">${t("notices.incidents.none")}</p>` : html`<ol class="attempts">${one.incidents.map(
+    (incident) => html`<li key=${incident.key} class="attempt">
+      <p class="row"><strong class="num"><${Num} value=${incident.count} /></strong> ${incident.key && html`<${Text} value=${incident.key} max=${100} /> `}<span class="muted"><${Time} at=${incident.began_at} /> – <${Time} at=${incident.last_at} /></span>
+        ${incident.acknowledged_by ? html`<${Badge} kind="warn">${t("notices.acknowledged_by", { who: visible(incident.acknowledged_by) })}<//>` : mayOperate && html`<${Button} class="small" onClick=${() => acknowledge(incident.key)}>${t("notices.acknowledge")}<//>`}</p>
+      <ul class="plain">${incident.lines.map((line) => html`<li key=${line.text}><span class="num">${line.count} ×</span> <${Text} value=${line.text} max=${300} /> ${line.job_id && html`<${Id} id=${line.job_id} href=${href("job", { id: line.job_id })} />`}</li>`)}</ul></li>`
+  )}</ol>`}</section>`;
+}
+function Messages({ one }) {
+  const messages = [...one.pending.map((m) => ({ ...m, isPending: true })), ...one.recent];
+  return html`<section class="card" aria-labelledby="messages"><h2 id="messages">${t("notices.messages")}</h2>
+    ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${m.count}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
+    <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
+}
+function Facts4({ one }) {
+  return html`<section class="card"><h2>${t("notices.facts")}</h2><dl class="facts">
+    <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
+    <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
+    <dt>${t("notices.to")}</dt><dd><ul class="plain">${one.to.map((to2, n) => html`<li key=${n}>${t(`notices.to.${to2.mail ? "mail" : to2.webhook ? "webhook" : "slack"}`)}: <${Text} value=${toText({ to: [to2] })} max=${300} /></li>`)}</ul></dd>
+    <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
+    <dt>${t("notices.at_most_every_s")}</dt><dd><${Num} value=${one.at_most_every_s} /></dd>
+    ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
+    ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
+    <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd></dl>
+    ${one.matcher && html`<h3>${t("notices.matcher")}</h3><${Value} value=${one.matcher} label=${t("notices.matcher")} />`}</section>`;
+}
+
 // argument_fields.js
 var INTEGER = /^-?(0|[1-9]\d*)$/;
 var NUMBER = /^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/;
@@ -9592,7 +9875,7 @@ function rangeOf(schema) {
   const side = least === void 0 ? "most" : most === void 0 ? "least" : "range";
   return t(`enqueue.field.${what}.${side}`, { least: String(least), most: String(most) });
 }
-function valuesOf5(schema, text, values2) {
+function valuesOf6(schema, text, values2) {
   let argument;
   try {
     argument = text.trim() ? parseExact(text) : {};
@@ -9718,7 +10001,7 @@ function useArgument(form, contract) {
   };
   const toFields = () => {
     const isUntouched = typed === given.current && fields.some((one) => values2[keyOf3(one.name)]);
-    const changes = isUntouched ? {} : schema && valuesOf5(schema, typed, values2);
+    const changes = isUntouched ? {} : schema && valuesOf6(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
     given.current = typed;
@@ -9851,7 +10134,7 @@ var BLANK3 = {
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page15({ query, go: go3, session: session2 }) {
+function Page16({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -10001,9 +10284,9 @@ function bodyOf(form) {
   if (typed.includes(JSON.stringify(REDACTED)))
     return { problem: refusal3("argument", t("enqueue.redacted")) };
   const argument = typed || "null";
-  let parsed2;
+  let parsed3;
   try {
-    parsed2 = parseExact(argument);
+    parsed3 = parseExact(argument);
   } catch (error) {
     return {
       problem: refusal3("argument", t("enqueue.not_json"), `: ${error instanceof Error ? error.message : ""}`)
@@ -10043,7 +10326,7 @@ function bodyOf(form) {
   const name = (form["name"] ?? "").trim();
   return {
     text: `{"name":${JSON.stringify(name)},"argument":${argument},${toJson(rest).slice(1)}`,
-    body: { name, argument: parsed2, ...rest }
+    body: { name, argument: parsed3, ...rest }
   };
 }
 var refusal3 = (field, title2, more = "") => new Problem(422, { title: title2, errors: [{ loc: [field], msg: title2 + more }] });
@@ -10119,7 +10402,7 @@ var PROBLEMS = [
   "too_many_logins",
   "store_unavailable"
 ];
-function Page16({ session: session2, query, onSession }) {
+function Page17({ session: session2, query, onSession }) {
   const problem = location.hash.startsWith("#/login") ? query["problem"] : void 0;
   return html`<div class="login card"><h1>${t("nav.login")}</h1>
     ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
@@ -10202,6 +10485,7 @@ var ENTRIES = [
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
   { page: "events", key: "v", scope: "read", group: 1 },
+  { page: "notices", key: "i", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
   { page: "enqueue", key: "e", scope: "push", group: 2 },
@@ -10223,14 +10507,15 @@ var COMPONENTS = {
   constraints: Page7,
   definitions: Page8,
   events: Page9,
+  notices: Page15,
   workers: Page10,
   masters: Page11,
   audit: Page6,
   settings: Page12,
   access: Page13,
   account: Page14,
-  enqueue: Page15,
-  login: Page16
+  enqueue: Page16,
+  login: Page17
 };
 function App() {
   const route = useRoute();

@@ -4,7 +4,17 @@ import definitions from "./en_definitions.js";
 import events from "./en_events.js";
 import forms from "./en_forms.js";
 import lists from "./en_lists.js";
+import notices from "./en_notices.js";
 import operations from "./en_operations.js";
 import statistics from "./en_statistics.js";
 
-export default { ...shell, ...definitions, ...events, ...forms, ...lists, ...operations, ...statistics };
+export default {
+  ...shell,
+  ...definitions,
+  ...events,
+  ...forms,
+  ...lists,
+  ...notices,
+  ...operations,
+  ...statistics,
+};

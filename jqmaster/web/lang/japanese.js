@@ -4,7 +4,17 @@ import definitions from "./ja_definitions.js";
 import events from "./ja_events.js";
 import forms from "./ja_forms.js";
 import lists from "./ja_lists.js";
+import notices from "./ja_notices.js";
 import operations from "./ja_operations.js";
 import statistics from "./ja_statistics.js";
 
-export default { ...shell, ...definitions, ...events, ...forms, ...lists, ...operations, ...statistics };
+export default {
+  ...shell,
+  ...definitions,
+  ...events,
+  ...forms,
+  ...lists,
+  ...notices,
+  ...operations,
+  ...statistics,
+};

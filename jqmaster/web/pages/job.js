@@ -94,6 +94,7 @@ export function Page({ query, go, session }) {
       ${(job.has_result || job.keep_result) && html`<${Carried} title=${t("job.result")} value=${job.result} isHidden=${job.result_hidden} isMissing=${!job.has_result} />`}
       <${Order} job=${job} />
       <${Facts} job=${job} mayOperate=${mayOperate} />
+      ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${
@@ -365,8 +366,35 @@ function Facts({ job, mayOperate }) {
     ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
     ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
+    ${job.links?.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((/** @type {any} */ link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((/** @type {string} */ name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
     ${headers.map(([key, value]) => html`<dt><${Text} value=${key} max=${64} /></dt><dd><${Text} value=${value} max=${300} /></dd>`)}</dl></section>`;
+}
+
+/** @param {{job: any, path: string, mayOperate: boolean}} props What the webhook of the job was told, and whether it heard. */
+function Deliveries({ job, path, mayOperate }) {
+  const found = useResource(
+    (signal) => get(`${path}/deliveries`, {}, signal),
+    [job.id, job.state],
+    /** @type {any} */ ({ events: ["jobs"], leastMs: 2000, everyMs: 5000 }),
+  );
+  const resend = (/** @type {string} */ id) =>
+    attempt(
+      () => post(`${path}/deliveries/${encodeURIComponent(id)}/resend`),
+      t("job.deliveries.resent"),
+    ).then(found.reload);
+  const all = found.data?.deliveries ?? [];
+  return html`<section class="card" aria-labelledby="deliveries"><h2 id="deliveries">${t("job.deliveries")}</h2><p class="muted"><${Text} value=${job.notify.url} max=${200} /></p>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${found.data && all.length === 0 && html`<p class="muted">${t("job.deliveries.none")}</p>`}
+    <ul class="plain">${all.map(
+      (
+        /** @type {any} */ one,
+      ) => html`<li key=${one.id}><p class="row"><${State} state=${one.state} /> ${one.event && html`<code>${visible(one.event)}</code>`} <${Time} at=${one.finished_at ?? one.created_at} /> <${Id} id=${one.id} href=${href("job", { id: one.id })} />
+      ${one.next_at && html`<span class="muted">${t("job.deliveries.next")} <${Time} at=${one.next_at} /></span>`}
+      ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}</p>
+      ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1).message} max=${300} /></p>`}</li>`,
+    )}</ul></section>`;
 }
 
 /** The names of the values that a person may change, as the API has them. */

@@ -643,7 +643,7 @@ async def test_every_state_can_be_seen(api: Api) -> None:
     await api.call("POST", f"/api/jobs/{canceled}/cancel")
     seen.add(await api.state(canceled))
     waits_for = await api.enqueue("other", delay=60)
-    seen.add(await api.state(await api.enqueue("other", after=[waits_for])))
+    seen.add(await api.state(await api.enqueue("other", after={"jobs": [waits_for]})))
     skipped = await api.enqueue("other", expires_at="2001-01-01T00:00:00Z")
     seen.add((await api.until_state(skipped, "skipped"))["state"])
     assert seen == set(JobState)
