@@ -343,9 +343,12 @@ class JobSkipped(NoResultError):  # noqa: N818
     """
 
     def __init__(self, job_id: str, cause: str, skipped_by: Mapping[str, Any] | None = None) -> None:
-        self.skipped_by = None if skipped_by is None else str(skipped_by["id"])
-        root = "" if skipped_by is None else f", job {self.skipped_by} is {skipped_by['state'] or 'deleted'}"
-        super().__init__(job_id, f"job {job_id} was skipped: {cause}{root}")
+        why = cause
+        self.skipped_by: str | None = None
+        if skipped_by is not None:
+            self.skipped_by, state = str(skipped_by["id"]), skipped_by["state"] or "deleted"
+            why += f", because job {self.skipped_by} {state if state == 'failed' else f'was {state}'}"
+        super().__init__(job_id, f"job {job_id} was skipped: {why}")
         self.cause = cause
 
 

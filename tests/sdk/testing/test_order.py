@@ -107,7 +107,7 @@ def test_what_fails_skips_all_that_follow_and_names_the_first_cause() -> None:
             ("tidy", "succeeded"),
         ]
         assert runs[2].skipped_by == (first.id, "failed")
-        with pytest.raises(JobSkipped, match=f"dependency, job {first.id} is failed") as skipped:
+        with pytest.raises(JobSkipped, match=f"dependency, because job {first.id} failed") as skipped:
             third.get()
         assert (skipped.value.cause, skipped.value.skipped_by) == ("dependency", first.id)
         assert cleaned.refresh().status == "succeeded"
