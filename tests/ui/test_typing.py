@@ -223,6 +223,8 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
         await api.call("PUT", "/api/constraints/tenants", document)
         definition = {"job": {"name": "ui.echo"}, "schedule": {"daily_at": "02:30"}, "time_zone": "UTC"}
         await api.call("PUT", "/api/definitions/nightly", definition)
+        notice = {"when": "job_failed", "to": [{"slack": "https://hooks.example/services/one"}]}
+        assert (await api.call("PUT", "/api/notices/trouble", notice))[0] == 201
         waiting = await api.enqueue("ui.echo", {"tenant": "42"}, **LATER)
         forms: set[frozenset[str]] = set()
         inputs: list[str] = []
@@ -243,8 +245,8 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
                 )
             addresses = [f"#/{name}" for name in pages if name != "job"]
             # The longest first.
-            first = ["#/constraints?name=tenants", f"#/job?id={waiting}", "#/definitions?name=nightly"]
-            addresses = [*first, *addresses]
+            one_each = ["#/constraints?name=tenants", f"#/job?id={waiting}", "#/definitions?name=nightly"]
+            addresses = [*one_each, "#/notices?name=trouble", *addresses]
             async with asyncio.TaskGroup() as people:
                 for _ in range(AT_ONCE):
                     people.create_task(walk_next(addresses))

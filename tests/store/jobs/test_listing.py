@@ -47,6 +47,8 @@ def instant_of(job: Job) -> int:
         return job.finished_at_ms
     if job.state is JobState.RUNNING:
         return job.started_at_ms
+    if job.state is JobState.AWAITING_JOBS:
+        return job.created_at_ms
     return job.due_at_ms if job.state in AHEAD else int(job.id.replace("-", "")[:12], 16)
 
 
@@ -77,13 +79,18 @@ async def test_a_list_of_all_states_is_in_the_order_of_time(world: StoreWorld, l
             world.pass_ms(20)
     behind = sorted((j for j in jobs if j.state not in AHEAD), key=lambda j: (instant_of(j), j.id))
     ahead = sorted((j for j in jobs if j.state in AHEAD), key=lambda j: (instant_of(j), j.id))
-    assert await listed(world, JobFilter(), limit) == [j.id for j in [*behind, *ahead]]
-    backward = await listed(world, JobFilter(), limit, is_backward=True)
-    assert backward == [j.id for j in [*behind[::-1], *ahead[::-1]]]
+    made = {j.id for j in jobs}
+
+    async def shown(wanted: JobFilter, *, is_backward: bool = False) -> list[str]:
+        # Without the predecessors of those that await others.
+        return [i for i in await listed(world, wanted, limit, is_backward=is_backward) if i in made]
+
+    assert await shown(JobFilter()) == [j.id for j in [*behind, *ahead]]
+    assert await shown(JobFilter(), is_backward=True) == [j.id for j in [*behind[::-1], *ahead[::-1]]]
     for state in JobState:
         of_state = [j.id for j in [*behind, *ahead] if j.state is state]
-        assert await listed(world, JobFilter(state=state), limit) == of_state
-        assert await listed(world, JobFilter(state=state), limit, is_backward=True) == of_state[::-1]
+        assert await shown(JobFilter(state=state)) == of_state
+        assert await shown(JobFilter(state=state), is_backward=True) == of_state[::-1]
 
 
 @pytest.mark.req("J15")
