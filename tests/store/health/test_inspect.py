@@ -43,7 +43,8 @@ async def test_pages_give_every_job_once_in_order(world: StoreWorld) -> None:
     for limit in (1, 7, 50, 1_000):
         pages = await all_pages(world, JobFilter(), limit)
         assert all(len(page) <= limit for page in pages)
-        listed = [job.id for page in pages for job in page]
+        # Without the predecessor of the one that awaits others.
+        listed = [job.id for page in pages for job in page if job.name != "predecessor"]
         assert sorted(listed) == sorted(job.id for job in jobs)
         order = list(dict.fromkeys([(await world.get(i)).state for i in listed]))
         assert order == list(LISTED)
@@ -122,8 +123,10 @@ async def test_counts_are_those_of_the_indexes(world: StoreWorld) -> None:
     for n, state in enumerate(JobState):
         for _ in range(n % 3 + 1):
             await job_in(world, state, name=f"n-{state}")
-    counts = await world.inspector.counts()
-    assert counts == {state: n % 3 + 1 for n, state in enumerate(JobState)}
+    expected = {state: n % 3 + 1 for n, state in enumerate(JobState)}
+    # Each that awaits others has a predecessor, which is ready.
+    expected[JobState.READY] += expected[JobState.AWAITING_JOBS]
+    assert await world.inspector.counts() == expected
 
 
 @pytest.mark.parametrize(
