@@ -142,7 +142,10 @@ class LiveFeed:
     async def _look(self) -> None:
         look = await self._store.look()
         last, self._last = self._last, look
-        if last is None or last.jobs != look.jobs:
+        if "job" in look.changed:
+            # A change of one job, such as of its priority, moves no count, and is told all the same.
+            self._told.pop("jobs", None)
+        if last is None or last.jobs != look.jobs or "job" in look.changed:
             counts = await self._counts()
             self._tell("jobs", {"counts": {str(state): count for state, count in counts.items()}})
         if self._stats is not None:

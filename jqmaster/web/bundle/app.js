@@ -5808,7 +5808,9 @@ function Page3({ query, go: go3, session: session2 }) {
   const found = useResource((signal) => id ? get(path, {}, signal) : Promise.resolve(null), [id], {
     events: ["jobs"],
     leastMs: 1e3,
-    everyMs: 3e3
+    everyMs: 3e3,
+    // What its pusher changes is in no audit log, and so no event tells of it.
+    pollMs: 5e3
   });
   useTitle(
     found.data ? `${tOr(`state.${found.data.state}`, found.data.state)} · ${found.data.name} · …${id.slice(-6)}` : null

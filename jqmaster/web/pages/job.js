@@ -41,6 +41,8 @@ export function Page({ query, go, session }) {
     events: ["jobs"],
     leastMs: 1000,
     everyMs: 3000,
+    // What its pusher changes is in no audit log, and so no event tells of it.
+    pollMs: 5000,
   });
   useTitle(
     found.data

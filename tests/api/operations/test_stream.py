@@ -96,6 +96,18 @@ async def test_dashboards_hear_the_present_state_and_what_changes(api: Api) -> N
 
 
 @pytest.mark.req("D21")
+async def test_a_change_of_one_job_is_told_though_no_count_moves(api: Api) -> None:
+    job = await api.enqueue("work", delay=3600)
+    async with dashboard_at(url_of(api)) as one:
+        await wait_until(lambda: "jobs" in one.names)
+        for priority in (7, 8):
+            heard = len(one.names)
+            await api.call("PATCH", f"/api/jobs/{job}", {"priority": priority})
+            await wait_until(lambda heard=heard: "jobs" in one.names[heard:])
+        assert one.newest["jobs"]["counts"]["scheduled"] == 1
+
+
+@pytest.mark.req("D21")
 async def test_a_stream_that_has_nothing_to_tell_says_that_it_is_alive(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
