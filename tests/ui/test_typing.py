@@ -43,6 +43,15 @@ TEXTS = {"number": "4217", "datetime-local": "11222026083000A", "password": "cor
 HALVES = ("cd", "ab")
 TYPED = "input:not([type=checkbox], [type=radio], [type=file]), textarea, select, input[type=checkbox]"
 
+# Returns [index, label, type] of each control that a person can use. One call for all of them: asked one by one, each
+# new control would cost a walk over all others.
+USABLE = """(controls) => controls.flatMap((e, index) => {
+  const usable = e.checkVisibility({ visibilityProperty: true }) && !e.matches(':disabled');
+  const choosesRow = e.type === 'checkbox' && e.closest('table, .conflict') !== null;
+  const label = e.getAttribute('aria-label') || e.labels?.[0]?.firstChild?.textContent?.trim() || e.name || e.id;
+  return usable && !choosesRow ? [[index, label, e.type]] : [];
+})"""
+
 
 @dataclass
 class Walk:
@@ -76,12 +85,6 @@ async def live_queue(api: Api) -> AsyncIterator[None]:
             await pushing
 
 
-async def label_of(control: Locator) -> str:
-    return await control.evaluate(
-        "(e) => e.getAttribute('aria-label') || e.labels?.[0]?.firstChild?.textContent?.trim() || e.name || e.id"
-    )
-
-
 async def type_into(page: Page, control: Locator, kind: str) -> str:
     """Type as a person does; return what must stand there."""
     if kind == "datetime-local":
@@ -109,14 +112,10 @@ async def fill_all(walk: Walk, scope: Locator) -> None:
     typed: dict[str, tuple[Locator, str, str]] = {}
 
     async def control_there() -> tuple[str, Locator, str] | None:
-        for control in await scope.locator(TYPED).all():
-            if not await control.is_visible() or not await control.is_enabled():
-                continue
-            label, kind = await label_of(control), await control.evaluate("(e) => e.type")
-            if await control.evaluate("(e) => e.closest('table, .conflict') !== null") and kind == "checkbox":
-                continue
+        controls = scope.locator(TYPED)
+        for index, label, kind in await controls.evaluate_all(USABLE):
             if label not in typed:
-                return label, control, kind
+                return label, controls.nth(index), kind
         return None
 
     while found := await control_there():
