@@ -354,6 +354,13 @@ class Settings(BaseSettings):
     max_result_bytes: int = Field(
         MIB, ge=KIB, le=16 * MIB, description="Largest encoded result or error of a job."
     )
+    max_parts: int = Field(10_000, ge=1, le=100_000, description="Most partial results of one attempt.")
+    max_parts_bytes: int = Field(
+        4 * MIB,
+        ge=KIB,
+        le=64 * MIB,
+        description="Most bytes of partial results of one attempt, all together.",
+    )
     max_nesting: int = Field(32, ge=4, le=256, description="Deepest nesting of a value.")
     max_argument_nodes: int = Field(
         20_000, ge=100, le=1_000_000, description="Most values inside one argument or result."

@@ -26,6 +26,7 @@ from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
+from jqmaster.service.jobs.parts import PartService
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
@@ -71,6 +72,7 @@ class Services:
     enqueue: EnqueueService
     jobs: JobReader
     excerpts: JobExcerpts
+    job_parts: PartService
     job_actions: JobActions
     feed: LiveFeed
     intake: Intake

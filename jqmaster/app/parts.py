@@ -31,6 +31,7 @@ from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.order import OrderFollowUps
+from jqmaster.service.jobs.parts import PartService
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
@@ -48,6 +49,7 @@ from jqmaster.service.workers.registrations import Registrations
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
+from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.notices.failed_jobs import FailedJobStore
 
@@ -117,6 +119,7 @@ class ShardParts:
             inspector=stores.inspector,
             lists=stores.lists,
         )
+        self.job_parts = PartService(PartStore(link, policies.parts), self.waiters, clock, policies.parts)
         self.job_actions = JobActions(
             stores.steering,
             stores.records,

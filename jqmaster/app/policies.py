@@ -14,6 +14,7 @@ from jqmaster.domain.content import full_access, no_access
 from jqmaster.domain.job import FINISHED, JobState
 from jqmaster.domain.master import Pace
 from jqmaster.domain.outcome import ExpiryRules
+from jqmaster.domain.parts import PartLimits
 from jqmaster.domain.silence import CrowdRules
 from jqmaster.net import descriptors
 from jqmaster.runtime.duties.failure_detector import DetectorPolicy
@@ -28,6 +29,8 @@ from jqmaster.store.job_times import JobTimes
 
 # After an election the living get this much more than a lease to say so.
 GRACE_EXTRA_S: Final = 2.0
+# Also where results are not kept: partial ones are for those who listen now.
+LEAST_PARTS_KEPT_MS: Final = 60_000
 
 
 class Policies:
@@ -57,6 +60,7 @@ class Policies:
         self.failure_detector = live.derive(failure_detector)
         self.retention = live.derive(retention)
         self.kept_runs = live.derive(lambda s: KeptRuns(s.definition_runs_max, _ms(s.definition_runs_s)))
+        self.parts = live.derive(part_limits)
         self.batch_life_ms = live.derive(lambda s: _ms(s.batch_life_s))
         self.batch_retention_ms = live.derive(lambda s: _ms(s.batch_retention_s))
         self.kept_events = live.derive(kept_events)
@@ -67,6 +71,10 @@ def job_times(s: Settings) -> JobTimes:
     return JobTimes(
         s.lease_ms, s.offer_ms, _ms(s.timeout_grace_s), _ms(s.result_ttl_s), _ms(s.result_grace_s)
     )
+
+
+def part_limits(s: Settings) -> PartLimits:
+    return PartLimits(s.max_parts, s.max_parts_bytes, max(_ms(s.result_ttl_s), LEAST_PARTS_KEPT_MS))
 
 
 def kept_events(s: Settings) -> KeptEvents:

@@ -95,6 +95,7 @@ class RequestServices:
             enqueue=parts.enqueue,
             jobs=parts.jobs,
             excerpts=JobExcerpts(stores.records, stores.workers, stores.progress),
+            job_parts=parts.job_parts,
             job_actions=parts.job_actions,
             feed=self.feed,
             intake=parts.intake,

@@ -76,6 +76,14 @@ class JobContent:
             fields["message"] = cover
         return _encoded(fields)
 
+    def part(self, value: bytes) -> bytes | None:
+        """Return a partial result: what is redacted in results is redacted in it."""
+        if not self.is_shown:
+            return None
+        shown = self._redactor.encoded("result", value)
+        quoted = self._quoted(self._found("result", value))
+        return _encoded(_without(_decoded(shown), quoted)) if quoted else shown
+
     def error(self, attempt: Attempt) -> bytes | None:
         """Return the error value of an attempt."""
         if attempt.error is None or not self.is_shown:

@@ -645,6 +645,15 @@ EXAMPLES: Final[dict[str, Any]] = {
     "ClaimAnswer": {"epoch": _EPOCH, "store_time_ms": _NOW_MS, "jobs": [_DISPATCH], "drain": False},
     "StartRequest": {"starts": [_CLAIM]},
     "StartAnswer": {"confirmed": [JOB_ID], "stale": []},
+    "PartsRequest": {**_CLAIM, "first": 1, "parts": [{"rows": 500}, {"rows": 1000}]},
+    "PartsAnswer": {"accepted": 2},
+    "PartsPage": {
+        "state": "running",
+        "attempt": 1,
+        "parts": [{"attempt": 1, "number": 1, "value": {"rows": 500}}],
+        "next": "1-1",
+        "is_last": False,
+    },
     "ResultsRequest": {
         "results": [
             {

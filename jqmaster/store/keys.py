@@ -92,6 +92,13 @@ class Keys:
         "what its worker told last: `fraction`, `message`, `at_ms`; and `checkpoint`, for the next attempt",
         of=("job_id",),
     )
+    parts = NamedKey(
+        "stream",
+        "expires",
+        "partial results of the newest attempt that had any; the ID is `attempt-number`. With each: the claim, its "
+        "own number there, and the bytes up to it",
+        of=("job_id",),
+    )
     challenges = NamedKey(
         "string",
         "with its job",

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.req("D18"), pytest.mark.rule("E6.1"), real_time.MASTER
 
 CALLERS: Final = ("none", *Scope)
 # Callers who fetch a result get the whole of it.
-WHOLE: Final = {("GET", "/api/jobs/{job_id}/result")}
+WHOLE: Final = {("GET", "/api/jobs/{job_id}/result"), ("GET", "/api/jobs/{job_id}/parts")}
 JSON: Final = {"Accept": "application/json"}
 
 # Bodies of calls that change nothing, or nothing that matters here; {} where an answer shows nothing but an identity.
@@ -87,6 +87,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/workers/{worker_id}/results"): [{}],
     ("POST", "/api/workers/{worker_id}/claim"): [{}],
     ("POST", "/api/workers/{worker_id}/challenges"): [{}],
+    ("POST", "/api/workers/{worker_id}/parts"): [{}],
     ("POST", "/api/jobs/{job_id}/challenges/{request}/callback"): [{}],
     ("POST", "/callbacks/{request_id}"): [{}],
     ("POST", "/callbacks/{request_id}/progress"): [{}],
@@ -158,13 +159,13 @@ async def answers(http: httpx.AsyncClient, ids: Marked) -> AsyncIterator[tuple[O
             yield operation, f"{operation.method} {path} {body}", response.text
 
 
-async def stream_of(http: httpx.AsyncClient) -> str:
-    """Return the first events of the stream; empty for callers who may not listen."""
+async def stream_of(http: httpx.AsyncClient, path: str = "/api/stream") -> str:
+    """Return the first events of a stream; empty for callers who may not listen."""
     heard = ""
     with contextlib.suppress(TimeoutError):
         async with (
             asyncio.timeout(1.5),
-            http.stream("GET", "/api/stream", headers={"Accept": "text/event-stream"}) as response,
+            http.stream("GET", path, headers={"Accept": "text/event-stream"}) as response,
         ):
             if response.status_code == 200:
                 async for text in response.aiter_text():
@@ -212,6 +213,10 @@ async def test_content_shows_only_where_the_right_is_given(
                         assert not is_redacted or not marks(text, SECRET), (caller, where, text)
                     heard = await stream_of(http)
                     assert not marks(heard, OPEN + SECRET), (caller, heard)
+                    parts = await stream_of(http, f"/api/jobs/{ids.succeeded}/stream")
+                    shown = marks(parts, OPEN + SECRET)
+                    wanted = {"MARKresult"} if is_redacted else {"MARKresult", "GONEresult"}
+                    assert shown == (wanted if is_granted else set()), (caller, parts)
             for job_id in (ids.waiting, ids.running):
                 await admin.call("POST", f"/api/jobs/{job_id}/cancel")
         await admin.http.aclose()

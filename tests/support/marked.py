@@ -76,7 +76,11 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
         await worker.end(await worker.next_job(), "failure", message=text, error=error)
         succeeded = await admin.enqueue(NAME, **job)
         result = {"open": "MARKresult", "secret": "GONEresult"}
-        await worker.end(await worker.next_job(), result=result)
+        claim = await worker.next_job()
+        part = {"job_id": claim["job_id"], "token": claim["token"], "first": 1, "parts": [result]}
+        status, problem = await admin.call("POST", f"/api/workers/{worker.id}/parts", part)
+        assert status == 200, problem
+        await worker.end(claim, result=result)
         for name, document in CONSTRAINTS.items():
             status, problem = await admin.call("PUT", f"/api/constraints/{name}", document)
             assert status == 201, problem

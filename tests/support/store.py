@@ -13,6 +13,7 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, HOLDS_SLOTS, Cause, Job, JobSpec, JobState
 from jqmaster.domain.lane import Lane
 from jqmaster.domain.outcome import Decision
+from jqmaster.domain.parts import PartLimits
 from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import WorkerSpec
@@ -36,6 +37,7 @@ from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.listing import JobLists
 from jqmaster.store.jobs.operator_actions import SteeringStore
 from jqmaster.store.jobs.order import OrderStore
+from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.jobs.placement import StoredLane
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
@@ -54,6 +56,7 @@ from tests.support.single_calls import SingleClaimStore, SingleDueStore
 
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
+PART_LIMITS = LiveValue(PartLimits(max_parts=4, max_bytes=100, keep_ms=RESULT_TTL_MS))
 TIMES = LiveValue(JobTimes(LEASE_MS, OFFER_MS, GRACE_MS, RESULT_TTL_MS, RESULT_GRACE_MS))
 START_MS = 1_800_000_000_000
 # How the ID of a gate without a key ends.
@@ -79,6 +82,7 @@ class StoreWorld:
         self.steering = SteeringStore(shard, self.tally)
         self.results = ResultStore(shard, TIMES)
         self.progress = ProgressStore(shard)
+        self.parts = PartStore(shard, PART_LIMITS)
         self.challenges = ChallengeStore(shard, self.records, self.tally, TIMES)
         self.order = OrderStore(shard, self.tally)
         self.retention = RetentionStore(shard)

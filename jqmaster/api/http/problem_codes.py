@@ -160,6 +160,8 @@ CODES: Final = (
     # Challenges
     ProblemCode("stale_token", (409,), "The worker does not hold the job under this token.",
                 "Stop the job: another attempt runs, or it is over."),
+    ProblemCode("too_many_parts", (413,), "An attempt has more partial results than `max_parts` or `max_parts_bytes`.",
+                "Keep more in your own store, or hand out larger parts."),
     ProblemCode("challenge_answered", (409,), "The callbacks of the attempt are there.",
                 "Enqueue another job for a further step."),
     ProblemCode("no_public_url", (409,), "The master does not know the address at which outside systems reach it.",
@@ -241,7 +243,7 @@ CODES: Final = (
     ProblemCode("rate_limited", (429,), "The caller sends too many requests.", _LATER),
     ProblemCode("too_many_logins", (429,), "There were too many failed logins.", _LATER),
     ProblemCode("overloaded", (503,), "The master has reached a limit. The request had no effect.", _LATER),
-    ProblemCode("too_many_streams", (503,), "Too many dashboards are connected to this master.", _LATER),
+    ProblemCode("too_many_streams", (503,), "Too many streams of this master are open.", _LATER),
     ProblemCode("store_unavailable", (503,),
                 "The store is unreachable, loading, read-only or full. The request had no effect.", _LATER),
     ProblemCode("store_full", (503,), "The store has no room for new jobs. The request had no effect.",

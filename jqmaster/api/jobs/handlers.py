@@ -32,7 +32,7 @@ from jqmaster.store.jobs.operator_actions import Changes
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
 # To whom waited in vain for a place to wait in: nor is the connection kept for the time until then.
-_COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
+COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
@@ -118,21 +118,27 @@ async def get(call: Call) -> Reply:
 
 
 async def result(call: Call) -> Reply:
-    wait = call.query("wait").get("wait", "0")
-    if not _NUMBER.fullmatch(wait):
-        raise query_error("wait", "seconds, 0 or more")
+    asked_s = wait_of(call.query("wait"))
     job_id = call.path["job_id"]
     # The ID goes into the head, because a null body names no job. Text that is not an ID may hold anything, and must
     # not get there.
     named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
-    if not await _may_touch(call, job_id):
+    if not await may_touch(call, job_id):
         return Reply(200, None, named)
-    wait_s = min(float(wait), MAX_WAIT_S)
+    wait_s = min(asked_s, MAX_WAIT_S)
     with call.services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
         found = await call.services.jobs.result(job_id, wait_s=wait_s if has_place else 0.0)
     if isinstance(found, JobState):
-        return Reply(202, {"state": str(found)}, named if has_place else (*named, *_COME_AGAIN))
+        return Reply(202, {"state": str(found)}, named if has_place else (*named, *COME_AGAIN))
     return Reply(200, None if found is None else views.result_view(found), named)
+
+
+def wait_of(query: Mapping[str, str]) -> float:
+    """Return the query parameter `wait`, in seconds. Raise InvalidError."""
+    wait = query.get("wait", "0")
+    if not _NUMBER.fullmatch(wait):
+        raise query_error("wait", "seconds, 0 or more")
+    return float(wait)
 
 
 async def patch(call: Call) -> Reply:
@@ -152,7 +158,7 @@ async def patch(call: Call) -> Reply:
 
 
 async def cancel(call: Call) -> Reply:
-    if not await _may_touch(call, call.path["job_id"]):
+    if not await may_touch(call, call.path["job_id"]):
         raise NotFoundError(f"no job {call.path['job_id'][:64]}", code="unknown_job")
     await call.services.job_actions.cancel(call.path["job_id"])
     with after_it_was_done():
@@ -239,7 +245,7 @@ def _name_forbidden() -> ForbiddenError:
     return ForbiddenError("the token may not push jobs of this name", code="name_forbidden")
 
 
-async def _may_touch(call: Call, job_id: str) -> bool:
+async def may_touch(call: Call, job_id: str) -> bool:
     """Return whether the caller may use the job. For a token restricted to names, jobs of other names do not exist."""
     if call.principal is None or call.principal.allows_name is None:
         return True

@@ -3,7 +3,16 @@
 from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.api.jobs import bulk_schemas, handlers, lists, schemas, why_handlers, why_schemas
+from jqmaster.api.jobs import (
+    bulk_schemas,
+    handlers,
+    lists,
+    part_schemas,
+    parts,
+    schemas,
+    why_handlers,
+    why_schemas,
+)
 from jqmaster.domain.access import Scope
 from jqmaster.store.link.pages import MAX_PER_CALL
 
@@ -95,6 +104,27 @@ _BULK_TEXT: Final = (
 _COUNT_TEXT: Final = (
     "The master counts for half a second. A count that takes longer is a lower bound (`is_exact`)."
 )
+_AFTER: Final[dict[str, Any]] = {
+    "after": {
+        "schema": {"type": "string", "pattern": "^[0-9]+-[0-9]+$", "default": "0-0"},
+        "description": "Only parts behind this place: `next` of the answer before, or the ID of an event.",
+    }
+}
+_PARTS_TEXT: Final = (
+    "Waits until there are parts behind `after`, the job is over, or another attempt began. Parts of earlier attempts "
+    "are not given: an attempt begins anew."
+)
+_STREAM_TEXT: Final = (
+    "Server-sent events: `part` holds `attempt`, `number` and `value`, `attempt` says that an attempt begins anew, and "
+    "`end` holds the final `state`. `Last-Event-ID`, as browsers send it, goes on behind that event, and after `end` "
+    f"the answer is 204. `alive` comes every {parts.PING_S} s regardless of other events. `value` is null for callers "
+    "who may not see job content. Beyond `max_streams` the answer is 503 `too_many_streams`."
+)
+_SAVE_TEXT: Final = (
+    "All parts of the call are kept, or none. The answer is 409 `stale_token` if the worker does not hold the job, and "
+    "413 `too_many_parts` beyond `max_parts` and `max_parts_bytes`. Make one call at a time for a job, and report the "
+    "end of the attempt after the last one."
+)
 _CANCEL_TEXT: Final = "Without scope read, the answer omits argument, headers and attempts."
 _WHY_TEXT: Final = (
     "The first verdict is the one that has to change first. Constraints are reported as a claim would find them at "
@@ -122,6 +152,15 @@ OPERATIONS: Final = [
               "jobs", {204: None}, problems=_JOB),
     Operation("GET", "/api/jobs/{job_id}/result", handlers.result, Scope.PUSH, "Get the result of a job", "jobs",
               {200: schemas.ResultView, 202: schemas.StateAnswer}, query=_WAIT, problems=_STORE, has_effect=True),
+    Operation("GET", "/api/jobs/{job_id}/parts", parts.page, Scope.PUSH, "Get partial results of a job", "jobs",
+              {200: part_schemas.PartsPage}, query=_AFTER | _WAIT, problems=(404, *_STORE), text=_PARTS_TEXT,
+              has_effect=True),
+    Operation("GET", "/api/jobs/{job_id}/stream", parts.stream, Scope.READ, "Stream partial results of a job", "jobs",
+              {200: None, 204: None}, query=_AFTER, problems=(404, *_STORE), text=_STREAM_TEXT,
+              is_stream=True, has_effect=True),
+    Operation("POST", "/api/workers/{worker_id}/parts", parts.save, Scope.WORK, "Send partial results", "workers",
+              {200: part_schemas.PartsAnswer}, part_schemas.PartsRequest, problems=(404, 409, 413, *_STORE),
+              text=_SAVE_TEXT),
     Operation("GET", "/api/jobs/{job_id}/why", why_handlers.job, Scope.READ, "Explain why a job is not running", "jobs",
               {200: why_schemas.WhyAnswer}, problems=(404, *_STORE), text=_WHY_TEXT),
     Operation("POST", "/api/jobs/{job_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a waiting or running job",

@@ -1,9 +1,10 @@
 """The event stream of dashboards: computed once per second for all of them, and only while one is open."""
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
 from sse_starlette import ServerSentEvent
@@ -63,8 +64,9 @@ class LiveFeed:
         self._access = access
         self._waiting = waiting
         self._listeners: set[_Listener] = set()
+        self._others = 0
         self._somebody = asyncio.Event()
-        self._is_ending = False
+        self.is_ending = False
         self._number = 0
         # By slot: what a listener that comes now is told, and what was told of it last.
         self._present: dict[str, bytes] = {}
@@ -73,15 +75,37 @@ class LiveFeed:
         self._loops = BackgroundLoops("live feed")
 
     async def start(self) -> None:
-        self._is_ending = False
+        self.is_ending = False
         self._loops.spawn("looks", self._run)
 
     async def stop(self) -> None:
         """Every stream ends at once: a server that stops waits for its answers."""
-        self._is_ending = True
+        self.is_ending = True
         for listener in self._listeners:
             listener.end()
         await self._loops.stop()
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Take a place for a stream that is not told by the feed, and has to end soon after `is_ending` is set. Raise
+        OverloadedError."""
+        with self._checked_place():
+            self._others += 1
+            try:
+                yield
+            finally:
+                self._others -= 1
+
+    @contextlib.contextmanager
+    def _checked_place(self) -> Iterator[None]:
+        with self._waiting.take() as has_place:
+            streams = len(self._listeners) + self._others
+            if self.is_ending or not has_place or streams >= self._max_streams.current:
+                what = (
+                    "the master is stopping" if self.is_ending else "too many streams of this master are open"
+                )
+                raise OverloadedError(what, code="too_many_streams", retry_after_s=RETRY_AFTER_S)
+            yield
 
     async def stream(
         self, is_admitted: Callable[[], Awaitable[bool]], *, has_missed: bool = False
@@ -91,12 +115,7 @@ class LiveFeed:
 
         Raises OverloadedError at the first step.
         """
-        with self._waiting.take() as has_place:
-            if self._is_ending or not has_place or len(self._listeners) >= self._max_streams.current:
-                what = (
-                    "the master is stopping" if self._is_ending else "too many dashboards look at this master"
-                )
-                raise OverloadedError(what, code="too_many_streams", retry_after_s=RETRY_AFTER_S)
+        with self._checked_place():
             listener = _Listener()
             if has_missed:
                 for sign in _SIGNS:

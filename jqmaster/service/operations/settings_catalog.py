@@ -31,7 +31,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Limits of a request": (
         "check_arguments",
-        "max_body_bytes", "max_argument_bytes", "max_result_bytes", "max_nesting", "max_argument_nodes",
+        "max_body_bytes", "max_argument_bytes", "max_result_bytes",
+        "max_parts", "max_parts_bytes", "max_nesting", "max_argument_nodes",
         "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "unproven_share",
         "address_share", "max_intake_bytes", "max_streams", "previews_per_minute", "max_definitions",
         "max_event_bytes",

@@ -40,7 +40,7 @@ redis.call('SREM', damaged_key, id)
 uniqueness.leave(id, job_key, now_ms)
 followed.deleted(id, job_key, head)
 if redis.call('UNLINK', tag .. 'challenges:' .. id) == 1 then redis.call('ZREM', tag .. 'challenged', id) end
-redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id)
+redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id, tag .. 'parts:' .. id)
 local has_opened = lane_writes.write(nil)
 followed.write(now_ms)
 actions.count_job(action_id, id, false)

@@ -1,0 +1,44 @@
+"""Answers that are streams of server-sent events."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+
+from jqmaster.api.http.endpoint import SECURITY_HEADERS, Streamed
+
+# Its debug lines quote every event, and events of jobs hold content.
+logging.getLogger("sse_starlette.sse").setLevel(logging.INFO)
+
+
+class _EventStream(EventSourceResponse):
+    """The library learns of the end of a server by looking at uvicorn's signal handlers twice a second, in a task that
+    nobody owns. Here the streams are ended by those who give the events."""
+
+    async def _listen_for_exit_signal_with_grace(self) -> None:
+        await asyncio.Event().wait()
+
+
+async def streamed(events: AsyncGenerator[bytes], *, ping_s: int) -> Streamed:
+    """Return the answer that streams these events, and says `alive` every `ping_s`. The first event is awaited
+    here, so that a refusal comes before the answer begins."""
+    first = await anext(events)
+    response = _EventStream(
+        _joined(first, events),
+        headers={name.decode(): value.decode() for name, value in SECURITY_HEADERS},
+        ping=ping_s,
+        ping_message_factory=lambda: ServerSentEvent("{}", event="alive", sep="\n"),
+        sep="\n",
+    )
+    return Streamed(response)
+
+
+async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    try:
+        yield first
+        async for events in rest:
+            yield events
+    finally:
+        # An iterator that is dropped ends only when it is collected; its place in the feed is free at once.
+        await rest.aclose()

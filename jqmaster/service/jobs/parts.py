@@ -1,0 +1,70 @@
+"""Partial results of jobs: taken from workers, given to those who wait for them."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.parts import PartLimits, PartPage, PartPlace
+from jqmaster.errors import ConflictError, TooLargeError
+from jqmaster.live_value import LiveValue
+from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
+from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.store.jobs.parts import PartStore
+
+# A job whose parts come one by one wakes each listener for several of them together.
+LEAST_PAUSE_S: Final = 0.02
+
+
+class PartService:
+    """Methods raise what the store raises."""
+
+    def __init__(
+        self, store: PartStore, waiters: FinishWaiters, clock: Clock, limits: LiveValue[PartLimits]
+    ) -> None:
+        self._store = store
+        self._waiters = waiters
+        self._clock = clock
+        self._limits = limits
+
+    async def save(
+        self, worker_id: str, job_id: str, token: str, *, first: int, values: Sequence[bytes]
+    ) -> None:
+        """Keep partial results of a job that the worker runs, all or none; those that came before count once.
+
+        Raise ConflictError for a stale token, TooLargeError where the attempt would have too many.
+        """
+        saved = (
+            await self._store.save(worker_id, job_id, token, first, values) if is_id(worker_id) else "stale"
+        )
+        if saved == "stale":
+            raise ConflictError("the worker does not hold the job under this token", code="stale_token")
+        if saved == "full":
+            limits = self._limits.current
+            raise TooLargeError(
+                f"an attempt may have {limits.max_parts:,} partial results of {limits.max_bytes:,} bytes in all; keep "
+                "more in your own store",
+                code="too_many_parts",
+            )
+
+    async def page(self, job_id: str, after: PartPlace, *, wait_s: float) -> PartPage:
+        """Return the parts behind a place as soon as there are any, or the job is over or in another attempt; after
+        `wait_s` an empty page. Raise NotFoundError."""
+        if not is_id(job_id):
+            raise unknown_job(job_id)
+        ends_at_s = self._clock.monotonic_s() + wait_s
+        with self._waiters.listening(job_id) as news:
+            while True:
+                left_s = ends_at_s - self._clock.monotonic_s()
+                news.clear()
+                page = await self._store.read(job_id, after, watch=left_s > 0)
+                if page is None:
+                    raise unknown_job(job_id)
+                if page.parts or page.is_last or page.attempt > max(after.attempt, 1) or left_s <= 0:
+                    return page
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(left_s, LOOK_AGAIN_S)):
+                        await news.wait()
+                await asyncio.sleep(LEAST_PAUSE_S)

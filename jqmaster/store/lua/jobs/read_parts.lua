@@ -1,0 +1,28 @@
+#!lua flags=allow-oom
+-- Gives the partial results of a job's present attempt behind a place, and the state of the job; marks that someone
+-- waits for the end of one that is not over.
+-- KEYS job:string parts:stream
+-- ARGV attempt number(of the place; 0: before the first part) max_parts watch(1: mark an unfinished job)
+-- REPLY ok:state:attempt:[id value, of each part] | unknown
+-- CHECKS FIRST whether the job exists
+-- include lib/record.lua
+local job_key, parts_key = KEYS[1], KEYS[2]
+local after_attempt, after_number, max_parts, watch = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local is_unfinished = layout.is_unfinished
+
+local head = record.beginning(job_key, layout.worker_id.last)
+if #head < layout.worker_id.last then return {'unknown'} end
+local state, flags, attempt = record.state_of(head), record.flags_of(head), (record.attempts_of(head))
+if watch == '1' and is_unfinished[state] and not record.has_flag(flags, layout.FLAG.watched) then
+  record.set_flags(job_key, flags + layout.FLAG.watched)
+end
+local number = '0'
+if after_attempt == attempt then number = after_number end
+local found = redis.pcall('XRANGE', parts_key, string.format('(%d-%s', attempt, number),
+  string.format('%d', attempt), 'COUNT', max_parts)
+local parts = {}
+for _, entry in ipairs(found.err and {} or found) do
+  parts[#parts + 1] = entry[1]
+  parts[#parts + 1] = entry[2][8]
+end
+return {'ok', state, attempt, parts}
