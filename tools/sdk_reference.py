@@ -84,6 +84,8 @@ SECTIONS: dict[str, list[Entry]] = {
     "Results of tasks": [
         Entry("tasks.handle.JobHandle", is_constructed=False),
         Entry("pusher.results.JobProgress", is_constructed=False),
+        Entry("tasks.parts.PartStream", is_constructed=False),
+        Entry("pusher.parts.JobPart", is_constructed=False),
         Entry("tasks.command.CommandOutput", is_constructed=False),
         Entry("tasks.handle.wait_all"),
         Entry("tasks.handle.await_all"),
@@ -119,6 +121,7 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("errors.IsolatedHandlerError", is_constructed=False),
         Entry("errors.Interrupted", is_constructed=False),
         Entry("errors.CheckpointNotSaved", is_constructed=False),
+        Entry("errors.PartNotKept", is_constructed=False),
         Entry("middleware.logs.JobLogs", is_exported=False),
         Entry("middleware.logs.JobContextFilter", is_exported=False),
         Entry("middleware.logs.JsonFormatter", is_exported=False),

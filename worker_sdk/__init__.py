@@ -25,6 +25,7 @@ from worker_sdk.errors import (
     NotFinished,
     NotFinishedError,
     NotKept,
+    PartNotKept,
     RefusedError,
     ResultGone,
     Retry,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
+    from worker_sdk.pusher.parts import JobPart
     from worker_sdk.pusher.results import JobProgress, JobResult
     from worker_sdk.pusher.sync_client import SyncPusher
     from worker_sdk.pusher.unique import Debounce, Unique, is_duplicate, is_replaced
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.command import CommandOutput
     from worker_sdk.tasks.flow import Flow, FlowHandles, chain, chord, group
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
+    from worker_sdk.tasks.parts import PartStream
     from worker_sdk.tasks.signature import INJECTED, INPUT, INPUTS
     from worker_sdk.tasks.task import Task, TaskJob
     from worker_sdk.worker.challenge import Callback, Challenge
@@ -94,6 +97,7 @@ __all__ = [
     "JobDiscarded",
     "JobFailed",
     "JobHandle",
+    "JobPart",
     "JobProgress",
     "JobResult",
     "JobSkipped",
@@ -103,6 +107,8 @@ __all__ = [
     "NotFinishedError",
     "NotKept",
     "OutsideWork",
+    "PartNotKept",
+    "PartStream",
     "Pusher",
     "Ready",
     "RefusedError",
@@ -152,10 +158,12 @@ _MODULES: Final = {
     "Input": "worker_sdk.worker.inputs",
     "Inputs": "worker_sdk.worker.inputs",
     "JobHandle": "worker_sdk.tasks.handle",
+    "JobPart": "worker_sdk.pusher.parts",
     "JobProgress": "worker_sdk.pusher.results",
     "JobResult": "worker_sdk.pusher.results",
     "Middleware": "worker_sdk.middleware.base",
     "OutsideWork": "worker_sdk.outside",
+    "PartStream": "worker_sdk.tasks.parts",
     "Pusher": "worker_sdk.pusher.client",
     "Ready": "worker_sdk.outside",
     "SentEvent": "worker_sdk.pusher.events",

@@ -138,6 +138,11 @@ class CheckpointNotSaved(Exception):  # noqa: N818
     master is of a release without checkpoints."""
 
 
+class PartNotKept(Exception):  # noqa: N818
+    """Raised by `ctx.emit` when no master keeps the value: the attempt has too many, the job is another worker's by
+    now, or over, no master was in reach until the timeout, or it is of a release without partial results."""
+
+
 class IsolatedHandlerError(Exception):
     """The attempt of an isolated handler did not succeed, as the middleware in the worker learns it: the exception
     itself stayed in the process of the handler.

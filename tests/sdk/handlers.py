@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from worker_sdk import Context, Defer, Worker
+from worker_sdk import Context, Defer, PartNotKept, Worker
 
 worker = Worker(os.environ.get("FAKE_MASTER", "http://127.0.0.1:1"), token="t0ken", max_jobs=4, grace_s=0.3)
 
@@ -162,3 +162,13 @@ def isolated_iterate(argument: int, ctx: Context) -> Any:
             raise ValueError(f"at {item}")
         done.append(item)
     return [done, ctx.checkpoint]
+
+
+@worker.handler("isolated.emit", isolated=True)
+def isolated_emit(argument: int, ctx: Context) -> Any:
+    for number in range(argument):
+        ctx.emit({"n": number})
+    try:
+        ctx.emit("one too many")
+    except PartNotKept as exc:
+        return str(exc)

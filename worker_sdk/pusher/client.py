@@ -28,6 +28,7 @@ from worker_sdk.pusher.jobs import (
     may_be_another,
 )
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
+from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
 from worker_sdk.transport.loops import PerLoop
 from worker_sdk.wire import encode
@@ -215,6 +216,20 @@ class Pusher:
             if time.monotonic() >= end_s:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
             await asyncio.sleep(until_asked_again_s(answer, end_s))
+
+    async def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
+        """Return partial results of the job, as the master gives them: a map with `parts`, `next`, `state` and
+        `is_last` (PartsPage in the OpenAPI document). `JobHandle.stream` does so.
+
+        * `job_id`: the job.
+        * `after`: `next` of the answer before. Default: from the first part on.
+        * `wait`: seconds to wait for further parts.
+        """
+        end_s = time.monotonic() + wait
+        answer = await self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
+        if not answer.body["parts"]:
+            await asyncio.sleep(until_asked_again_s(answer, end_s))
+        return answer.body
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
         """Return the job as the master shows it: a map with `state`, `attempts` and so on (JobView in the OpenAPI

@@ -28,6 +28,7 @@ from worker_sdk.pusher.jobs import (
     may_be_another,
 )
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
+from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
 from worker_sdk.wire import encode
 
@@ -144,6 +145,14 @@ class SyncPusher:
             if time.monotonic() >= end_s:
                 raise NotFinishedError(job_id, str(answer.body.get("state")))
             time.sleep(until_asked_again_s(answer, end_s))
+
+    def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
+        """Do as `Pusher.parts`."""
+        end_s = time.monotonic() + wait
+        answer = self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
+        if not answer.body["parts"]:
+            time.sleep(until_asked_again_s(answer, end_s))
+        return answer.body
 
     def status(self, job_id: str) -> Mapping[str, Any]:
         """Do as `Pusher.status`."""

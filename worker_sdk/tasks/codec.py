@@ -255,6 +255,21 @@ def _decoded(value: Any, kind: Any) -> Any:
     return msgspec.convert(value, kind, str_keys=True, dec_hook=_decode_other)
 
 
+def decoder_of(what: str, annotation: Any) -> Callable[[Any], Any]:
+    """Return what decodes a value as its annotation says, and raises ValueError if it does not fit. Raise TypeError for
+    an annotation whose values cannot travel."""
+    kind = _checked_type(what, annotation)
+
+    def decode(value: Any) -> Any:
+        try:
+            return _decoded(value, kind)
+        except (msgspec.ValidationError, _PydanticError) as exc:
+            problem, path = _place_of(exc, "part")[0]
+            raise ValueError(f"{path}: {problem}") from None
+
+    return decode
+
+
 def _checked_type(what: str, annotation: Any) -> Any:
     """Return what checks values of an annotation: itself, or a `PydanticType`."""
     if annotation is object:

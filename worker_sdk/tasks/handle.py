@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NoReturn, Protocol, TypeVar, cast, overload
 
 from worker_sdk.errors import (
@@ -22,9 +22,11 @@ from worker_sdk.pusher.unique import is_duplicate, is_replaced
 
 if TYPE_CHECKING:
     from worker_sdk.pusher.results import JobProgress, JobResult
+    from worker_sdk.tasks.parts import PartStream
     from worker_sdk.worker.context import Pushers
 
 ResultT_co = TypeVar("ResultT_co", covariant=True)
+PartT = TypeVar("PartT")
 
 _FOREVER_S: Final = float("inf")
 
@@ -163,6 +165,41 @@ class JobHandle(Generic[ResultT_co]):
 
         return progress_of((await self.arefresh()).job or {})
 
+    @overload
+    def stream(self) -> "PartStream[Any]": ...
+    @overload
+    def stream(self, kind: type[PartT]) -> "PartStream[PartT]": ...
+    def stream(self, kind: Any = Any) -> "PartStream[Any]":
+        """Return the values that the job hands out with `ctx.emit`, for `for` and `async for`, from the first one until
+        the job is over. A retry begins anew: see `attempt` of each `JobPart`.
+
+        * `kind`: type of the values, such as a dataclass. Default: as they come.
+
+        Iterating raises ResultGone if the job is unknown, and UnreadableResult for a value that does not fit.
+        """
+        from worker_sdk.tasks.parts import PartStream
+
+        if kind is Any:
+            return PartStream(self, self._pushers, _as_it_is)
+        from worker_sdk.tasks.codec import decoder_of
+
+        return PartStream(self, self._pushers, decoder_of(f"task {self.name}: parts", kind))
+
+    def _note_page(self, page: Mapping[str, Any]) -> None:
+        self.status = str(page["state"])
+
+    def _decode_part(self, value: Any, decode: "Callable[[Any], Any]") -> Any:
+        try:
+            return decode(value)
+        except ValueError as exc:
+            raise UnreadableResult(self.id, f"a part of job {self.id} does not fit: {exc}") from None
+
+    def _refuse_page(self, exc: Exception) -> None:
+        if isinstance(exc, RefusedError):
+            self._raise_unknown(exc)
+        if isinstance(exc, NotFinishedError):
+            self._raise_unfinished(exc)
+
     def cancel(self) -> None:
         """Cancel the job. A running job ends as soon as its worker has stopped it. Raise RefusedError if the job is
         over."""
@@ -222,6 +259,10 @@ class JobHandle(Generic[ResultT_co]):
             raise exc
         self._is_known = True
         self._exception = ResultGone(self.id, f"there is no job {self.id}, or no longer")
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _ending(job_id: str, view: Mapping[str, Any]) -> NoResultError:

@@ -36,12 +36,14 @@ class Ending:
       `error` and `code`; `retry_after`, `hold` and `not_ready`; `request_id`.
     * `checkpoint`: what the next attempt would find in `ctx.checkpoint`.
     * `progress`: fraction and message of the last `ctx.progress`.
+    * `parts`: the values that the handler handed out with `ctx.emit`.
     """
 
     type: str
     fields: Fields
     checkpoint: Any = None
     progress: tuple[float | None, str] | None = None
+    parts: Sequence[Any] = ()
 
     @property
     def result(self) -> Any:
@@ -160,7 +162,7 @@ class WorkerHarness:
         finally:
             executor.close()
         saved = None if kept.checkpoint is None else decode(kept.checkpoint)
-        return Ending(fields.pop("type"), fields, saved, kept.progress)
+        return Ending(fields.pop("type"), fields, saved, kept.progress, [decode(part) for part in kept.parts])
 
 
 async def _started(worker: Worker) -> Assembly:

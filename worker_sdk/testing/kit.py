@@ -9,6 +9,7 @@ from worker_sdk.enqueueing import EnqueueChain, around_all, around_one, chain_of
 from worker_sdk.environment import middleware_or_default
 from worker_sdk.errors import Duplicate, NotFinishedError, RefusedError
 from worker_sdk.pusher.jobs import make_job
+from worker_sdk.pusher.parts import BEGINNING
 from worker_sdk.pusher.results import JobResult
 from worker_sdk.tasks.client import substitutes
 from worker_sdk.tasks.task import TaskJob
@@ -313,6 +314,22 @@ class _Store:
             **self._order.view(run),
         }
 
+    def parts(self, job_id: str) -> dict[str, Any]:
+        run = self.known(job_id)
+        if not run.is_over:
+            raise NotFinishedError(job_id, run.state)
+        parts = [
+            {"attempt": run.attempts, "number": number, "value": value}
+            for number, value in enumerate(run.parts, 1)
+        ]
+        return {
+            "state": run.state,
+            "attempt": run.attempts,
+            "parts": parts,
+            "next": f"{run.attempts}-{len(parts)}",
+            "is_last": True,
+        }
+
     def result(self, job_id: str) -> JobResult | None:
         if job_id not in self._runs:
             return None
@@ -413,6 +430,9 @@ class _Client:
     def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         return self._store.result(job_id)
 
+    def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
+        return self._store.parts(job_id)
+
     def status(self, job_id: str) -> Mapping[str, Any]:
         return self._store.view(job_id)
 
@@ -489,6 +509,9 @@ class _AsyncClient:
 
     async def result(self, job_id: str, *, wait: float = 0.0) -> JobResult | None:
         return self._store.result(job_id)
+
+    async def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
+        return self._store.parts(job_id)
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
         return self._store.view(job_id)

@@ -61,6 +61,11 @@ class Run:
         return None if self.reports.checkpoint is None else decode(self.reports.checkpoint)
 
     @property
+    def parts(self) -> list[Any]:
+        """The values that the last attempt handed out with `ctx.emit`."""
+        return [decode(part) for part in self.reports.parts]
+
+    @property
     def keeps_result(self) -> bool:
         """Return whether the result is kept: because the job says so, or because another one waited for it."""
         return bool(self.job.get("keep_result")) or self.is_awaited

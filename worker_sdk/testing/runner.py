@@ -83,6 +83,8 @@ class Runner:
         job = run.job
         # With its callback, the attempt goes on.
         run.attempts += not run.callbacks
+        if not run.callbacks:
+            run.reports.parts.clear()
         timeout = job.get("timeout")
         ctx = Context(
             job_id=job["id"],

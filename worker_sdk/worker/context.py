@@ -34,7 +34,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
         def __await__(self) -> Generator[Any, None, list[str]]: ...
 
     class Saved:
-        """The result of `ctx.save`: an awaitable in an async handler."""
+        """The result of `ctx.save` and `ctx.emit`: an awaitable in an async handler."""
 
         def __await__(self) -> Generator[Any, None, None]: ...
 
@@ -343,6 +343,24 @@ class Context:
 
     def _saved(self, data: bytes) -> None:
         self._checkpoint = data
+
+    def emit(self, value: Any) -> "Saved":
+        """Hand out a partial result while the job runs, and return when a master has it. `handle.stream()`, browsers
+        and `curl` get it at once. The order stays. A later attempt begins anew.
+
+        * `value`: anything that MessagePack holds. A master bounds the number and the bytes of an attempt's values
+          (`max_parts`, `max_parts_bytes`).
+
+        Await it in an `async def` handler; in a `def` handler it blocks. Raise PartNotKept if no master keeps it.
+        """
+        from worker_sdk.wire import encode
+
+        kept = self._reports.emit(self.job_id, self._token, encode(value), self.deadline_s)
+        if not _is_in_loop():
+            return cast("Saved", kept.result())
+        import asyncio
+
+        return cast("Saved", asyncio.wrap_future(kept))
 
     def iterate(
         self, source: "Source[T]", *, every_s: float = 1.0, total: int | None = None

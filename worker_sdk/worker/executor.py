@@ -300,10 +300,17 @@ class Executor:
                     report["number"],
                     None if error is None else str(error),
                     done.result() if error is None else None,
-                    is_challenge=True,
                 )
 
             opened.add_done_callback(answer)
+            return
+        if "part" in report:
+
+            def told(done: "Future[None]") -> None:
+                error = done.exception()
+                process.saved(report["number"], None if error is None else str(error))
+
+            self._reports.emit(run.job_id, run.token, report["part"], run.deadline_s).add_done_callback(told)
             return
         if "checkpoint" not in report:
             self._reports.tell(run.token, report["fraction"], report["message"])

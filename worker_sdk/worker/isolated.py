@@ -119,15 +119,12 @@ class IsolatedProcess:
         number: int,
         error: str | None,
         answer: Mapping[str, Any] | None = None,
-        *,
-        is_challenge: bool = False,
     ) -> None:
-        """Tell the handler what became of its checkpoint or challenge of this number. From any thread."""
+        """Tell the handler what became of its checkpoint, part or challenge of this number. From any thread."""
         told = {
             "number": number,
             "error": error,
             "answer": None if answer is None else dict(answer),
-            "is_challenge": is_challenge,
         }
         with self._sending, contextlib.suppress(OSError):
             send_frame(self._socket, encode(told))

@@ -18,7 +18,7 @@ from typing import Any
 
 from worker_sdk import forked
 from worker_sdk.dependencies.values import WorkerValues, with_dependencies
-from worker_sdk.errors import CheckpointNotSaved, UnavailableError
+from worker_sdk.errors import CheckpointNotSaved, PartNotKept, UnavailableError
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.wire import decode, encode
 from worker_sdk.worker import outcomes
@@ -140,7 +140,8 @@ class ParentReports:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        self._waiting: dict[int, Future[Any]] = {}
+        # With the error that a refusal becomes.
+        self._waiting: dict[int, tuple[Future[Any], type[Exception]]] = {}
         self._numbers = itertools.count()
 
     def send(self, data: bytes) -> None:
@@ -151,34 +152,35 @@ class ParentReports:
         self.send(encode({REPORT: {"fraction": fraction, "message": message}}))
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
-        number = next(self._numbers)
-        saver = self._waiting[number] = Future()
-        saver.set_running_or_notify_cancel()
-        self.send(encode({REPORT: {"number": number, "checkpoint": checkpoint}}))
-        return saver
+        return self._ask("checkpoint", checkpoint, CheckpointNotSaved)
+
+    def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
+        return self._ask("part", value, PartNotKept)
 
     def open(
         self, job_id: str, token: str, fields: Mapping[str, Any], deadline_s: float
     ) -> "Future[Mapping[str, Any]]":
+        return self._ask("challenge", dict(fields), UnavailableError)
+
+    def _ask(self, what: str, value: Any, error: type[Exception]) -> "Future[Any]":
+        asked: Future[Any] = Future()
+        asked.set_running_or_notify_cancel()
         number = next(self._numbers)
-        opener: Future[Mapping[str, Any]] = Future()
-        opener.set_running_or_notify_cancel()
-        self._waiting[number] = opener
-        self.send(encode({REPORT: {"number": number, "challenge": dict(fields)}}))
-        return opener
+        self._waiting[number] = (asked, error)
+        self.send(encode({REPORT: {"number": number, what: value}}))
+        return asked
 
     def listen(self) -> None:
-        """Hear what became of checkpoints, until the worker dies: then nobody holds the lease of this job any more."""
+        """Hear what became of checkpoints, parts and challenges, until the worker dies: then nobody holds the lease of
+        this job any more."""
         try:
             while True:
                 (size,) = struct.unpack(">I", _exactly(self._connection, 4))
                 answer = decode(_exactly(self._connection, size))
-                saver = self._waiting.pop(answer["number"])
+                asked, error = self._waiting.pop(answer["number"])
                 if answer["error"] is None:
-                    saver.set_result(answer["answer"])
-                elif answer["is_challenge"]:
-                    saver.set_exception(UnavailableError(answer["error"]))
+                    asked.set_result(answer["answer"])
                 else:
-                    saver.set_exception(CheckpointNotSaved(answer["error"]))
+                    asked.set_exception(error(answer["error"]))
         finally:
             os.killpg(0, signal.SIGKILL)

@@ -28,6 +28,7 @@ from worker_sdk.worker.heartbeat import Heartbeat
 from worker_sdk.worker.identity import Identity
 from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.outbox import Outbox
+from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.place import Place
 from worker_sdk.worker.progress import PendingReports
 from worker_sdk.worker.puller import Puller
@@ -86,6 +87,7 @@ class Node:
         self._starts = StartConfirmer(self._client, self.identity)
         self._outbox = Outbox(self._client, self.identity, self._clock)
         self._reports = PendingReports()
+        self._reports.parts = PartSender(self._client, self.identity)
         self.executor = Executor(
             max_jobs=config.max_jobs,
             settlements=burst.counting(self._outbox) if burst else self._outbox,

@@ -22,6 +22,14 @@ MAX_BYTES_PER_BEAT: Final = 1024 * 1024
 _NEVER: Final = float("inf")
 
 
+class Emitter(Protocol):
+    """The sender of partial results. It may be called from any thread."""
+
+    def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
+        """Send an encoded value. The future ends when a master has it, or fails with PartNotKept."""
+        ...
+
+
 class Reports(Protocol):
     """The receiver of what handlers tell of their claims, by token. It may be called from any thread."""
 
@@ -31,6 +39,10 @@ class Reports(Protocol):
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
         """Save a checkpoint. The future ends when a master has it, or fails with CheckpointNotSaved."""
+        ...
+
+    def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
+        """Hand out a partial result. The future ends when a master has it, or fails with PartNotKept."""
         ...
 
 
@@ -95,6 +107,8 @@ class PendingReports:
 
     def __init__(self) -> None:
         self.on_news: Callable[[], object] = lambda: None
+        # Partial results do not wait for heartbeats.
+        self.parts: Emitter | None = None
         self._lock = threading.Lock()
         self._news: dict[str, News] = {}
         self._under_way: dict[str, News] = {}
@@ -129,6 +143,10 @@ class PendingReports:
             news.savers.append(saver)
         self.on_news()
         return saver
+
+    def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
+        assert self.parts is not None
+        return self.parts.emit(job_id, token, value, deadline_s)
 
     def flush(self, token: str) -> "Future[None] | None":
         """Have the last progress of a claim sent soon. Return what ends when masters have it, or refuse it; None if

@@ -267,3 +267,27 @@ def test_nothing_is_substituted_after_the_block() -> None:
         assert double.enqueue(1).get() == 2
     assert isinstance(double.pushers().sync_pusher(), SyncPusher)
     assert isinstance(double.pushers().pusher(), Pusher)
+
+
+@tasks.task("parts.found", max_retry=1)
+def emit_and_fail_once(ctx: Context = INJECTED) -> None:
+    ctx.emit({"attempt": ctx.attempt})
+    if ctx.attempt == 1:
+        raise ConnectionError("away")
+
+
+def test_a_handle_streams_the_parts_of_the_last_attempt_inline() -> None:
+    with inline():
+        handle = emit_and_fail_once.enqueue()
+        assert [(part.attempt, part.number, part.value) for part in handle.stream()] == [
+            (2, 1, {"attempt": 2})
+        ]
+
+
+def test_a_drained_run_has_its_parts_and_a_recorded_job_none_yet() -> None:
+    with recording() as jobs:
+        handle = emit_and_fail_once.enqueue()
+        with pytest.raises(NotFinished):
+            list(handle.stream())
+    (run,) = drain(jobs)
+    assert run.parts == [{"attempt": 2}]

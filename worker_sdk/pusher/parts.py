@@ -1,0 +1,35 @@
+"""Partial results of jobs, and how to ask for them."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from worker_sdk.pusher.results import MAX_LONG_POLL_S, path_of
+
+T_co = TypeVar("T_co", covariant=True)
+
+# The place before the first part.
+BEGINNING: Final = "0-0"
+
+
+@dataclass(frozen=True, slots=True)
+class JobPart(Generic[T_co]):
+    """A partial result of a job.
+
+    * `attempt`: number of the attempt that handed it out. A later attempt begins anew.
+    * `number`: its number within the attempt, counted from 1.
+    * `value`: the value.
+    """
+
+    attempt: int
+    number: int
+    value: T_co
+
+
+def parts_path(job_id: str, after: str, wait_s: float, timeout_s: float) -> str:
+    # As for results: the answer must come within the timeout of a call.
+    wait_s = max(0.0, min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8))
+    return f"{path_of(job_id)}/parts?after={after}&wait={wait_s:.3f}"
+
+
+def part_of(fields: Any, value: Any) -> JobPart[Any]:
+    return JobPart(fields["attempt"], fields["number"], value)
