@@ -47,6 +47,7 @@ def test_a_caller_without_the_right_sees_nothing() -> None:
     assert shown.group_text("pin refused", failed) == HIDDEN
     assert shown.text("row 5") is None
     assert shown.value(msgpack.packb("row 5")) is None
+    assert shown.part(msgpack.packb("row 5")) is None
 
 
 @pytest.mark.req("D21", "S7")
@@ -134,6 +135,14 @@ def test_values_within_a_result_are_redacted_and_looked_for_in_its_texts() -> No
         "result": {"key": REDACTED}, "message": f"made {REDACTED}",
     }  # fmt: skip
     assert unpacked(content("result.key").result(msgpack.packb({"message": "m"}))) == {"message": "m"}
+
+
+def test_a_partial_result_is_redacted_like_a_result() -> None:
+    part = msgpack.packb({"key": "k-123456", "text": f"made k-123456 with {PIN}"})
+    assert unpacked(content("result.key", "argument.card.pin").part(part)) == {
+        "key": REDACTED, "text": f"made {REDACTED} with {REDACTED}",
+    }  # fmt: skip
+    assert content().part(part) == part
 
 
 def test_redacting_the_message_of_errors_covers_every_copy() -> None:
