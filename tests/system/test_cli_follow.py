@@ -1,5 +1,6 @@
 """`jqmaster job ID --follow`: how far a job is, and how it ended."""
 
+import json
 import os
 import pty
 import subprocess
@@ -30,6 +31,13 @@ def rows(argument, ctx: Context):
         raise Fail("the file is gone")
     if argument == "discard":
         raise Discard("nothing to do")
+
+@worker.handler("parts")
+def parts(argument, ctx: Context):
+    for n in range(2):
+        ctx.emit({"n": n})
+    if argument == "fail":
+        raise Fail("the file is gone")
 """
 
 
@@ -120,3 +128,12 @@ def test_a_master_that_is_away_is_waited_for(tmp_path: Path) -> None:
     finally:
         assert master.end() == 0
     assert "no answer" not in (tmp_path / "job.err").read_text()
+
+
+def test_partial_results_are_lines_of_json_and_the_exit_code_is_that_of_the_job(url: str) -> None:
+    lines = [{"attempt": 1, "number": n + 1, "value": {"n": n}} for n in range(2)]
+    for argument, code in (("null", 0), ('"fail"', 1)):
+        job_id = jqmaster("enqueue", "parts", argument, JQMASTER_URL=url).out.strip()
+        ended = jqmaster("job", job_id, "--stream", JQMASTER_URL=url)
+        assert ended.code == code, ended.err
+        assert [json.loads(line) for line in ended.out.splitlines()] == lines

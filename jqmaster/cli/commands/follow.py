@@ -1,4 +1,4 @@
-"""`jqmaster job ID --follow`: show how far a job is, until it is over."""
+"""`jqmaster job ID --follow` and `--stream`: show how far a job is, or its partial results, until it is over."""
 
 import contextlib
 import io
@@ -18,6 +18,8 @@ EVERY_S: Final = 0.5
 # A master that is replaced is away for seconds.
 PATIENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
+# Shorter than the time that a call may take.
+_PARTS_WAIT_S: Final = 5
 
 _GOOD: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
 
@@ -32,12 +34,25 @@ def follow(http: Master, job_id: str, *, as_json: bool) -> NoReturn:
     """Show the job until it is over: as a bar in a terminal, elsewhere as lines. End the command with its outcome."""
     with _display(as_json) as display:
         while True:
-            view = _view(http, job_id)
+            view = _asked(http, job_path(job_id))
             display.show(view)
             if view["state"] in FINISHED:
                 break
             time.sleep(EVERY_S)
     _end(view)
+
+
+def stream(http: Master, job_id: str) -> NoReturn:
+    """Print each partial result as a line of JSON until the job is over. End the command with its outcome."""
+    after = "0-0"
+    while True:
+        page = _asked(http, f"{job_path(job_id, 'parts')}?after={after}&wait={_PARTS_WAIT_S}")
+        for part in page["parts"]:
+            output.say_json(part)
+        sys.stdout.flush()
+        if page["is_last"]:
+            _end(_asked(http, job_path(job_id)))
+        after = page["next"]
 
 
 def _end(view: Mapping[str, Any]) -> NoReturn:
@@ -49,21 +64,21 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
     exits.fail(exits.FAILED, f"job {view['id']} {state}{cause}" + (f": {message}" if message else ""))
 
 
-def _view(http: Master, job_id: str) -> Mapping[str, Any]:
-    """Return the job. A master that does not answer is asked again for a while."""
+def _asked(http: Master, path: str) -> Mapping[str, Any]:
+    """Return the answer at a path. A master that does not answer is asked again for a while."""
     end_s = time.monotonic() + PATIENCE_S
     while True:
         held = io.StringIO()
         try:
             with contextlib.redirect_stderr(held):
-                _, view = http.call("GET", job_path(job_id))
+                _, answer = http.call("GET", path)
         except typer.Exit as ended:
             if ended.exit_code != exits.UNREACHABLE or time.monotonic() >= end_s:
                 sys.stderr.write(held.getvalue())
                 raise
             time.sleep(_RETRY_S)
         else:
-            found: Mapping[str, Any] = view
+            found: Mapping[str, Any] = answer
             return found
 
 

@@ -11,6 +11,7 @@ import typer
 
 from jqmaster.cli.commands.enqueue_lines import enqueue_lines
 from jqmaster.cli.commands.follow import follow as follow_job
+from jqmaster.cli.commands.follow import stream as stream_parts
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import order_each
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
@@ -229,12 +230,21 @@ def job(
             help="Show how far the job is until it is over. Exit code 0 if it went well, else 1.",
         ),
     ] = False,
+    stream: Annotated[
+        bool,
+        typer.Option(
+            "--stream",
+            help="Print each partial result as a line of JSON until the job is over. Exit code as for --follow.",
+        ),
+    ] = False,
     master: MasterOption = DEFAULT_MASTER,
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show one job with its attempts, or follow it until it is over."""
     with Master(master, token) as http:
+        if stream:
+            stream_parts(http, job_id)
         if follow:
             follow_job(http, job_id, as_json=as_json)
         _, view = http.call("GET", job_path(job_id))
