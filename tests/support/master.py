@@ -38,6 +38,15 @@ QUICK: dict[str, Any] = {
     "port": 0,
 }
 
+# For tests in which nobody is lost: a machine that stands still for seconds costs no job its attempt.
+PATIENT: dict[str, Any] = {
+    "lease_ms": 60_000,
+    "offer_ms": 30_000,
+    "worker_stale_s": 60.0,
+    "leader_ttl_s": 10.0,
+    "push_timeout_s": 30.0,
+}
+
 MSGPACK = {"Content-Type": "application/msgpack"}
 ACCEPT = {"Accept": "application/msgpack"}
 
