@@ -27,7 +27,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions clean
+.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -170,6 +170,10 @@ prove: setup ## Promises with figures: PROOF=leader-kill (leader-stop, worker-ki
 
 prove-definitions: setup ## Kill the leader TIMES=1000 times under 200 definitions, and compare their run records with the instants
 	$(BIN)/python -m tests.chaos.definitions $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
+
+prove-outbox: setup ## Kill writers and relays of an outbox TIMES=5000 times; DATABASES='sqlite postgresql' (mysql, if the machine has one)
+	@for one in $(or $(DATABASES),sqlite postgresql); do \
+		$(BIN)/python -m tests.sdk.outbox.kills --database $$one --count $(or $(TIMES),5000) $(if $(SEED),--seed $(SEED)) || exit 1; done
 
 clean: ## Remove what make has made
 	rm -rf $(VENV) $(OTHER_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

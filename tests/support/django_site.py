@@ -51,7 +51,20 @@ def migrate(alias: str) -> None:
 
 
 def add_postgres(alias: str, address: str) -> None:
-    """Add a database `user@host:port/name` under an alias."""
+    """Add a database `user@host:port/name` of PostgreSQL under an alias."""
+    _add(alias, address, "django.db.backends.postgresql")
+
+
+def add_mysql(alias: str, address: str) -> None:
+    """Add a database `user@host:port/name` of MySQL or MariaDB under an alias."""
+    import pymysql
+
+    # Django imports MySQLdb. PyMySQL offers the same, and needs no compiler.
+    pymysql.install_as_MySQLdb()
+    _add(alias, address, "django.db.backends.mysql")
+
+
+def _add(alias: str, address: str, engine: str) -> None:
     from django.db import connections
 
     user, _, rest = address.partition("@")
@@ -60,12 +73,9 @@ def add_postgres(alias: str, address: str) -> None:
     connections.settings[alias] = connections.configure_settings(
         {
             "default": {},
-            alias: {
-                "ENGINE": "django.db.backends.postgresql",
-                "NAME": name, "USER": user, "HOST": host, "PORT": port,
-            },
+            alias: {"ENGINE": engine, "NAME": name, "USER": user, "HOST": host, "PORT": port},
         }
-    )[alias]  # fmt: skip
+    )[alias]
 
 
 def remove(alias: str) -> None:

@@ -45,6 +45,28 @@ class PostgresServer:
         self._run("initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         self._serve()
 
+    def standby(self) -> "PostgresServer":
+        """Return a standby, which is started. From now on a commit waits until the standby has it."""
+        one = PostgresServer(self._binaries)
+        if os.geteuid() == 0:
+            os.chown(one._directory, _NOBODY, _NOBODY)
+        data = str(one._directory / "data")
+        one._run(
+            "pg_basebackup", "-D", data, "-R", "-X", "stream", "-c", "fast", "--no-sync", *self._address()
+        )
+        one._serve()
+        for command in ("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()"):
+            self._run("psql", "-c", command, *self._address())
+        return one
+
+    def promote(self) -> None:
+        """Make this standby the primary."""
+        self._run("pg_ctl", "promote", "-w", "-D", str(self._directory / "data"))
+
+    def crash(self) -> None:
+        """End at once. The files stay until `stop`."""
+        self._end()
+
     def restart(self) -> None:
         """Crash, which cuts all connections, and start again with the committed data."""
         self._end()
@@ -74,7 +96,7 @@ class PostgresServer:
         deadline_s = time.monotonic() + 30
         while True:
             try:
-                return self._run("pg_isready", "-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres")
+                return self._run("pg_isready", *self._address())
             except RuntimeError:
                 if self._process.poll() is not None or time.monotonic() > deadline_s:
                     raise
@@ -99,8 +121,16 @@ class PostgresServer:
         """Create an empty database, and return its address without the scheme."""
         self._count += 1
         name = f"t{self._count}"
-        self._run("createdb", "-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres", name)
+        self._run("createdb", *self._address(), name)
         return f"postgres@127.0.0.1:{self._port}/{name}"
+
+    @property
+    def host(self) -> str:
+        """The host and the port."""
+        return f"127.0.0.1:{self._port}"
+
+    def _address(self) -> tuple[str, ...]:
+        return ("-h", "127.0.0.1", "-p", str(self._port), "-U", "postgres")
 
     def _run(self, program: str, *arguments: str) -> None:
         log = self._directory / f"{program}.out"

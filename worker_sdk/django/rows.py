@@ -14,7 +14,8 @@ from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row
 _CLOCKS: Final = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-    "mysql": "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    # Of UTC: local time has one hour twice when summer ends.
+    "mysql": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
 }
 
 
@@ -27,6 +28,9 @@ class DjangoRows:
             raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, and not {vendor}")
         self._using = using
         self._sql = _CLOCKS[vendor]
+        # InnoDB locks each row that a locking read looks at, and reads the newest version of it where a subquery reads
+        # that of the snapshot. There the first rows are found by a plain read, and then locked by their keys.
+        self._locks_what_it_scans = vendor == "mysql"
         self._skips_locked = connections[using].features.has_select_for_update_skip_locked
 
     @property
@@ -60,9 +64,9 @@ class DjangoRows:
                     [*same, ids, bodies],
                 )
             else:
-                binary = connection.ops.binary_placeholder_sql(b"")
+                # Drivers of MySQL know bytes. They send many rows at once if there is nothing but placeholders.
                 cursor.executemany(
-                    f"{into} VALUES (%s, %s, %s, %s, %s, %s, {binary})",
+                    f"{into} VALUES (%s, %s, %s, %s, %s, %s, %s)",
                     [(*same, job_id, body) for job_id, body in jobs],
                 )
 
@@ -75,6 +79,10 @@ class DjangoRows:
             .order_by("seq")
             .values_list("seq", "txn")
         )
+        if self._locks_what_it_scans:
+            seqs = [seq for seq, _ in found[:limit]]
+            found = self._all.filter(seq__in=seqs, lease_until_ms__lte=self._now_ms(), error=None)
+            found = found.order_by("seq").values_list("seq", "txn")
         if self._skips_locked:
             # Others that look at the same moment pass over the rows that this one locks.
             found = found.select_for_update(skip_locked=True)

@@ -308,14 +308,21 @@ class SqlRows:
         is_first = ~sa.exists().where(
             earlier.c.txn == t.c.txn, earlier.c.seq < t.c.seq, earlier.c.error.is_(None)
         )
-        # Others that look at the same moment pass over the rows that this one locks.
-        found = self._connection.execute(
+        firsts = (
             sa.select(t.c.seq, t.c.txn)
             .where(t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None), t.c.format <= FORMAT, is_first)
             .order_by(t.c.seq)
             .limit(limit)
-            .with_for_update(skip_locked=True)
-        ).all()
+        )
+        if self._connection.dialect.name in _LOCKS_WHAT_IT_SCANS:
+            seqs = [row.seq for row in self._connection.execute(firsts)]
+            firsts = (
+                sa.select(t.c.seq, t.c.txn)
+                .where(t.c.seq.in_(seqs), t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None))
+                .order_by(t.c.seq)
+            )
+        # Others that look at the same moment pass over the rows that this one locks.
+        found = self._connection.execute(firsts.with_for_update(skip_locked=True)).all()
         if not found:
             return []
         mine = self._lease([row.seq for row in found], token, lease_ms)
@@ -420,11 +427,16 @@ def _now_ms(dialect: str) -> sa.ColumnElement[int]:
     return sa.literal_column(f"({found})", sa.BigInteger)
 
 
+# InnoDB locks each row that a locking read looks at, and reads the newest version of it where a subquery reads that of
+# the snapshot. There the first rows are found by a plain read, and then locked by their keys.
+_LOCKS_WHAT_IT_SCANS: Final = frozenset({"mysql", "mariadb"})
+# Of UTC: local time has one hour twice when summer ends.
+_MYSQL_CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 _CLOCKS: Final = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-    "mysql": "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
-    "mariadb": "CAST(UNIX_TIMESTAMP(NOW(3)) * 1000 AS SIGNED)",
+    "mysql": _MYSQL_CLOCK,
+    "mariadb": _MYSQL_CLOCK,
 }
 
 __all__ = ["TABLE", "SqlAlchemyOutbox", "outbox_table"]

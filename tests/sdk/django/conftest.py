@@ -1,4 +1,4 @@
-"""A Django site in this process, with an outbox on SQLite and on PostgreSQL, and a master that notes what it gets."""
+"""A Django site in this process with outboxes on SQLite, PostgreSQL and MySQL, and a master that notes what it gets."""
 
 from collections.abc import Iterator
 
@@ -8,6 +8,7 @@ from django.db import connections
 
 from tests.sdk.fake_master import FakeMaster
 from tests.support import django_site
+from tests.support.mysql import MySqlServer, mysql_or_skip
 from tests.support.postgres import PostgresServer, postgres_or_skip
 from worker_sdk import configure
 
@@ -15,6 +16,13 @@ from worker_sdk import configure
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     server = postgres_or_skip()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MySqlServer]:
+    server = mysql_or_skip()
     yield server
     server.stop()
 
@@ -35,15 +43,20 @@ def _clean() -> Iterator[None]:
     connections.close_all()
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "mysql"])
 def using(request: pytest.FixtureRequest) -> Iterator[str]:
     """The alias of a database with the tables of the site."""
     if request.param == "sqlite":
         yield "default"
         return
-    server: PostgresServer = request.getfixturevalue("postgres")
-    alias = "pg"
-    django_site.add_postgres(alias, server.new_database())
+    alias = "other"
+    server: PostgresServer | MySqlServer
+    if request.param == "postgresql":
+        server = request.getfixturevalue("postgres")
+        django_site.add_postgres(alias, server.new_database())
+    else:
+        server = request.getfixturevalue("mysql")
+        django_site.add_mysql(alias, server.new_database())
     call_command("migrate", database=alias, run_syncdb=True, verbosity=0)
     yield alias
     connections[alias].close()

@@ -27,6 +27,23 @@ def server() -> Iterator[PostgresServer]:
     one.stop()
 
 
+def test_a_restart_before_the_commit_pushes_nothing(server: PostgresServer, told: FakeMaster) -> None:
+    outbox = DjangoOutbox("restarted")
+
+    def write() -> None:
+        with outbox.transaction():
+            outbox.add(("n", 1))
+            server.restart()
+
+    with pytest.raises(OperationalError):
+        write()
+    assert not OutboxRow.objects.using("restarted").exists()
+    with outbox.transaction():
+        outbox.add(("n", 2))
+    assert [job["argument"] for job in told.jobs.values()] == [2]
+    outbox.close()
+
+
 def test_a_relay_goes_on_after_a_restart(server: PostgresServer, told: FakeMaster) -> None:
     outbox = DjangoOutbox("restarted", is_direct=False)
     relay = Relay(outbox)

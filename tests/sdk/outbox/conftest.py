@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from tests.sdk.fake_master import FakeMaster
+from tests.support.mysql import MySqlServer, mysql_or_skip
 from tests.support.postgres import PostgresServer, postgres_or_skip
 from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox, outbox_table
 
@@ -25,6 +26,13 @@ def postgres() -> Iterator[PostgresServer]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def mysql() -> Iterator[MySqlServer]:
+    server = mysql_or_skip()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], str]:
     """Call it with a driver for the address of a new database."""
@@ -32,13 +40,14 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], s
     def make(driver: str) -> str:
         if driver.startswith("sqlite"):
             return f"{driver}:///{tmp_path / 'app.db'}"
-        server: PostgresServer = request.getfixturevalue("postgres")
+        kind = "mysql" if driver.startswith("mysql") else "postgres"
+        server: PostgresServer | MySqlServer = request.getfixturevalue(kind)
         return f"{driver}://{server.new_database()}"
 
     return make
 
 
-@pytest.fixture(params=["sqlite", "postgresql+psycopg"])
+@pytest.fixture(params=["sqlite", "postgresql+psycopg", "mysql+pymysql"])
 def engine(request: pytest.FixtureRequest, address: Callable[[str], str]) -> Iterator[sa.Engine]:
     # A pool of one: a push that kept the connection of the session would wait for itself.
     one = sa.create_engine(address(request.param), pool_size=1, max_overflow=0, poolclass=sa.QueuePool)
@@ -47,7 +56,7 @@ def engine(request: pytest.FixtureRequest, address: Callable[[str], str]) -> Ite
     one.dispose()
 
 
-@pytest.fixture(params=["sqlite+aiosqlite", "postgresql+asyncpg", "postgresql+psycopg"])
+@pytest.fixture(params=["sqlite+aiosqlite", "postgresql+asyncpg", "postgresql+psycopg", "mysql+asyncmy"])
 async def aengine(request: pytest.FixtureRequest, address: Callable[[str], str]) -> AsyncIterator[Any]:
     one = create_async_engine(address(request.param))
     async with one.begin() as connection:

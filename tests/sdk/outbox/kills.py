@@ -135,21 +135,25 @@ async def jobs_of(api: Any) -> list[str]:
             return ids
 
 
-async def _by_hand(kind: str, count: int, seed: int) -> None:
+async def _by_hand(kind: str, count: int, seed: int) -> bool:
+    """Return whether the jobs are those of the committed transactions."""
     from tests.support.master import master_on
+    from tests.support.mysql import mysql_or_skip
     from tests.support.postgres import postgres_or_skip
     from tests.support.server import StoreServer
 
     store = StoreServer()
     store.start()
-    postgres = postgres_or_skip() if kind == "postgresql" else None
+    driver, start = {
+        "sqlite": ("sqlite", None),
+        "postgresql": ("postgresql+psycopg", postgres_or_skip),
+        "mysql": ("mysql+pymysql", mysql_or_skip),
+    }[kind]
+    server = None if start is None else start()
     try:
         with tempfile.TemporaryDirectory() as directory:
-            database = (
-                f"postgresql+psycopg://{postgres.new_database()}"
-                if postgres
-                else f"sqlite:///{Path(directory) / 'app.db'}"
-            )
+            place = f"/{Path(directory) / 'app.db'}" if server is None else server.new_database()
+            database = f"{driver}://{place}"
             async with master_on(store.url) as (master, api):
                 began_s = time.monotonic()
                 wanted = await kills(master.server.url, database, count, seed)
@@ -160,24 +164,25 @@ async def _by_hand(kind: str, count: int, seed: int) -> None:
                     f"committed, {len(found)} pushed, lost {len(lost)}, not committed {len(more)}, "
                     f"twice {len(found) - len(set(found))}"
                 )
+                return sorted(found) == sorted(wanted)
     finally:
         store.stop()
-        if postgres:
-            postgres.stop()
+        if server is not None:
+            server.stop()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
-    parser.add_argument("--database", choices=["sqlite", "postgresql"], default="sqlite")
+    parser.add_argument("--database", choices=["sqlite", "postgresql", "mysql"], default="sqlite")
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--on", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.url:
         kill_children(given.url, given.on, given.count, given.seed)
-    else:
-        asyncio.run(_by_hand(given.database, given.count, given.seed))
+    elif not asyncio.run(_by_hand(given.database, given.count, given.seed)):
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ async def real(store_server: StoreServer) -> AsyncIterator[tuple[str, Api]]:
         yield master.server.url, api
 
 
-@pytest.mark.parametrize("driver", ["sqlite", "postgresql+psycopg"])
+@pytest.mark.parametrize("driver", ["sqlite", "postgresql+psycopg", "mysql+pymysql"])
 async def test_no_kill_loses_or_doubles_a_job(
     driver: str, address: Callable[[str], str], real: tuple[str, Api]
 ) -> None:

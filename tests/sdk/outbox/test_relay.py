@@ -12,7 +12,7 @@ from tests.sdk.outbox.conftest import expire, gone, pushed, rows_of, table
 from tests.support.waiting import wait_until
 from worker_sdk import Worker, make_job
 from worker_sdk.outbox import OutboxRelay, OutboxStats, Relay
-from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox
+from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox, SqlRows
 from worker_sdk.testing import WorkerHarness
 
 pytestmark = pytest.mark.req("S11")
@@ -80,6 +80,28 @@ def test_two_relays_share_the_transactions_and_keep_the_order_of_each(
     came = pushed(master)
     for first in range(0, 3_000, 600):
         assert [one for one in came if first <= one < first + 600] == list(range(first, first + 600))
+
+
+def test_relays_and_writers_do_not_wait_for_each_other(
+    outbox: SqlAlchemyOutbox, engine: sa.Engine, master: FakeMaster
+) -> None:
+    if engine.dialect.name == "sqlite":
+        pytest.skip("SQLite has one writer at a time")
+    write(outbox, 1)
+    others = sa.create_engine(engine.url)
+    with Session(others) as session, outbox.transaction(session):
+        outbox.add(session, ("n", 2))
+        # A row that is not committed yet is no obstacle.
+        Relay(outbox).run_once()
+        assert pushed(master) == [1]
+    write(outbox, 3)
+    with others.begin() as claiming:
+        # A relay that has not committed its claim, either.
+        assert len(SqlRows(claiming, table).claim("other", 30_000, 1_000)) == 2
+        write(outbox, 4)
+        Relay(outbox).run_once()
+    assert (pushed(master), rows_of(engine)) == ([1, 4], 2)
+    others.dispose()
 
 
 def test_a_leased_transaction_is_left_alone_until_its_lease_is_over(

@@ -1,4 +1,5 @@
-"""PostgreSQL crashes and comes back between a commit and the acknowledged push: no job is lost, and none doubled."""
+"""PostgreSQL restarts, or its standby takes over, at any point between BEGIN and the acknowledged push: no
+job is lost, and none doubled."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -55,6 +56,22 @@ def relay_until_empty(outbox: SqlAlchemyOutbox) -> int:
             assert failed < 10
 
 
+def test_a_restart_before_the_commit(
+    server: PostgresServer, engine: sa.Engine, outbox: SqlAlchemyOutbox, master: FakeMaster
+) -> None:
+    def write() -> None:
+        with Session(engine) as session, outbox.transaction(session):
+            outbox.add(session, ("n", 1))
+            server.restart()
+
+    with pytest.raises(sa.exc.OperationalError):
+        write()
+    assert (pushed(master), rows_of_again(engine)) == ([], 0)
+    with Session(engine) as session, outbox.transaction(session):
+        outbox.add(session, ("n", 2))
+    assert (pushed(master), rows_of(engine)) == ([2], 0)
+
+
 def test_a_restart_between_the_commit_and_the_push(
     server: PostgresServer,
     engine: sa.Engine,
@@ -100,6 +117,71 @@ def test_a_restart_between_the_push_and_the_removal_of_its_rows(
     assert (list(master.jobs), rows_of(engine)) == (ids, 0)
     assert master.count("/api/jobs/bulk") == 3
     outbox.close()
+
+
+@pytest.fixture
+def pair(server: PostgresServer) -> Iterator[tuple[PostgresServer, PostgresServer]]:
+    """A primary and its standby."""
+    standby = server.standby()
+    yield server, standby
+    standby.stop()
+
+
+@pytest.mark.parametrize("point", ["before the commit", "before the push", "before the removal"])
+def test_a_standby_takes_over(
+    point: str,
+    pair: tuple[PostgresServer, PostgresServer],
+    master: FakeMaster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    primary, standby = pair
+    user, _, name = primary.new_database().partition("@")
+    name = name.partition("/")[2]
+    hosts = f"host={primary.host}&host={standby.host}&target_session_attrs=read-write"
+    engine = sa.create_engine(f"postgresql+psycopg://{user}@/{name}?{hosts}")
+    metadata.create_all(engine)
+    outbox = SqlAlchemyOutbox(engine, table=table, master=master.url, token=master.token)
+    own_steps, send = outbox.own_steps, SyncOf.push
+
+    def fail_over() -> None:
+        monkeypatch.undo()
+        primary.crash()
+        standby.promote()
+
+    def fail_over_and_push(*given: Any) -> Any:
+        fail_over()
+        return own_steps(*given)
+
+    def push_and_fail_over(self: SyncOf, jobs: list[dict[str, Any]]) -> None:
+        send(self, jobs)
+        fail_over()
+
+    if point == "before the push":
+        monkeypatch.setattr(outbox, "own_steps", fail_over_and_push)
+    elif point == "before the removal":
+        monkeypatch.setattr(SyncOf, "push", push_and_fail_over)
+
+    def write() -> None:
+        with Session(engine) as session, outbox.transaction(session):
+            outbox.add(session, ("n", 1), ("n", 2))
+            if point == "before the commit":
+                fail_over()
+
+    if point == "before the commit":
+        with pytest.raises(sa.exc.OperationalError):
+            write()
+    else:
+        write()
+    engine.dispose()
+    assert rows_of(engine) == (0 if point == "before the commit" else 2)
+    relay_until_empty(outbox)
+    assert (pushed(master), rows_of(engine)) == ([] if point == "before the commit" else [1, 2], 0)
+    # Writers go on at the new primary.
+    with Session(engine) as session, outbox.transaction(session):
+        outbox.add(session, ("n", 3))
+    assert (pushed(master)[-1], rows_of(engine)) == (3, 0)
+    outbox.close()
+    engine.dispose()
 
 
 def rows_of_again(engine: sa.Engine) -> int:

@@ -1,4 +1,4 @@
-"""A job is pushed exactly if the transaction that enqueued it commits: SQLAlchemy, on SQLite and PostgreSQL."""
+"""A job is pushed exactly if the transaction that enqueued it commits: SQLAlchemy, on SQLite, PostgreSQL and MySQL."""
 
 import resource
 from typing import Any
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from tests.sdk.fake_master import FakeMaster
-from tests.sdk.outbox.conftest import gone, posts, pushed, rows_of
+from tests.sdk.outbox.conftest import expire, gone, posts, pushed, rows_of
 from worker_sdk import InvalidArgument, Middleware, Tasks, configure, make_job
 from worker_sdk.outbox import Relay
 from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox
@@ -81,6 +81,29 @@ def test_a_commit_that_fails_pushes_nothing(
             note.enqueue("a")
     monkeypatch.undo()
     assert (pushed(master), rows_of(engine)) == ([], 0)
+
+
+def test_a_commit_whose_answer_is_lost_is_pushed_by_the_relay(
+    outbox: SqlAlchemyOutbox, engine: sa.Engine, master: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def commit_and_fail(connection: Any) -> None:
+        connection.commit()
+        raise OSError("the server has gone")
+
+    def write() -> None:
+        with Session(engine) as session, outbox.transaction(session):
+            save(session, "a")
+            note.enqueue("a")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.dialect, "do_commit", commit_and_fail)
+        with pytest.raises(OSError):
+            write()
+    # The writer cannot know that its data is there; the job is there with the data.
+    assert (pushed(master), rows_of(engine), count(engine)) == ([], 1, 1)
+    expire(engine)
+    Relay(outbox).run_once()
+    assert (pushed(master), rows_of(engine)) == ([{"text": "a"}], 0)
 
 
 def test_a_savepoint_that_is_rolled_back_takes_its_jobs_along(
