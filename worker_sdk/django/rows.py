@@ -14,7 +14,7 @@ from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row
 _CLOCKS: Final = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
-    # Of UTC: local time has one hour twice when summer ends.
+    # In UTC, because local time has one hour twice when summer ends.
     "mysql": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000",
 }
 

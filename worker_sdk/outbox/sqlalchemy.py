@@ -430,7 +430,7 @@ def _now_ms(dialect: str) -> sa.ColumnElement[int]:
 # InnoDB locks each row that a locking read looks at, and reads the newest version of it where a subquery reads that of
 # the snapshot. There the first rows are found by a plain read, and then locked by their keys.
 _LOCKS_WHAT_IT_SCANS: Final = frozenset({"mysql", "mariadb"})
-# Of UTC: local time has one hour twice when summer ends.
+# In UTC, because local time has one hour twice when summer ends.
 _MYSQL_CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"
 _CLOCKS: Final = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",

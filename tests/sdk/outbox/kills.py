@@ -33,6 +33,9 @@ committed = sa.Table(
 )
 # A short lease, so that relays take over what a killed process still holds.
 _LEASE_S: Final = 0.05
+# A child writes or relays for so much CPU time, which is several transactions, but not for longer than that.
+_WORKS_UP_TO_S: Final = 0.02
+_LONGEST_S: Final = 1.0
 _RELAYS: Final = 0.2
 _ROLLED_BACK: Final = 0.1
 
@@ -90,12 +93,27 @@ def kill_children(url: str, database: str, count: int, seed: int) -> None:
         os.close(beginning)
         os.read(begun, 1)
         os.close(begun)
-        time.sleep(rng.uniform(0, 0.06))
+        wait_for_work(child, rng.uniform(0, _WORKS_UP_TO_S))
+        # It may be at work or wait for an answer.
+        time.sleep(rng.uniform(0, 0.005))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         # A database that is locked for long ends a child before the signal does.
         if not os.WIFSIGNALED(status):
             print("a child ended by itself", file=sys.stderr)
+
+
+def wait_for_work(child: int, work_s: float) -> None:
+    """Wait until a child has used so much CPU time from now on: on a busy machine time passes without work."""
+    clock = (~child << 3) | 2  # Linux: the CPU time of another process
+    enough_s, deadline_s = time.clock_gettime(clock) + work_s, time.monotonic() + _LONGEST_S
+    while time.monotonic() < deadline_s:
+        try:
+            if time.clock_gettime(clock) >= enough_s:
+                return
+        except OSError:  # it has ended
+            return
+        time.sleep(0.0005)
 
 
 def finish(url: str, database: str) -> list[str]:

@@ -91,7 +91,7 @@ def test_relays_and_writers_do_not_wait_for_each_other(
     others = sa.create_engine(engine.url)
     with Session(others) as session, outbox.transaction(session):
         outbox.add(session, ("n", 2))
-        # A row that is not committed yet is no obstacle.
+        # A row that is not committed yet does not hold it up.
         Relay(outbox).run_once()
         assert pushed(master) == [1]
     write(outbox, 3)
