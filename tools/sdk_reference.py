@@ -107,6 +107,12 @@ SECTIONS: dict[str, list[Entry]] = {
     ],
     "Work that others do": [
         Entry("outside.OutsideWork", is_constructed=False),
+        Entry("conditions.ready_when"),
+        Entry("conditions.SinceLastRun"),
+        Entry("conditions.OutstandingBelow"),
+        Entry("conditions.JobIs"),
+        Entry("conditions.DefinitionRan"),
+        Entry("conditions.HttpOk"),
         Entry("outside.Ready"),
         Entry("worker.challenge.Challenge", is_constructed=False),
         Entry("worker.challenge.Callback", is_constructed=False),

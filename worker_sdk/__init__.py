@@ -35,6 +35,14 @@ from worker_sdk.errors import (
 )
 
 if TYPE_CHECKING:
+    from worker_sdk.conditions import (
+        DefinitionRan,
+        HttpOk,
+        JobIs,
+        OutstandingBelow,
+        SinceLastRun,
+        ready_when,
+    )
     from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
     from worker_sdk.middleware.base import Middleware
@@ -78,6 +86,7 @@ __all__ = [
     "Context",
     "Debounce",
     "Defer",
+    "DefinitionRan",
     "Depends",
     "Discard",
     "Duplicate",
@@ -86,6 +95,7 @@ __all__ = [
     "Fail",
     "Flow",
     "FlowHandles",
+    "HttpOk",
     "Input",
     "InputMissing",
     "Inputs",
@@ -97,6 +107,7 @@ __all__ = [
     "JobDiscarded",
     "JobFailed",
     "JobHandle",
+    "JobIs",
     "JobPart",
     "JobProgress",
     "JobResult",
@@ -107,6 +118,7 @@ __all__ = [
     "NotFinishedError",
     "NotKept",
     "OutsideWork",
+    "OutstandingBelow",
     "PartNotKept",
     "PartStream",
     "Pusher",
@@ -115,6 +127,7 @@ __all__ = [
     "ResultGone",
     "Retry",
     "SentEvent",
+    "SinceLastRun",
     "SyncPusher",
     "Task",
     "TaskJob",
@@ -133,6 +146,7 @@ __all__ = [
     "is_duplicate",
     "is_replaced",
     "make_job",
+    "ready_when",
     "retry_on",
     "wait_all",
 ]
@@ -140,6 +154,9 @@ __all__ = [
 # Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers
 # no client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
 _MODULES: Final = {
+    "INJECTED": "worker_sdk.tasks.signature",
+    "INPUT": "worker_sdk.tasks.signature",
+    "INPUTS": "worker_sdk.tasks.signature",
     "After": "worker_sdk.pusher.after",
     "Batch": "worker_sdk.tasks.batch",
     "Callback": "worker_sdk.worker.challenge",
@@ -148,25 +165,27 @@ _MODULES: Final = {
     "CommandOutput": "worker_sdk.tasks.command",
     "Context": "worker_sdk.worker.context",
     "Debounce": "worker_sdk.pusher.unique",
+    "DefinitionRan": "worker_sdk.conditions",
     "Depends": "worker_sdk.dependencies.depends",
     "Event": "worker_sdk.pusher.events",
     "Flow": "worker_sdk.tasks.flow",
     "FlowHandles": "worker_sdk.tasks.flow",
-    "INJECTED": "worker_sdk.tasks.signature",
-    "INPUT": "worker_sdk.tasks.signature",
-    "INPUTS": "worker_sdk.tasks.signature",
+    "HttpOk": "worker_sdk.conditions",
     "Input": "worker_sdk.worker.inputs",
     "Inputs": "worker_sdk.worker.inputs",
     "JobHandle": "worker_sdk.tasks.handle",
+    "JobIs": "worker_sdk.conditions",
     "JobPart": "worker_sdk.pusher.parts",
     "JobProgress": "worker_sdk.pusher.results",
     "JobResult": "worker_sdk.pusher.results",
     "Middleware": "worker_sdk.middleware.base",
     "OutsideWork": "worker_sdk.outside",
+    "OutstandingBelow": "worker_sdk.conditions",
     "PartStream": "worker_sdk.tasks.parts",
     "Pusher": "worker_sdk.pusher.client",
     "Ready": "worker_sdk.outside",
     "SentEvent": "worker_sdk.pusher.events",
+    "SinceLastRun": "worker_sdk.conditions",
     "SyncPusher": "worker_sdk.pusher.sync_client",
     "Task": "worker_sdk.tasks.task",
     "TaskJob": "worker_sdk.tasks.task",
@@ -182,6 +201,7 @@ _MODULES: Final = {
     "is_duplicate": "worker_sdk.pusher.unique",
     "is_replaced": "worker_sdk.pusher.unique",
     "make_job": "worker_sdk.pusher.jobs",
+    "ready_when": "worker_sdk.conditions",
     "retry_on": "worker_sdk.worker.policies",
     "wait_all": "worker_sdk.tasks.handle",
 }

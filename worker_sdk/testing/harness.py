@@ -23,6 +23,7 @@ from worker_sdk.worker.run import JobRun
 from worker_sdk.worker.worker import Worker
 
 if TYPE_CHECKING:
+    from worker_sdk.conditions import Condition
     from worker_sdk.protocol import Dispatch, JobInput
     from worker_sdk.worker.context import Pushers
 
@@ -62,10 +63,12 @@ class WorkerHarness:
     * `worker`: the worker.
     * `enqueued`: the jobs that handlers enqueued with `ctx.enqueue`, as maps. Jobs of isolated handlers go to a real
       master.
+    * `unmet`: the conditions of `ready_when` that are not met. All others are, and nobody is asked.
     """
 
     worker: Worker
     enqueued: list[dict[str, Any]] = field(default_factory=list)
+    unmet: "list[Condition]" = field(default_factory=list)
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     _assembly: Assembly | None = None
 
@@ -129,7 +132,9 @@ class WorkerHarness:
             max_jobs=1,
             settlements=sink,
             starts=_AlwaysYes(),
-            pushers=cast("Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware))),
+            pushers=cast(
+                "Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware), self.unmet)
+            ),
             reports=kept,
             challenges=KeptChallenges(),
             child_access=(["http://127.0.0.1:8080"], None),
@@ -211,9 +216,12 @@ class _AlwaysYes:
 class _Recorder:
     """Stands for both pushers."""
 
-    def __init__(self, enqueued: list[dict[str, Any]], chain: EnqueueChain | None) -> None:
+    def __init__(
+        self, enqueued: list[dict[str, Any]], chain: EnqueueChain | None, unmet: "list[Condition]"
+    ) -> None:
         self._enqueued = enqueued
         self._chain = chain
+        self.unmet = unmet
 
     def pusher(self) -> Pusher:
         return cast(Pusher, _RecordingPusher(self._enqueued, self._chain))

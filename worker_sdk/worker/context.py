@@ -270,7 +270,7 @@ class Context:
             self.challenge = Challenge(str(answer["request_id"]), str(answer["callback_url"]))
             return self.challenge
 
-        if not _is_in_loop():
+        if not is_in_loop():
             return cast("Opened", opened(opening.result()))
 
         async def wait() -> "Challenge":
@@ -317,7 +317,7 @@ class Context:
         large, CheckpointNotSaved if it does not count any more.
         """
         saved = self._begin_to_save(value)
-        if not _is_in_loop():
+        if not is_in_loop():
             return cast("Saved", saved.result())
         import asyncio
 
@@ -356,7 +356,7 @@ class Context:
         from worker_sdk.wire import encode
 
         kept = self._reports.emit(self.job_id, self._token, encode(value), self.deadline_s)
-        if not _is_in_loop():
+        if not is_in_loop():
             return cast("Saved", kept.result())
         import asyncio
 
@@ -422,7 +422,7 @@ class Context:
         """
         if once:
             options["id"] = self._next_once_id(options)
-        if _is_in_loop():
+        if is_in_loop():
             return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
         # Not by way of the worker's loop: an isolated handler has none, and a busy one would be waited for.
         return cast("JobId", self._pushers.sync_pusher().enqueue(name, argument, **options))
@@ -444,7 +444,7 @@ class Context:
         Await it in an `async def` handler; in a `def` handler it blocks.
         """
         given = map(self._once, jobs) if once else jobs
-        if _is_in_loop():
+        if is_in_loop():
             return cast("JobIds", self._pushers.pusher().enqueue_many(given))
         return cast("JobIds", self._pushers.sync_pusher().enqueue_many(given))
 
@@ -461,7 +461,8 @@ class Context:
         return derived_id(self.job_id, number)
 
 
-def _is_in_loop() -> bool:
+def is_in_loop() -> bool:
+    """Return whether the caller runs in an event loop, and must not block."""
     import asyncio
 
     try:
