@@ -27,7 +27,7 @@ OTHER_SERVER ?= $(shell command -v redis-server)
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox clean
+.PHONY: help setup run test test-all test-cluster test-django quick coverage check format browser faketime vendor bundle check-web spec docs wheels conformance lock sbom audit bench bench-peers pictures chaos prove prove-definitions prove-outbox prove-many clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -174,6 +174,9 @@ prove-definitions: setup ## Kill the leader TIMES=1000 times under 200 definitio
 prove-outbox: setup ## Kill writers and relays of an outbox TIMES=5000 times; DATABASES='sqlite postgresql' (mysql, if the machine has one)
 	@for one in $(or $(DATABASES),sqlite postgresql); do \
 		$(BIN)/python -m tests.sdk.outbox.kills --database $$one --count $(or $(TIMES),5000) $(if $(SEED),--seed $(SEED)) || exit 1; done
+
+prove-many: setup ## Kill masters and workers TIMES=60 times under 1,000 batches, chains and flows, and compare each with its plan
+	$(BIN)/python -m tests.chaos.many $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 clean: ## Remove what make has made
 	rm -rf $(VENV) $(OTHER_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

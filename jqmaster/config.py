@@ -471,6 +471,34 @@ class Settings(BaseSettings):
         le=30 * DAY_S,
         description="A worker that is silent for this long and holds no jobs is forgotten.",
     )
+    continue_questions: int = Field(
+        3,
+        ge=1,
+        le=100,
+        description="How often a worker that was detached asks whether it may continue its jobs, before it stops them.",
+    )
+    continue_pause_s: float = Field(
+        0.3, ge=0.05, le=60, description="Pause of a detached worker between two of these questions."
+    )
+    breaker_failures: int = Field(
+        5,
+        ge=1,
+        le=1000,
+        description="Failed pushes in a row after which the circuit breaker of a worker opens: it gets no pushes then.",
+    )
+    breaker_first_open_s: float = Field(
+        1.0,
+        ge=0.1,
+        le=3600,
+        description="How long a circuit breaker stays open at first. After that one push probes the worker.",
+    )
+    breaker_longest_open_s: float = Field(
+        30.0,
+        ge=0.1,
+        le=3600,
+        description="Each failed probe keeps a circuit breaker open for twice as long as before, and at most for this "
+        "long.",
+    )
     timeout_grace_s: float = Field(
         5.0, ge=0, le=600, description="Time after a run's timeout at which the master ends the run itself."
     )
@@ -799,5 +827,10 @@ RULES: Final = (
         ("worker_stale_s", "heartbeat_interval_s"),
         lambda s: s.heartbeat_interval_s < s.worker_stale_s,
         "worker_stale_s must be longer than heartbeat_interval_s",
+    ),
+    Rule(
+        ("breaker_first_open_s", "breaker_longest_open_s"),
+        lambda s: s.breaker_first_open_s <= s.breaker_longest_open_s,
+        "breaker_first_open_s must not be longer than breaker_longest_open_s",
     ),
 )

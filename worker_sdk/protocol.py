@@ -33,8 +33,8 @@ ProblemCode = Literal[
     "unknown_action", "unknown_batch", "unknown_challenge", "unknown_constraint", "unknown_definition",
     "unknown_delivery", "unknown_event", "unknown_failure_group", "unknown_incident", "unknown_job",
     "unknown_key_value", "unknown_method", "unknown_name", "unknown_notice", "unknown_predecessor",
-    "unknown_session", "unknown_token", "unknown_user", "unknown_worker", "unparsable", "unserved_name",
-    "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "webhooks_off",
+    "unknown_session", "unknown_slot_rule", "unknown_token", "unknown_user", "unknown_worker", "unparsable",
+    "unserved_name", "unsupported_media_type", "unsupported_transfer_encoding", "user_exists", "webhooks_off",
     "worker_detached", "wrong_password"
 ]
 
@@ -148,9 +148,16 @@ class HeartbeatAnswer(TypedDict):
     lost: list[ClaimView]
     # True: finish the running jobs. No more will come.
     drain: bool
-    # True: the worker was detached. Ask with `asks_to_continue` up to three times, 0.3 s apart. If no master
-    # permits it, stop all jobs and register again.
+    # True: the worker was detached. Ask with `asks_to_continue` up to `continue_questions` times,
+    # `continue_pause_s` apart. If no master permits it, stop all jobs and register again.
     detached: bool
+    # Number of jobs that the worker may run from now on, which an operator may have changed. Finish running
+    # jobs beyond it. If omitted, it is as registered.
+    max_jobs: NotRequired[int]
+    # How often to ask with `asks_to_continue`. If omitted: 3.
+    continue_questions: NotRequired[int]
+    # Seconds between two of these questions. If omitted: 0.3.
+    continue_pause_s: NotRequired[float]
 
 
 class HeartbeatRequest(TypedDict):

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from jqmaster.api.http.query import query_error
 from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.domain.notices.delivery import RESERVED_PREFIX
+from jqmaster.domain.requirement import MAX_REQUIRED
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:/-]{1,200}$"
 TOKEN_PATTERN: Final = r"^[0-9a-f]{32}$"  # noqa: S105 - a pattern
@@ -85,6 +86,10 @@ MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 Count = Annotated[int, Field(ge=0)]
 Milliseconds = Annotated[int, Field(ge=0)]
 ShortText = Annotated[str, Field(min_length=1, max_length=64)]
+# Labels that a job asks its worker for; the same bounds as those of labels.
+Requires = Annotated[
+    dict[ShortText, Annotated[str, Field(max_length=200)]], Field(min_length=1, max_length=MAX_REQUIRED)
+]
 StoredText = Annotated[str, Field(max_length=1024)]
 
 

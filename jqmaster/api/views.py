@@ -18,6 +18,7 @@ from jqmaster.domain.notices.webhook import shown_url
 from jqmaster.domain.order import Links
 from jqmaster.domain.progress import Progress
 from jqmaster.domain.readable import readable, readable_members
+from jqmaster.domain.slot_rule import SlotRule
 from jqmaster.domain.worker import Worker, WorkerState
 from jqmaster.domain.worker_figures import Figures, WorkerGroup
 from jqmaster.net.link_template import links_of
@@ -114,6 +115,7 @@ def job_view(
         "events": [_event_view(event) for event in detail.events if has_course],
         "links": _outside_links(job, link_templates) if has_course else [],
         "headers": headers,
+        "requires": dict(job.requires) if job.requires else None,
         "headers_redacted": content.is_shown and headers != job.headers,
         "argument": shown_value(argument),
         "argument_bytes": len(job.argument),
@@ -257,6 +259,7 @@ def worker_view(
         "url": spec.url,
         "names": list(spec.names),
         "max_jobs": spec.max_jobs,
+        "own_max_jobs": worker.own_max_jobs or spec.max_jobs,
         "busy": worker.busy,
         "load": worker.busy / spec.max_jobs,
         "role": "pull" if spec.url is None else "push",
@@ -270,6 +273,18 @@ def worker_view(
         "detached_by": worker.detached_by,
         "breaker": breaker,
         "figures": worker_figures(figures),
+    }
+
+
+def slot_rule(rule: SlotRule) -> dict[str, Any]:
+    """`SlotRuleView`."""
+    return {
+        "id": rule.id,
+        "node_id": rule.node_id,
+        "labels": dict(rule.labels),
+        "max_jobs": rule.max_jobs,
+        "set_by": rule.set_by,
+        "set_at": iso_ms(rule.set_at_ms),
     }
 
 

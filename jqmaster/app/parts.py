@@ -89,7 +89,9 @@ class ShardParts:
             stores.event_groups, self.rules, kept=policies.kept_runs, figures=self.event_figures
         )
         self.challenge_figures = ChallengeFigures()
-        self.fleet = Fleet(clock, stale_ms=policies.stale_ms)
+        self.fleet = Fleet(
+            clock, stale_ms=policies.stale_ms, breaker=policies.breaker, master_id=shared.master_id
+        )
         self.polls = PollDesk(stores.polls, stores.leases, stores.progress, stores.challenges, stores.order)
         self.waiters = FinishWaiters()
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)

@@ -10,6 +10,7 @@ from typing import Final
 from jqmaster.api.http.connection_room import RoomLimits
 from jqmaster.api.http.limits import RequestLimits, ServerLimits
 from jqmaster.config import Settings
+from jqmaster.domain.breaker import BreakerPolicy
 from jqmaster.domain.content import full_access, no_access
 from jqmaster.domain.job import FINISHED, JobState
 from jqmaster.domain.master import Pace
@@ -39,6 +40,7 @@ class Policies:
     def __init__(self, live: LiveSettings) -> None:
         self.job_times = live.derive(job_times)
         self.stale_ms = live.derive(stale_ms)
+        self.breaker = live.derive(breaker)
         self.pace = live.derive(lambda s: Pace(s.leader_ttl_s))
         self.max_intake_bytes = live.derive(
             # One body must always find room.
@@ -90,6 +92,10 @@ def kept_events(s: Settings) -> KeptEvents:
 
 def stale_ms(s: Settings) -> int:
     return _ms(s.worker_stale_s)
+
+
+def breaker(s: Settings) -> BreakerPolicy:
+    return BreakerPolicy(s.breaker_failures, s.breaker_first_open_s, s.breaker_longest_open_s)
 
 
 def max_connections(s: Settings) -> int:

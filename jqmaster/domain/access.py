@@ -6,7 +6,7 @@ import re
 import secrets
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -61,6 +61,7 @@ class Principal:
     scopes: frozenset[Scope]
     allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
     lineage: str = ""
+    is_own: bool = field(default=False, compare=False)
 
     @property
     def identity(self) -> str:
@@ -122,7 +123,9 @@ class ConfiguredTokens:
         """
         self._principals = [_parse_token(number, text) for number, text in enumerate(tokens, 1)]
         self.is_empty = not self._principals
-        self._principals += [_parse_token(number, text) for number, text in enumerate(own_tokens, 1)]
+        for number, text in enumerate(own_tokens, 1):
+            digest, principal = _parse_token(number, text)
+            self._principals.append((digest, replace(principal, is_own=True)))
 
     def find(self, digest: bytes) -> Principal | None:
         """Return the caller whose token has this digest."""

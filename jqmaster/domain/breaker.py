@@ -1,10 +1,21 @@
 """A circuit breaker: a worker that cannot be reached is left alone, longer each time, and then tried with one probe."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
 
-FAILURES_TO_OPEN = 5
-FIRST_OPEN_S = 1.0
-LONGEST_OPEN_S = 30.0
+
+@dataclass(frozen=True, slots=True)
+class BreakerPolicy:
+    """A breaker opens after `failures_to_open` failures in a row, for `first_open_s`, and for twice as long after each
+    failed probe, at most `longest_open_s`."""
+
+    failures_to_open: int = 5
+    first_open_s: float = 1.0
+    longest_open_s: float = 30.0
+
+
+DEFAULT_POLICY: Final = BreakerPolicy()
 
 
 @dataclass(slots=True)
@@ -18,6 +29,8 @@ class Breaker:
     open_until_s: float = 0.0
     is_probing: bool = False
     why: str = ""
+    # Asked at each failure: operators change it while masters run.
+    policy: Callable[[], BreakerPolicy] = field(default=lambda: DEFAULT_POLICY, compare=False, repr=False)
 
     def admits(self, now_s: float) -> bool:
         if self.open_s == 0.0:
@@ -36,10 +49,11 @@ class Breaker:
     def failed(self, now_s: float, why: str = "") -> None:
         self.failures += 1
         self.why = why
+        policy = self.policy()
         if self.is_probing:
-            self.open_s = min(self.open_s * 2, LONGEST_OPEN_S)
-        elif self.open_s == 0.0 and self.failures >= FAILURES_TO_OPEN:
-            self.open_s = FIRST_OPEN_S
+            self.open_s = min(self.open_s * 2, policy.longest_open_s)
+        elif self.open_s == 0.0 and self.failures >= policy.failures_to_open:
+            self.open_s = policy.first_open_s
         else:
             return
         self.is_probing = False

@@ -16,6 +16,7 @@ from jqmaster.domain.job_terms import (
     TIMEOUT_S,
 )
 from jqmaster.domain.order import After
+from jqmaster.domain.requirement import queue_of
 from jqmaster.domain.unique import Unique
 
 
@@ -287,7 +288,7 @@ class JobSpec:
     """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.
 
     At most one of `run_at_ms` and `delay_ms` is given. The idempotency `key` (empty: none) names this push for
-    `key_life_ms` and is not stored with the job.
+    `key_life_ms` and is not stored with the job. `requires`: labels that its worker must have; None: it asks for none.
     """
 
     id: str
@@ -312,6 +313,12 @@ class JobSpec:
     callback_of: CallbackOf | None = None
     notify: Notify | None = None
     after: After | None = None
+    requires: Mapping[str, str] | None = None
+
+    @property
+    def queue(self) -> str:
+        """The name, with the labels that the job asks for, if it does."""
+        return self.name if self.requires is None else queue_of(self.name, self.requires)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,6 +361,12 @@ class Job:
     callback_of: CallbackOf | None = None
     notify: Notify | None = None
     after: After | None = None
+    requires: Mapping[str, str] | None = None
+
+    @property
+    def queue(self) -> str:
+        """See `JobSpec.queue`."""
+        return self.name if self.requires is None else queue_of(self.name, self.requires)
 
 
 @dataclass(frozen=True, slots=True)

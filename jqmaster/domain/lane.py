@@ -5,16 +5,18 @@ from hashlib import blake2b, sha1
 from typing import NamedTuple
 
 from jqmaster.domain.constraint import Gate
+from jqmaster.domain.requirement import name_of
 
 
 class Lane(NamedTuple):
-    """`group` (16 hexadecimal digits) is the same for all lanes that differ in their keyed gates only.
+    """`queue` is the name of its jobs, with the labels that they ask for. `group` (16 hexadecimal digits) is the same
+    for all lanes that differ in their keyed gates only.
 
     Gates are sorted by ID. Group and lane are of one edition: after a change of constraints all lanes are new.
     `base_id` is the lane of the group in which its jobs wait while their keyed gates are open.
     """
 
-    name: str
+    queue: str
     edition: int
     group: str
     shared: tuple[Gate, ...]
@@ -22,17 +24,21 @@ class Lane(NamedTuple):
     base_id: bytes
 
     @property
+    def name(self) -> str:
+        return name_of(self.queue)
+
+    @property
     def id(self) -> bytes:
         """8 bytes; scripts make the same of group and gates."""
         return _lane_id(self.group, self.keyed) if self.keyed else self.base_id
 
 
-def unkeyed_lane(name: str, edition: int, shared: tuple[Gate, ...]) -> Lane:
+def unkeyed_lane(queue: str, edition: int, shared: tuple[Gate, ...]) -> Lane:
     """Return the lane of a group whose jobs pass no keyed gates; `shared` is sorted by ID."""
     # No part has a NUL, so that no two lists of parts are joined alike.
-    parts = (str(edition), name, *[gate.id for gate in shared])
+    parts = (str(edition), queue, *[gate.id for gate in shared])
     group = blake2b("\0".join(parts).encode(), digest_size=8).hexdigest()
-    return Lane(name, edition, group, shared, (), _lane_id(group, ()))
+    return Lane(queue, edition, group, shared, (), _lane_id(group, ()))
 
 
 def _lane_id(group: str, keyed: Sequence[Gate]) -> bytes:

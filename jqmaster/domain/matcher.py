@@ -49,6 +49,7 @@ class JobFields:
 
     `decode` makes values of the packed argument: None, bool, int, float, str, bytes, list and dict. It is called when
     a field of the argument is first read, and once; whatever it raises, the argument is then as if there were none.
+    `queue`: see `Lane`; no matcher reads it.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class JobFields:
         "max_retry",
         "name",
         "priority",
+        "queue",
         "tags",
         "timeout_s",
     )
@@ -76,8 +78,10 @@ class JobFields:
         headers: Mapping[str, str],
         argument: bytes,
         decode: Callable[[bytes], object],
+        queue: str = "",
     ) -> None:
         self.name = name
+        self.queue = queue or name
         self.priority = priority
         self.tags = tags
         self.max_retry = max_retry

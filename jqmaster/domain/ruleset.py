@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from jqmaster.domain.constraint import Constraint, Gate, gate_id, key_of
 from jqmaster.domain.lane import Lane, unkeyed_lane
 from jqmaster.domain.matcher import JobFields, Matches
+from jqmaster.domain.requirement import name_of
 
 # Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of
 # today must not pay for those of yesterday.
@@ -59,16 +60,16 @@ class Ruleset:
             for i, (constraint, gate) in enumerate(pairs)
         ]
         self._plans: dict[str, NamePlan] = {}
-        # Placements without keyed gates, by name and set of shared gates.
+        # Placements without keyed gates, by queue and set of shared gates.
         self._lanes: dict[tuple[str, int], Lane] = {}
 
-    def plan(self, name: str) -> NamePlan:
-        """Return the plan that depends on the name alone."""
-        plan = self._plans.get(name)
+    def plan(self, queue: str) -> NamePlan:
+        """Return the plan that depends on the name alone; each queue of a name has one, for its lane."""
+        plan = self._plans.get(queue)
         if plan is None:
             if len(self._plans) >= MAX_KNOWN_NAMES:
                 self._plans.clear()
-            plan = self._plans[name] = NamePlan(tuple(self._steps(name)))
+            plan = self._plans[queue] = NamePlan(tuple(self._steps(name_of(queue))))
         return plan
 
     def _steps(self, name: str) -> Iterator[_Step]:
@@ -113,31 +114,32 @@ class Ruleset:
         }
         return [constraint for constraint in self.constraints if constraint.cid in applying]
 
-    def lane_of_name(self, name: str) -> Lane | None:
-        """Return the lane of all jobs of that name; None where other fields of a job decide."""
-        plan = self.plan(name)
+    def lane_of_queue(self, queue: str) -> Lane | None:
+        """Return the lane of all jobs of that queue, which is the name of those that ask for no labels. None: other
+        fields of a job decide."""
+        plan = self.plan(queue)
         if plan.sole_lane is None and plan.is_decided:
-            plan.sole_lane = self._unkeyed_lane(name, sum(step.bit for step in plan.steps))
+            plan.sole_lane = self._unkeyed_lane(queue, sum(step.bit for step in plan.steps))
         return plan.sole_lane
 
     def lane_of(self, fields: JobFields) -> Lane:
-        """Return the lane that the job waits in. The caller who has no fields yet asks `lane_of_name` first."""
-        name = fields.name
-        plan = self.plan(name)
-        if plan.is_decided and (sole_lane := self.lane_of_name(name)):
+        """Return the lane that the job waits in. The caller who has no fields yet asks `lane_of_queue` first."""
+        queue = fields.queue
+        plan = self.plan(queue)
+        if plan.is_decided and (sole_lane := self.lane_of_queue(queue)):
             return sole_lane
         shared, keyed = self._scan(plan, fields)
-        lane = self._lanes.get((name, shared))
+        lane = self._lanes.get((queue, shared))
         if lane is None:
             if len(self._lanes) >= MAX_KNOWN_LANES:
                 self._lanes.clear()
-            lane = self._lanes[name, shared] = self._unkeyed_lane(name, shared)
+            lane = self._lanes[queue, shared] = self._unkeyed_lane(queue, shared)
         if not keyed:
             return lane
-        return Lane(name, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id)
+        return Lane(queue, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id)
 
-    def _unkeyed_lane(self, name: str, shared: int) -> Lane:
-        return unkeyed_lane(name, self.edition, self.shared_gates(shared))
+    def _unkeyed_lane(self, queue: str, shared: int) -> Lane:
+        return unkeyed_lane(queue, self.edition, self.shared_gates(shared))
 
 
 # Before anybody made a constraint.

@@ -4,7 +4,7 @@ which something has to change.
 Texts are whole sentences for the person on call; the fields beside them are for programs.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -14,6 +14,7 @@ from jqmaster.domain.gate_check import GateCheck
 from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.job import FINISHED, TIMED, Cause, Job, JobState
 from jqmaster.domain.limit_kinds import CLOSERS, GateCloser, closing
+from jqmaster.domain.requirement import is_met, queues_for
 from jqmaster.domain.worker import Worker
 
 MAX_NAMED_NAMES: Final = 5
@@ -209,6 +210,43 @@ class NoWorker:
 
 
 @dataclass(frozen=True, slots=True)
+class NearMatch:
+    """A live worker for the name that lacks `missing` of the labels: what the job asks for, and what the worker has
+    instead (None: no such label)."""
+
+    worker_id: str
+    node_id: str
+    missing: Mapping[str, tuple[str, str | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class NoMatchingWorker:
+    """Workers for the name live, and none of them has the labels that the job asks for. `nearest`: those that lack the
+    fewest, at most a few."""
+
+    code: ClassVar = "no_matching_worker"
+    name: str
+    requires: Mapping[str, str]
+    workers: int
+    nearest: tuple[NearMatch, ...]
+
+    @property
+    def text(self) -> str:
+        wanted = ", ".join(f"{key}={value}" for key, value in self.requires.items())
+        none = f"None of the {self.workers} live workers" if self.workers > 1 else "The only live worker"
+        has = "has" if self.workers > 1 else "does not have"
+        near = "; ".join(
+            f"{one.node_id or one.worker_id} has "
+            + ", ".join(
+                f"no label {key}" if has_value is None else f"{key}={has_value} instead of {value}"
+                for key, (value, has_value) in one.missing.items()
+            )
+            for one in self.nearest
+        )
+        return f"{none} for jobs named {self.name} {has} the labels that it requires ({wanted}). Nearest: {near}."
+
+
+@dataclass(frozen=True, slots=True)
 class WorkersUnavailable:
     """None of the live workers for the name takes a job now; each counts once. `broken`, `paused` and `refusing` are
     `None` if this master does not lead. `broken_why`: the reasons of the last failed pushes to the broken ones.
@@ -390,8 +428,8 @@ class Finished:
 
 
 Verdict = (
-    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | WorkersUnavailable | Ahead | IndexMissing
-    | Next | Running | AwaitingCallback | AwaitingJobs | Finished
+    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | NoMatchingWorker | WorkersUnavailable
+    | Ahead | IndexMissing | Next | Running | AwaitingCallback | AwaitingJobs | Finished
 )  # fmt: skip
 
 
@@ -404,7 +442,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         return [_running(snapshot, fleet)]
     if job.state is JobState.AWAITING_CALLBACK:
         awaiting = AwaitingCallback(job.attempt, job.due_at_ms, now_ms)
-        unserved = _workers(job.name, now_ms, fleet) if awaiting.is_answered else None
+        unserved = _workers(job, now_ms, fleet) if awaiting.is_answered else None
         return [awaiting, *([] if snapshot.has_leader else [NoLeader()]), *([unserved] if unserved else [])]
     found: list[Verdict] = []
     if not snapshot.has_leader:
@@ -418,7 +456,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
     closed = _closed(snapshot, constraints, fleet)
     found += closed
     in_the_way = len(found)
-    workers = _workers(job.name, now_ms, fleet)
+    workers = _workers(job, now_ms, fleet)
     if workers:
         found.append(workers)
     if snapshot.index_fault:
@@ -427,7 +465,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         ahead = _ahead(job.name, snapshot.standing, is_held_back=bool(closed))
         if ahead:
             found.append(ahead)
-        elif not in_the_way and not isinstance(workers, NoWorker):
+        elif not in_the_way and not isinstance(workers, NoWorker | NoMatchingWorker):
             found.append(Next())
     return found
 
@@ -466,14 +504,35 @@ def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None
     return Ahead(name, count, standing.bound, others, is_held_back)
 
 
-def _workers(name: str, now_ms: int, fleet: FleetFacts) -> NoWorker | WorkersUnavailable | None:
+def _near(job: Job, worker: Worker) -> NearMatch:
+    labels = worker.spec.labels
+    missing = {
+        key: (value, labels.get(key))
+        for key, value in (job.requires or {}).items()
+        if labels.get(key) != value
+    }
+    return NearMatch(worker.id, worker.spec.node_id, missing)
+
+
+def _workers(
+    job: Job, now_ms: int, fleet: FleetFacts
+) -> NoWorker | NoMatchingWorker | WorkersUnavailable | None:
     """Return the verdict on the workers; None if one of them takes a job now."""
+    name = job.name
     known = [worker for worker in fleet.workers if name in worker.spec.names]
     detached = [worker for worker in known if worker.is_detached]
     live = [worker for worker in known if not worker.is_detached and worker.is_fresh(now_ms, fleet.stale_ms)]
     if not live:
         last_seen_ms = max((worker.last_seen_ms for worker in known), default=None)
         return NoWorker(name, len(known) - len(detached), len(detached), last_seen_ms, now_ms)
+    if job.requires:
+        matching = [worker for worker in live if is_met(job.requires, worker.spec.labels)]
+        if not matching:
+            near = sorted(
+                (_near(job, worker) for worker in live), key=lambda one: (len(one.missing), one.worker_id)
+            )
+            return NoMatchingWorker(name, job.requires, len(live), tuple(near[:MAX_NAMED_REASONS]))
+        live = matching
     broken_why: set[str] = set()
     counts = dict.fromkeys(("draining", "full", "broken", "paused", "refusing", "pulling"), 0)
     for worker in live:
@@ -523,16 +582,18 @@ def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
     )
 
 
-def rival_names(name: str, now_ms: int, fleet: FleetFacts) -> list[str]:
-    """Return the other names whose jobs compete with those of `name` for the same live workers."""
+def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str] = ()) -> list[str]:
+    """Return the other names whose jobs compete with this one for the same live workers, and those of the `queues` of
+    jobs that ask for labels."""
     live = [
-        worker.spec.names
+        worker.spec.names + queues_for(worker.spec.names, worker.spec.labels, queues)
         for worker in fleet.workers
-        if name in worker.spec.names
+        if job.name in worker.spec.names
+        and is_met(job.requires or {}, worker.spec.labels)
         and not (worker.is_detached or worker.is_draining)
         and worker.is_fresh(now_ms, fleet.stale_ms)
     ]
-    return sorted({other for names in live for other in names} - {name})
+    return sorted({other for names in live for other in names} - {job.queue})
 
 
 def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:

@@ -30,7 +30,8 @@ class WorkerSpec:
 class Worker:
     """A registered worker; `busy` counts the claims that it holds. `alone_with`: the job that it was last given to run
     alone; while it holds that job it gets no other. `polls_until_ms`: the end of its long poll; 0 if it does not poll
-    or was answered.
+    or was answered. `spec.max_jobs` is what an operator set, if one did, and `own_max_jobs` what the worker registered.
+    `companion_of`: the ID of the master in whose process it runs; empty for all others.
     """
 
     id: str
@@ -44,6 +45,8 @@ class Worker:
     silent_since_ms: int = 0
     alone_with: str = ""
     polls_until_ms: int = 0
+    own_max_jobs: int = 0
+    companion_of: str = ""
 
     @property
     def is_pulling(self) -> bool:

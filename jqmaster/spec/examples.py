@@ -9,6 +9,7 @@ JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e"
 _OTHER_JOB_ID: Final = "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6d"
 EVENT_ID: Final = "0198c3f4-5e69-7b8c-9d0e-1f2a3b4c5d6e"
 BATCH_ID: Final = "0198c3f4-5e68-7b8c-9d0e-1f2a3b4c5d6e"
+SLOT_RULE_ID: Final = "6e1ff6b0a1f04b9f8f4a3c1f0a4e2d11"
 WORKER_ID: Final = "0198c3f4-0000-7b8c-9d0e-000000000001"
 ACTION_ID: Final = "0198c3f4-7a10-7b8c-9d0e-1f2a3b4c5d6e"
 MASTER_ID: Final = "6f1c2b9e-3d54-4c8a-9a57-2e0b8d7c1f34"
@@ -208,6 +209,7 @@ _DEFINITION_VIEW: Final[dict[str, Any]] = {
         "rerun_lost": False,
         "tags": ["report"],
         "headers": {},
+        "requires": None,
     },
     "next_due_at": "2026-11-22T17:30:00.000Z",
     "queued_at": None,
@@ -276,6 +278,7 @@ _WORKER: Final[dict[str, Any]] = {
     "url": "http://10.0.0.7:9000",
     "names": ["mail.send"],
     "max_jobs": 20,
+    "own_max_jobs": 20,
     "busy": 3,
     "load": 0.15,
     "role": "push",
@@ -289,6 +292,14 @@ _WORKER: Final[dict[str, Any]] = {
     "detached_by": None,
     "breaker": "closed",
     "figures": _WORKER_FIGURES,
+}
+_SLOT_RULE: Final[dict[str, Any]] = {
+    "id": SLOT_RULE_ID,
+    "node_id": "node-7",
+    "labels": {"zone": "b"},
+    "max_jobs": 8,
+    "set_by": "ada",
+    "set_at": "2026-11-21T04:10:00.000Z",
 }
 _CONTRACT: Final[dict[str, Any]] = {
     "version": "2",
@@ -549,6 +560,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "argument_hidden": False,
         "argument_redacted": False,
         "headers_redacted": False,
+        "requires": None,
         "links": [{"label": "Logs", "url": f"https://logs.example/?job={JOB_ID}&attempt=1"}],
         "has_result": False,
         "result": None,
@@ -640,7 +652,12 @@ EXAMPLES: Final[dict[str, Any]] = {
         "lost": [],
         "drain": False,
         "detached": False,
+        "max_jobs": 20,
+        "continue_questions": 3,
+        "continue_pause_s": 0.3,
     },
+    "SlotsRequest": {"max_jobs": 8, "keep": True},
+    "SlotRuleList": {"slot_rules": [_SLOT_RULE]},
     "ClaimRequest": {"max": 5, "wait": 20.0, "poll_id": "c0ffee"},
     "ClaimAnswer": {"epoch": _EPOCH, "store_time_ms": _NOW_MS, "jobs": [_DISPATCH], "drain": False},
     "StartRequest": {"starts": [_CLAIM]},

@@ -37,6 +37,7 @@ from jqmaster.spec.examples import (
     REQUEST_ID,
     REQUEST_SHOWN,
     SESSION_ID,
+    SLOT_RULE_ID,
     TOKEN_ID,
     WORKER_ID,
 )
@@ -89,6 +90,7 @@ _PARAMETERS: Final = {
     "job_id": ("ID of the job.", JOB_ID),
     "action_id": ("ID of the action.", ACTION_ID),
     "batch_id": ("ID of the batch.", BATCH_ID),
+    "rule_id": ("ID of the slot rule.", SLOT_RULE_ID),
     "event_id": ("ID of the event.", EVENT_ID),
     "master_id": ("ID of the master.", MASTER_ID),
     "worker_id": ("ID from the registration.", WORKER_ID),

@@ -58,6 +58,7 @@ from jqmaster.domain.job import (
 )
 from jqmaster.domain.order import After, AfterWhen
 from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.requirement import queue_of
 from jqmaster.domain.unique import OnConflict, Unique, UniqueScope
 from jqmaster.errors import DamagedError
 
@@ -136,6 +137,7 @@ _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
 _CALLBACK_KEY: Final = msgpack.packb("callback_of")
 _AFTER_KEY: Final = msgpack.packb("after")
+_REQUIRES_KEY: Final = msgpack.packb("requires")
 _SUCCESS_HEAD: Final = (
     b"\x83" + msgpack.packb("type") + msgpack.packb("success") + msgpack.packb("finished_at")
 )
@@ -202,6 +204,7 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
         and spec.callback_of is None
         and spec.notify is None
         and spec.after is None
+        and spec.requires is None
     ):
         return {}
     fields = {
@@ -215,6 +218,7 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
         "notify": spec.notify and _encode_notify(spec.notify),
         # Scripts read both parts: lib/dependents.lua.
         "after": spec.after and _encode_after(spec.after),
+        "requires": spec.requires and dict(sorted(spec.requires.items())),
     }
     return {key: value for key, value in fields.items() if value is not None}
 
@@ -239,7 +243,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
         tags: tuple[str, ...] = ()
         headers: dict[str, str] = {}
         retry = DEFAULT_RETRY
-        unique = origin = batch = callback_of = notify = after = None
+        unique = origin = batch = callback_of = notify = after = requires = None
         if extras_end > extras_at:
             extras = record[extras_at:extras_end]
             tags, headers, retry = _decode_extras(extras)
@@ -250,6 +254,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             if flags & FLAG_FOLLOWED:
                 notify = _decode_notify(extras)
             after = _decode_after(extras)
+            requires = _decode_requires(extras)
         return Job(
             id=job_id,
             name=record[HEAD_SIZE + 1 : name_end].decode(),
@@ -287,6 +292,7 @@ def decode_job(job_id: str, record: bytes) -> Job:
             callback_of=callback_of,
             notify=notify,
             after=after,
+            requires=requires,
         )
     except _UNREADABLE as exc:
         raise DamagedError(f"job {job_id}: its record cannot be read") from exc
@@ -455,6 +461,12 @@ class MatchedRecord(NamedTuple):
     tags: tuple[str, ...]
     headers: Mapping[str, str]
     argument: bytes
+    requires: Mapping[str, str] | None = None
+
+    @property
+    def queue(self) -> str:
+        """See `JobSpec.queue`."""
+        return queue_of(self.name, self.requires)
 
 
 def decode_matched(record: bytes) -> MatchedRecord:
@@ -476,6 +488,7 @@ def decode_matched(record: bytes) -> MatchedRecord:
             tags,
             headers,
             record[extras_end:],
+            _decode_requires(extras) if extras else None,
         )
     except _UNREADABLE as exc:
         raise DamagedError("the record of a job cannot be read") from exc
@@ -559,6 +572,15 @@ def _decode_origin(extras: bytes) -> Origin | None:
         return None
     definition, due_at_ms, *_ = stored["origin"]
     return Origin(str(definition), int(due_at_ms))
+
+
+def _decode_requires(extras: bytes) -> dict[str, str] | None:
+    if _REQUIRES_KEY not in extras:
+        return None
+    stored = msgpack.unpackb(extras)
+    if not isinstance(stored, dict) or not stored.get("requires"):
+        return None
+    return {str(key): str(value) for key, value in stored["requires"].items()}
 
 
 def _decode_batch(extras: bytes) -> tuple[str | None, CallbackOf | None]:

@@ -21,6 +21,8 @@ def job_document(job: JobSpec) -> dict[str, Any]:
         "rerun_lost": job.rerun_lost,
         "tags": job.tags,
         "headers": dict(sorted(job.headers.items())),
+        # Left out where there are none: documents of jobs without labels stay as they were.
+        **({"requires": dict(sorted(job.requires.items()))} if job.requires else {}),
     }
 
 
@@ -41,4 +43,5 @@ def read_job_document(document: Mapping[str, Any]) -> JobSpec:
         rerun_lost=document["rerun_lost"],
         tags=tuple(document["tags"]),
         headers=document["headers"],
+        requires=document.get("requires") or None,
     )

@@ -382,6 +382,16 @@ class Keys:
         "by digest: when a worker told this contract of the name last, and the contract as JSON",
         of=("name",),
     )
+    requirements = Key(
+        "hash",
+        "while not empty",
+        "queues of jobs that ask for labels, as `name`, a tab and the labels as JSON: the number of their lanes",
+    )
+    slot_rules = Key(
+        "hash",
+        "while not empty",
+        "by ID of a rule: number of slots that are kept for a node and labels, and the rule as MessagePack",
+    )
     worker_urls = Key("hash", "while not empty", "URL to the worker that serves it now")
     leader = Key("string", "expires", "`epoch:nonce:master_id` of the leader")
     epoch = Key("string", "always", "`epoch:nonce` of the newest leadership")

@@ -14,6 +14,7 @@ import {
 import { triggerIn, valuesOfTrigger } from "./event_trigger.js";
 import { EventArgument, EventsTable, Gathering, WhichEvents, triggerLabel } from "./event_trigger_form.js";
 import { t } from "./i18n.js";
+import { labelsIn, labelsText } from "./labels.js";
 import { html } from "./lib.js";
 import { useResource } from "./live.js";
 import { visible } from "./text.js";
@@ -34,7 +35,16 @@ const CATCH_UPS = ["skip", "latest", "all"];
 const RETRY = ["base_s", "factor", "max_s"];
 const INSTANTS = ["starts_at", "ends_at"];
 /** The parts of a job that have labels of their own elsewhere. */
-const JOB_LABELS = ["argument", "priority", "max_retry", "tags", "headers", "keep_result", "rerun_lost"];
+const JOB_LABELS = [
+  "argument",
+  "priority",
+  "max_retry",
+  "tags",
+  "headers",
+  "requires",
+  "keep_result",
+  "rerun_lost",
+];
 
 /** @param {any} job @returns {boolean} Whether its argument has to be typed anew, as it is not shown. */
 const isLeftOut = (job) => job.argument_hidden || (job.argument === null && job.argument_bytes > 1);
@@ -69,6 +79,7 @@ function valuesOf(one) {
     headers: Object.entries(job?.headers ?? {})
       .map(([key, value]) => `${key}: ${value}`)
       .join("\n"),
+    requires: labelsText(job?.requires),
     keep_result: job?.keep_result ? "yes" : "",
     rerun_lost: job?.rerun_lost ? "yes" : "",
   };
@@ -116,6 +127,7 @@ function requestIn(values) {
     },
     tags: tags.filter(Boolean),
     headers,
+    ...(values["requires"] && { requires: labelsIn(values["requires"]) }),
     keep_result: values["keep_result"] === "yes",
     rerun_lost: values["rerun_lost"] === "yes",
   };
@@ -279,6 +291,7 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
       ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
       ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
       ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
+      ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
       ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
     ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
     <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf(name)}</span><//>`)}</div></div>`;

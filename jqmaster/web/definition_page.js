@@ -49,6 +49,7 @@ const JOB_FIELDS = [
   "rerun_lost",
   "tags",
   "headers",
+  "requires",
 ];
 
 /** @param {any} one */

@@ -1,4 +1,5 @@
 /** Why a job does not run, in the reader's language: sentences made of the fields of the verdicts, which links and times stand beside. */
+import { labelsText } from "./labels.js";
 import { number, t, tOr } from "./i18n.js";
 import { visible } from "./text.js";
 import { durationText, relativeText } from "./ui/formats.js";
@@ -29,6 +30,15 @@ export function verdictText(verdict, why) {
       return t(verdict.stale + verdict.detached > 0 ? "why.text.no_worker.silent" : "why.text.no_worker", {
         name: visible(verdict.name),
         count: verdict.stale + verdict.detached,
+      });
+    case "no_matching_worker":
+      return t("why.text.no_matching_worker", {
+        name: visible(verdict.name),
+        count: verdict.workers,
+        labels: visible(labelsText(verdict.requires)),
+        nearest: visible(
+          verdict.nearest.map((/** @type {any} */ one) => one.node_id || one.worker_id).join(", "),
+        ),
       });
     case "workers_unavailable":
       return unavailableText(verdict);

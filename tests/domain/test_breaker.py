@@ -1,7 +1,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.domain.breaker import FAILURES_TO_OPEN, FIRST_OPEN_S, LONGEST_OPEN_S, Breaker
+from jqmaster.domain.breaker import DEFAULT_POLICY, Breaker, BreakerPolicy
+
+FAILURES_TO_OPEN = DEFAULT_POLICY.failures_to_open
+FIRST_OPEN_S, LONGEST_OPEN_S = DEFAULT_POLICY.first_open_s, DEFAULT_POLICY.longest_open_s
 
 
 def opened(now_s: float = 0.0) -> Breaker:
@@ -67,3 +70,19 @@ def test_it_always_admits_again_after_the_longest_wait(events: list[str]) -> Non
             breaker.succeeded() if event == "ok" else breaker.failed(now_s)
     assert breaker.admits(now_s + LONGEST_OPEN_S)
     assert breaker.open_s <= LONGEST_OPEN_S
+
+
+def test_a_changed_policy_counts_from_the_next_failure_on() -> None:
+    policy = BreakerPolicy(2, 7.0, 10.0)
+    breaker = Breaker(policy=lambda: policy)
+    breaker.failed(0.0)
+    assert breaker.state(0.0) == "closed"
+    breaker.failed(0.0)
+    assert breaker.state(6.9) == "open"
+    policy = BreakerPolicy(1, 1.0, 9.0)
+    breaker.begin_call()
+    breaker.failed(7.0)
+    assert (breaker.open_s, breaker.open_until_s) == (9.0, 16.0)
+    breaker.succeeded()
+    breaker.failed(20.0)
+    assert breaker.open_until_s == 21.0

@@ -36,14 +36,14 @@ def test_jobs_share_a_lane_exactly_when_they_share_name_and_gates(constraints: A
 @given(constraints=CONSTRAINTS, fields=JOBS)
 def test_the_lane_of_a_name_is_that_of_its_jobs(constraints: Any, fields: Any) -> None:
     ruleset = Ruleset(1, constraints)
-    lane = ruleset.lane_of_name(fields.name)
+    lane = ruleset.lane_of_queue(fields.name)
     assert (lane is not None) is ruleset.plan(fields.name).is_decided
     assert lane is None or lane is ruleset.lane_of(fields)
 
 
 def test_without_constraints_a_name_is_a_lane() -> None:
     ruleset = Ruleset(1, [])
-    one = ruleset.lane_of_name("mail.send")
+    one = ruleset.lane_of_queue("mail.send")
     assert one is not None
     assert (one.shared, one.keyed) == ((), ())
     assert ruleset.lane_of(job(name="mail.send")) is one

@@ -351,7 +351,7 @@ def test_rivals_are_the_other_names_of_the_workers_that_may_take_it() -> None:
         worker(4, "mail", "x", is_draining=True),
         worker(5, "mail", "y", is_detached=True), worker(6, "mail", "z", age_ms=9_000),
     )  # fmt: skip
-    assert rival_names("mail", NOW_MS, facts) == ["feed", "sms"]
+    assert rival_names(JOB, NOW_MS, facts) == ["feed", "sms"]
 
 
 # --- states

@@ -175,3 +175,32 @@ async def test_workers_share_the_jobs(url: str, pusher: Pusher) -> None:
         await pusher.enqueue_many(("share", n) for n in range(60))
         await wait_until(lambda: sum(took.values()) == 60)
     assert all(count > 0 for count in took.values())
+
+
+@pytest.mark.req("D24")
+@pytest.mark.parametrize("pull", [False, True])
+async def test_a_worker_takes_as_many_jobs_as_an_operator_says(
+    url: str, api: Api, pusher: Pusher, pull: bool
+) -> None:
+    running: set[int] = set()
+    may_end = asyncio.Event()
+    worker = Worker(url, max_jobs=2, pull=pull)
+
+    @worker.handler("hold")
+    async def hold(number: int) -> None:
+        running.add(number)
+        await may_end.wait()
+        running.discard(number)
+
+    async with worker.running():
+        await pusher.enqueue_many(("hold", n) for n in range(6))
+        await wait_until(lambda: len(running) == 2)
+        (view,) = [w for w in (await api.call("GET", "/api/workers"))[1]["workers"] if "hold" in w["names"]]
+        path = f"/api/workers/{view['id']}/slots"
+        assert (await api.call("POST", path, {"max_jobs": 5}))[0] == 200
+        await wait_until(lambda: len(running) == 5)
+        # Lowered: all five run on, and the sixth waits until fewer than one runs.
+        assert (await api.call("POST", path, {"max_jobs": 1}))[0] == 200
+        assert len(running) == 5
+        may_end.set()
+        await wait_until(lambda: not running)

@@ -439,6 +439,6 @@ def own_gates(record: bytes) -> list[str]:
 
 def unconstrained(name: str) -> Lane:
     """The lane of a name under no constraint."""
-    lane = NO_RULES.lane_of_name(name)
+    lane = NO_RULES.lane_of_queue(name)
     assert lane
     return lane

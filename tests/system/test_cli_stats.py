@@ -105,3 +105,25 @@ async def test_all_workers_of_a_version_are_drained_and_waited_for(
         for wrong in (["drain"], ["drain", worker.id, "--version", "1"], ["drain", "--label", "zone"],
                       ["drain", worker.id, "--wait"], ["resume", worker.id, "--dry-run"]):  # fmt: skip
             assert (await cli("workers", *wrong)).code == 2, wrong
+
+
+@pytest.mark.req("D24")
+async def test_slots_and_required_labels_by_command(store_server: StoreServer, tmp_path: Path) -> None:
+    async with master_on(store_server.url) as (_, api), worker_at(api) as worker:
+        cli = Cli(str(api.http.base_url), tmp_path)
+        assert (
+            f"{worker.id}  fresh  0 of 3 busy"
+            in (await cli("workers", "slots", "3", worker.id, "--keep")).out
+        )
+        (rule,) = (await cli("workers", "slot-rules", "--json")).lines()
+        assert (rule["node_id"], rule["labels"], rule["max_jobs"]) == ("node-1", {"zone": "b"}, 3)
+        assert "zone=b" in (await cli("workers", "slot-rules")).out
+        assert (await cli("workers", "drop-slot-rule", rule["id"])).code == 0
+        assert (await cli("workers", "drop-slot-rule", rule["id"])).code == 3
+        own = await cli("workers", "slots", "own", worker.id)
+        assert f"0 of {worker.max_jobs} busy" in own.out
+        assert (await cli("workers", "slots", "many", worker.id)).code == 2
+        assert (await cli("workers", "slots", "0", worker.id)).code != 0
+        await cli("enqueue", "work", "--require", "zone=a")
+        done = await cli("enqueue", "work", "--require", "zone=b")
+        assert (await worker.next_job())["job_id"] == done.out.strip()

@@ -186,3 +186,37 @@ def test_when_it_is_killed_the_next_one_runs_its_jobs_at_once(tmp_path: Path) ->
         assert [a["outcome"] for a in view["attempts"]] == ["lost", "success"]
     finally:
         assert one.terminate() == 0
+
+
+@pytest.mark.req("D25")
+def test_it_gets_jobs_last_when_nobody_else_has_room(tmp_path: Path) -> None:
+    program = tmp_path / "other.py"
+    program.write_text(
+        "import os\n"
+        "from worker_sdk import Worker\n"
+        "from tasks import nap, pid\n"
+        "worker = Worker(os.environ['MASTER'], max_jobs=2)\n"
+        "worker.handler('nap')(nap)\n"
+        "worker.handler('pid')(pid)\n"
+        "worker.run()\n"
+    )
+    running, url = serve(tmp_path)
+    other = Process([str(program)], tmp_path / "other.log", MASTER=url)
+    try:
+        other.start()
+        until(lambda: len(jqmaster("workers", "--json", JQMASTER_URL=url).lines()) == 2)
+        # One after the other: at each of them, both workers have all their slots.
+        for _ in range(4):
+            done = jqmaster("enqueue", "pid", "--wait", 20, JQMASTER_URL=url)
+            assert done.out.strip() == str(other.pid), done.err
+        for _ in range(4):
+            jqmaster("enqueue", "nap", "3", JQMASTER_URL=url)
+
+        def busy() -> dict[int, int]:
+            return {w["pid"]: w["busy"] for w in jqmaster("workers", "--json", JQMASTER_URL=url).lines()}
+
+        # The first two fill the other one.
+        until(lambda: busy() == {other.pid: 2, running.popen.pid: 2})
+    finally:
+        other.terminate()
+        assert running.end() == 0

@@ -164,3 +164,31 @@ async def test_selected_workers_are_drained_and_resumed_later(its_screens: Scree
         await drains.get_by_role("button", name="Resume 2 workers").click()
         await expect(drains).to_have_count(0)
         assert set((await fleet.states()).values()) == {"fresh"}
+
+
+@pytest.mark.req("D24", "D21")
+async def test_slots_are_set_kept_listed_and_removed(its_screens: Screens, fleet: Fleet) -> None:
+    worker = fleet.workers[0]
+    async with its_screens.open(f"#/workers?id={worker.id}") as page:
+        await page.get_by_role("button", name="Change slots").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Slots").fill("3")
+        await dialog.get_by_label("Also after a restart").check()
+        await accessible(page)
+        await picture(page, "worker-slots")
+        await dialog.get_by_role("button", name="Set slots").click()
+        await expect(dialog).to_have_count(0)
+        await expect(page.locator("dl.facts")).to_contain_text(f"(registered with {worker.max_jobs})")
+    async with its_screens.open("#/workers") as page:
+        rules = page.get_by_role("region", name="Slots that are kept")
+        await expect(rules.locator("tbody tr")).to_have_count(1)
+        await accessible(page)
+        await rules.get_by_role("button", name="Remove").click()
+        await expect(rules).to_have_count(0)
+        await page.get_by_role("button", name=re.compile("Change slots: ")).first.click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Slots").fill("5")
+        await dialog.get_by_role("button", name="Set slots").click()
+        await expect(dialog).to_have_count(0)
+    _, answer = await fleet.api.call("GET", "/api/workers")
+    assert 5 in [one["max_jobs"] for one in answer["workers"]]

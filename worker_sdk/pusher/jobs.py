@@ -69,6 +69,7 @@ class JobOptions(TypedDict, total=False):
       `keep_result`.
     * `after`: the job, or the list of jobs, that must succeed before this one runs: IDs, handles, or jobs of the same
       bulk. `After(jobs, when="finished")` also runs it when they failed.
+    * `requires`: labels, as a map. Only a worker that has all of them gets the job.
     """
 
     priority: int | None
@@ -91,6 +92,7 @@ class JobOptions(TypedDict, total=False):
     notify_url: str | None
     notify: Mapping[str, Any] | None
     after: After | JobRef | Sequence[JobRef] | None
+    requires: Mapping[str, str] | None
 
 
 _OPTIONS: Final = frozenset(JobOptions.__annotations__)

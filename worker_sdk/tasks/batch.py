@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _CALLBACK_FIELDS: Final = frozenset(
     {
         "name", "argument", "priority", "max_retry", "keep_result", "timeout", "delay", "retry", "rerun_lost", "tags",
-        "headers",
+        "headers", "requires",
     }
 )  # fmt: skip
 

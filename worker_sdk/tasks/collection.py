@@ -55,6 +55,7 @@ class Tasks:
         tags: Sequence[str] | None = None,
         expires: "float | timedelta | None" = None,
         rerun_lost: bool | None = None,
+        requires: Mapping[str, str] | None = None,
         unique: "Unique | None" = None,
         debounce: "Debounce | None" = None,
         confirm_start: bool = False,
@@ -75,8 +76,8 @@ class Tasks:
         * `confirm_start`, `isolated`: as for `Worker.handler`.
         * `version`: version of the arguments, which people see on the page of the name. Default: a text that changes
           with the types of the parameters.
-        * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `unique`, `debounce`: see
-          `JobOptions`.
+        * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
+          `debounce`: see `JobOptions`.
         """
         if not isinstance(name, str):
             raise TypeError('a task needs a name: write @tasks.task("…")')
@@ -90,6 +91,7 @@ class Tasks:
             "tags": tags,
             "expires": expires,
             "rerun_lost": rerun_lost,
+            "requires": requires,
             "unique": unique,
             "debounce": debounce,
         }

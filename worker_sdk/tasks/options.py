@@ -20,8 +20,8 @@ class TaskOptions(JobOptions, total=False):
 class CommandOptions(TypedDict, total=False):
     """Options of `Tasks.command` for its jobs.
 
-    * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `unique`, `debounce`: see
-      `JobOptions`.
+    * `timeout`, `max_retry`, `retry`, `priority`, `keep_result`, `tags`, `rerun_lost`, `requires`, `unique`,
+      `debounce`: see `JobOptions`.
     * `expires`: as in `TaskOptions`.
     * `confirm_start`: as for `Worker.handler`.
     """
@@ -34,6 +34,7 @@ class CommandOptions(TypedDict, total=False):
     tags: Sequence[str] | None
     expires: float | timedelta | None
     rerun_lost: bool | None
+    requires: Mapping[str, str] | None
     unique: Unique | None
     debounce: Debounce | None
     confirm_start: bool

@@ -11,7 +11,7 @@ TaskT = TypeVar("TaskT", bound=Task[..., Any])
 
 # Options of a task that a definition hands on to each job.
 _JOB_OPTIONS: Final = (
-    "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers",
+    "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers", "requires",
 )  # fmt: skip
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
 

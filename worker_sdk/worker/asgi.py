@@ -51,7 +51,6 @@ class Endpoint:
         *,
         url: str,
         registry: Registry,
-        max_jobs: int,
         signature: SignatureCheck,
         identity: Identity,
         admission: Admission,
@@ -60,7 +59,6 @@ class Endpoint:
     ) -> None:
         self._prefix = urlsplit(url).path.rstrip("/")
         self._registry = registry
-        self._max_jobs = max_jobs
         self._signature = signature
         self._identity = identity
         self._admission = admission
@@ -175,7 +173,7 @@ class Endpoint:
             "worker_id": worker_id,
             "running": [{"job_id": run.job_id, "token": run.token} for run in self._executor.owed_runs()],
             "free": self._admission.free,
-            "max_jobs": self._max_jobs,
+            "max_jobs": self._executor.max_jobs,
             "names": self._registry.names,
             "draining": self._admission.is_draining,
         }

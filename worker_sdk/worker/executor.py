@@ -107,6 +107,10 @@ class Executor:
             return 0
         return max(0, min(self._max_jobs - len(self.occupying), MAX_OWED - len(self.owed)))
 
+    @property
+    def max_jobs(self) -> int:
+        return self._max_jobs
+
     def owed_runs(self) -> list[JobRun]:
         with self.taking_up:
             for run in list(self.owed.values()):
@@ -115,6 +119,16 @@ class Executor:
             return list(self.owed.values())
 
     # --- running
+
+    def resize(self, max_jobs: int) -> None:
+        """Take so many jobs at a time from now on. Jobs beyond that number run to their end."""
+        if max_jobs == self._max_jobs:
+            return
+        logger.info("%d slots instead of %d, as the masters say", max_jobs, self._max_jobs)
+        self._max_jobs = max_jobs
+        self._threads.resize(max_jobs)
+        if self.on_room is not None:
+            self.on_room()
 
     def start(self, run: JobRun, now: float) -> None:
         """`now`: by `now_s`, when it was taken up."""

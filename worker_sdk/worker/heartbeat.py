@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REGISTER_TIMEOUT_S: Final = 10.0
-# A detached worker asks whether it may go on; when nobody has confirmed it by then, it stops its jobs.
+# A detached worker asks whether it may go on; when nobody has confirmed it by then, it stops its jobs. Masters say how
+# often, unless they are older than that.
 _QUESTIONS: Final = 3
 _QUESTION_PAUSE_S: Final = 0.3
 # How often is looked whether the jobs of the former membership have ended.
@@ -62,6 +63,10 @@ class _Told:
     cancel: list[tuple[str, str]]
     drain: bool
     detached: bool
+    # None: a master older than the field does not say.
+    max_jobs: int | None
+    questions: int
+    question_pause_s: float
 
     @classmethod
     def read(cls, body: "HeartbeatAnswer") -> "_Told":
@@ -76,6 +81,9 @@ class _Told:
             [(str(claim["job_id"]), str(claim["token"])) for claim in body["cancel"]],
             bool(body["drain"]),
             bool(body["detached"]),
+            max(1, int(body["max_jobs"])) if body.get("max_jobs") else None,
+            max(1, int(body.get("continue_questions") or _QUESTIONS)),
+            max(0.0, float(body.get("continue_pause_s") or _QUESTION_PAUSE_S)),
         )
 
 
@@ -93,6 +101,8 @@ class Orders(Protocol):
     def lost(self, tokens: list[str]) -> None: ...
 
     def unknown(self, worker_id: str) -> None: ...
+
+    def resize(self, max_jobs: int | None) -> None: ...
 
 
 class Heartbeat:
@@ -134,6 +144,7 @@ class Heartbeat:
         self._is_stopping = False
         self._was_answered = True
         self._asked: int | None = None  # questions so far, while it is detached
+        self._questions, self._question_pause_s = _QUESTIONS, _QUESTION_PAUSE_S
         self._complaint = ""
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
 
@@ -369,6 +380,8 @@ class Heartbeat:
         self._clock.observe(told.store_time_ms, sent_s, now_s(), fence=told.fence)
         self._identity.saw_epoch(told.epoch)
         self._identity.is_drain_ordered = told.drain
+        self._questions, self._question_pause_s = told.questions, told.question_pause_s
+        self._orders.resize(told.max_jobs)
         for run in runs:
             run.is_named = True
         if told.lost:
@@ -394,8 +407,8 @@ class Heartbeat:
     def _ask_again(self, member: Membership) -> float:
         """Seconds until the next question; none is left: it gives up what it has."""
         assert self._asked is not None
-        if self._asked < _QUESTIONS:
-            return _QUESTION_PAUSE_S
+        if self._asked < self._questions:
+            return self._question_pause_s
         self._rejoin(member.worker_id, "this worker was detached, and nobody confirmed that it may go on")
         return 0.0
 

@@ -134,7 +134,6 @@ class Node:
         self.endpoint = Endpoint(
             url=self.url,
             registry=self._registry,
-            max_jobs=config.max_jobs,
             signature=SignatureCheck(config.secrets),
             identity=self.identity,
             admission=self._admission,
@@ -277,6 +276,12 @@ class Node:
 
     def lost(self, tokens: list[str]) -> None:
         self._in_loop(lambda: self.executor.lost(tokens))
+
+    def resize(self, max_jobs: int | None) -> None:
+        """Take so many jobs at a time; None: the masters do not say."""
+        most = self._config.max_jobs if max_jobs is None else max_jobs
+        if most != self.executor.max_jobs:
+            self._in_loop(lambda: self.executor.resize(most))
 
     def unknown(self, worker_id: str) -> None:
         self._in_loop(lambda: self.executor.stop_all(Stop.LOST))

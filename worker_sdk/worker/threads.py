@@ -36,6 +36,10 @@ class HandlerThreads:
         self._is_copy = False
         forked.renew_in_child(self)
 
+    def resize(self, size: int) -> None:
+        """Let at most so many threads run from now on. Threads that are there already stay for the next work."""
+        self._size = size
+
     def renew(self) -> None:
         self._is_copy = True
 

@@ -57,7 +57,7 @@ class Worker:
     * `pull`: poll the masters for jobs instead of listening. Use it where they cannot reach the worker. `host`, `port`
       and `url` are then ignored.
     * `node_id`: name of the machine, shown to people. Default: its host name.
-    * `labels`: further facts to show to people.
+    * `labels`: further facts to show to people. Jobs can require some of them.
     * `grace_s`: time that running jobs have to finish when the process is told to end.
     * `secret`: 32 to 128 characters that sign the masters' calls. Default: a random one. Give a list of two while it is
       replaced: the first is registered, both are accepted.

@@ -14,6 +14,7 @@ from jqmaster.api.schemas import (
     JobId,
     JobName,
     Request,
+    Requires,
     Seconds,
     ShortText,
     StoredText,
@@ -108,6 +109,9 @@ class DefinitionJob(Request):
     rerun_lost: bool = False
     tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
     headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
+    requires: Requires | None = Field(
+        None, description="Labels that the worker must have.", json_schema_extra=SINCE
+    )
 
     def to_spec(self) -> JobSpec:
         """Return the job without an ID."""
@@ -126,6 +130,7 @@ class DefinitionJob(Request):
             rerun_lost=self.rerun_lost,
             tags=tuple(self.tags),
             headers=self.headers,
+            requires=self.requires,
         )
 
 
@@ -310,6 +315,9 @@ class DefinitionJobView(Answer):
     rerun_lost: bool
     tags: list[str]
     headers: dict[str, str]
+    requires: dict[str, str] | None = Field(
+        description="Labels that the worker must have.", json_schema_extra=SINCE
+    )
 
 
 class RunView(Answer):

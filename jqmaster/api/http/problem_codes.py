@@ -140,6 +140,8 @@ CODES: Final = (
     ProblemCode("too_many_actions", (429,), "Too many bulk actions are running.",
                 "Wait for one to end, or cancel one."),
     # Workers
+    ProblemCode("unknown_slot_rule", (404,), "No slots are kept under this ID.",
+                "List the slot rules again."),
     ProblemCode("unknown_worker", (404,), "The worker is not registered, or is no longer registered.",
                 "Stop the jobs without reporting them, and register again."),
     ProblemCode("other_store", (421,), "The request's `JQ-Store` names another store than this master's.",

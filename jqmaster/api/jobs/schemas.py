@@ -22,6 +22,7 @@ from jqmaster.api.schemas import (
     JobId,
     JobName,
     Request,
+    Requires,
     Seconds,
     ShortText,
     StoredText,
@@ -209,6 +210,12 @@ class JobRequest(Request):
         json_schema_extra=SINCE,
     )
 
+    requires: Requires | None = Field(
+        None,
+        description="Labels, each with its value. Only a worker that registered with all of them gets the job.",
+        json_schema_extra=SINCE,
+    )
+
     @field_validator("key")
     @classmethod
     def _is_short(cls, value: str | None) -> str | None:
@@ -262,6 +269,7 @@ class JobRequest(Request):
             batch=self.batch,
             notify=self._to_notify(),
             after=After(tuple(self.after.jobs), self.after.when) if self.after else None,
+            requires=self.requires,
         )
 
     def _to_notify(self) -> Notify | None:
@@ -458,6 +466,9 @@ class JobView(JobSummary):
     )
     argument_redacted: bool = Field(
         description="True: parts of the argument are replaced by `[redacted]`. Do not enqueue a copy of it."
+    )
+    requires: dict[str, str] | None = Field(
+        description="Labels that its worker must have. Null: any worker of its name.", json_schema_extra=SINCE
     )
     headers_redacted: bool = Field(description="True: parts of the headers are replaced by `[redacted]`.")
     has_result: bool = Field(description="True: a result is kept.")

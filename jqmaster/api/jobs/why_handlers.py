@@ -17,6 +17,7 @@ from jqmaster.domain.verdict import (
     Expired,
     Finished,
     IndexMissing,
+    NoMatchingWorker,
     NoWorker,
     PlainVerdict,
     RulesChanging,
@@ -71,6 +72,22 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
                 "stale": verdict.stale,
                 "detached": verdict.detached,
                 "last_seen_at": _time(verdict.last_seen_ms),
+            }
+        case NoMatchingWorker():
+            return {
+                "name": verdict.name,
+                "requires": dict(verdict.requires),
+                "workers": verdict.workers,
+                "nearest": [
+                    {
+                        "worker_id": near.worker_id,
+                        "node_id": near.node_id,
+                        "missing": {
+                            key: {"wanted": one[0], "has": one[1]} for key, one in near.missing.items()
+                        },
+                    }
+                    for near in verdict.nearest
+                ],
             }
         case WorkersUnavailable():
             fields = (

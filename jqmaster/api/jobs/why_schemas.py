@@ -123,6 +123,34 @@ class NoWorkerVerdict(Answer):
     last_seen_at: Timestamp | None
 
 
+class MissingLabel(Answer):
+    """A label that the job requires, and what the worker has instead."""
+
+    wanted: str
+    has: str | None = Field(description="Null: the worker has no such label.")
+
+
+class NearMatch(Answer):
+    """A live worker that lacks some of the labels."""
+
+    worker_id: JobId
+    node_id: str
+    missing: dict[str, MissingLabel]
+
+
+class NoMatchingWorkerVerdict(Answer):
+    """Workers for the name live, but none of them has the labels that the job requires."""
+
+    code: Literal["no_matching_worker"]
+    text: Text
+    name: str
+    requires: dict[str, str]
+    workers: int = Field(description="Number of live workers for the name.")
+    nearest: list[NearMatch] = Field(
+        description="Up to three of them, those first that lack the fewest labels."
+    )
+
+
 class WorkersUnavailableVerdict(Answer):
     """None of the live workers for the name takes a job now. Each worker counts in one number only."""
 
@@ -224,8 +252,8 @@ class FinishedVerdict(Answer):
 
 Verdict = Annotated[
     NoLeaderVerdict | ExpiredVerdict | DueVerdict | RulesChangingVerdict | ConstraintVerdict | NoWorkerVerdict
-    | WorkersUnavailableVerdict | AheadVerdict | IndexMissingVerdict | NextVerdict | RunningVerdict
-    | AwaitingCallbackVerdict | AwaitingJobsVerdict | FinishedVerdict,
+    | NoMatchingWorkerVerdict | WorkersUnavailableVerdict | AheadVerdict | IndexMissingVerdict | NextVerdict
+    | RunningVerdict | AwaitingCallbackVerdict | AwaitingJobsVerdict | FinishedVerdict,
     Field(discriminator="code"),
 ]  # fmt: skip
 

@@ -12,6 +12,7 @@ from jqmaster.api.workers.schemas import (
     ClaimRequest,
     HeartbeatRequest,
     RegisterRequest,
+    SlotsRequest,
     StartRequest,
     WorkerSelectionRequest,
 )
@@ -33,7 +34,11 @@ async def register(call: Call) -> Reply:
     url = None if request.url is None else await call.services.admit_url(request.url)
     await call.services.contracts.tell(request.names, request.to_contracts())
     registered = await call.services.workers.register(
-        request.to_spec(url), call.known.identity, caller=caller_of(call.address)
+        request.to_spec(url),
+        call.known.identity,
+        caller=caller_of(call.address),
+        # Only the worker inside this process has a token of this process.
+        companion_of=call.services.master_id if call.known.is_own else "",
     )
     settings = call.services.settings
     return Reply(
@@ -81,6 +86,9 @@ async def heartbeat(call: Call) -> Reply:
             "lost": [{"job_id": job_id, "token": token} for job_id, token in answer.lost],
             "drain": answer.is_draining,
             "detached": answer.is_detached,
+            "max_jobs": answer.max_jobs,
+            "continue_questions": settings.continue_questions,
+            "continue_pause_s": settings.continue_pause_s,
         },
     )
 
@@ -172,6 +180,30 @@ async def detach(call: Call) -> Reply:
     worker = await call.services.worker_actions.detach(call.path["worker_id"], call.who)
     with after_it_was_done():
         return Reply(200, await _detail(call, worker))
+
+
+async def set_slots(call: Call) -> Reply:
+    request = await call.read(SlotsRequest)
+    worker = await call.services.worker_actions.set_slots(
+        call.path["worker_id"],
+        request.max_jobs,
+        call.who,
+        is_kept=request.keep,
+        now_ms=await call.services.store_time_ms(),
+    )
+    with after_it_was_done():
+        return Reply(200, await _detail(call, worker))
+
+
+async def list_slot_rules(call: Call) -> Reply:
+    call.query()
+    rules = await call.services.worker_actions.slot_rules()
+    return Reply(200, {"slot_rules": [views.slot_rule(rule) for rule in rules]})
+
+
+async def drop_slot_rule(call: Call) -> Reply:
+    await call.services.worker_actions.drop_slot_rule(call.path["rule_id"], call.who)
+    return Reply(204)
 
 
 async def drain_set(call: Call) -> Reply:

@@ -40,6 +40,12 @@ _CLAIM_TEXT: Final = (
     "`worker_detached` for one that was detached, and 429 `poll_replaced` if the same worker made a later call."
 )
 
+_SLOTS_TEXT: Final = (
+    "The next claim obeys the number. The worker is told by the answer to its next heartbeat. Fewer slots stop no job: "
+    "the worker gets new ones when it runs fewer than that. Workers of release 0.2 refuse jobs beyond the number that "
+    "they registered with."
+)
+
 OPERATIONS: Final = [
     Operation("POST", "/api/workers", handlers.register, Scope.WORK, "Register a worker", "workers",
               {201: schemas.RegisterAnswer}, schemas.RegisterRequest, problems=(429, *_STORE), text=_REGISTER_TEXT),
@@ -61,6 +67,15 @@ OPERATIONS: Final = [
               {200: schemas.WorkerDetail}, problems=(404, 409, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/detach", handlers.detach, Scope.OPERATE, "Detach a worker", "workers",
               {200: schemas.WorkerDetail}, problems=(404, *_STORE), text=_DETACH_TEXT),
+    Operation("POST", "/api/workers/{worker_id}/slots", handlers.set_slots, Scope.OPERATE, "Set the slots of a worker",
+              "workers",
+              {200: schemas.WorkerDetail}, schemas.SlotsRequest, problems=(404, 409, *_STORE), text=_SLOTS_TEXT),
+    Operation("GET", "/api/slot-rules", handlers.list_slot_rules, Scope.READ, "List the slots that are kept for nodes",
+              "workers",
+              {200: schemas.SlotRuleList}, problems=_STORE),
+    Operation("DELETE", "/api/slot-rules/{rule_id}", handlers.drop_slot_rule, Scope.OPERATE,
+              "Remove slots that are kept for a node", "workers",
+              {204: None}, problems=(404, *_STORE)),
     Operation("DELETE", "/api/workers/{worker_id}", handlers.leave, Scope.WORK, "Unregister a worker", "workers",
               {204: None}, problems=(404, *_STORE)),
     Operation("POST", "/api/workers/{worker_id}/heartbeat", handlers.heartbeat, Scope.WORK,

@@ -246,8 +246,19 @@ class HeartbeatAnswer(Answer):
     lost: list[ClaimView] = Field(description="Claims that are over. Stop the job and report nothing.")
     drain: bool = Field(description="True: finish the running jobs. No more will come.")
     detached: bool = Field(
-        description="True: the worker was detached. Ask with `asks_to_continue` up to three times, 0.3 s apart. If "
-        "no master permits it, stop all jobs and register again."
+        description="True: the worker was detached. Ask with `asks_to_continue` up to `continue_questions` times, "
+        "`continue_pause_s` apart. If no master permits it, stop all jobs and register again."
+    )
+    max_jobs: int = Field(
+        description="Number of jobs that the worker may run from now on, which an operator may have changed. Finish "
+        "running jobs beyond it. If omitted, it is as registered.",
+        json_schema_extra=SINCE,
+    )
+    continue_questions: int = Field(
+        description="How often to ask with `asks_to_continue`. If omitted: 3.", json_schema_extra=SINCE
+    )
+    continue_pause_s: float = Field(
+        description="Seconds between two of these questions. If omitted: 0.3.", json_schema_extra=SINCE
     )
 
 
@@ -349,7 +360,12 @@ class WorkerView(Answer):
     id: JobId
     url: str | None
     names: list[str]
-    max_jobs: int
+    max_jobs: int = Field(description="Number of jobs that the worker may have.")
+    own_max_jobs: int = Field(
+        description="Number of jobs with which the worker registered. `max_jobs` differs where an operator set another "
+        "one.",
+        json_schema_extra=SINCE,
+    )
     busy: int = Field(description="Number of claims that the worker holds.")
     load: float = Field(description="`busy` divided by `max_jobs`.")
     role: Literal["push", "pull"] = Field(
@@ -384,6 +400,42 @@ class WorkerDetail(WorkerView):
     """A registered worker with its jobs."""
 
     jobs: list[HeldJob] = Field(description="Jobs of the worker, oldest first.")
+
+
+class SlotsRequest(Request):
+    """The number of jobs that a worker may have."""
+
+    max_jobs: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        description="Null: as many as the worker registered with."
+    )
+    keep: bool = Field(
+        False,
+        description="True: also for workers that register later from the same `node_id` with the same labels, such as "
+        "this one after a restart. Requires `max_jobs`.",
+    )
+
+    @model_validator(mode="after")
+    def _keeps_a_number(self) -> "SlotsRequest":
+        if self.keep and self.max_jobs is None:
+            raise ValueError("keep requires max_jobs; to end what is kept, delete the slot rule")
+        return self
+
+
+class SlotRuleView(Answer):
+    """Slots that are kept for workers that register from one node with these labels."""
+
+    id: str
+    node_id: str
+    labels: dict[str, str]
+    max_jobs: int
+    set_by: str
+    set_at: Timestamp
+
+
+class SlotRuleList(Answer):
+    """All slots that are kept, by node and labels."""
+
+    slot_rules: list[SlotRuleView]
 
 
 class WorkerList(Answer):

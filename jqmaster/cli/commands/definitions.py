@@ -22,6 +22,7 @@ FIELDS = (
 )  # fmt: skip
 JOB_FIELDS = (
     "name", "argument", "priority", "max_retry", "keep_result", "timeout", "retry", "rerun_lost", "tags", "headers",
+    "requires",
 )  # fmt: skip
 
 app = typer.Typer(invoke_without_command=True)

@@ -62,6 +62,12 @@ def enqueue(
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="May be given several times.")
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="May be given several times.")] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="Label that the worker must have. May be given several times."
+        ),
+    ] = None,
     source: Annotated[
         str | None,
         typer.Option(
@@ -124,6 +130,7 @@ def enqueue(
         "priority": priority, "max_retry": max_retry, "timeout": timeout, "delay": delay, "tags": tag,
         "run_at": instant(run_at), "expires_at": instant(expires_at),
         "headers": dict(map(_header, header)) if header else None, "rerun_lost": rerun_lost or None,
+        "requires": dict(map(_header, require)) if require else None,
         "retry": None if retry is None else read_json(retry, "--retry"), "key_ttl": key_ttl,
         "unique": None if unique is None else read_json(unique, "--unique"),
         "debounce": None if debounce is None else read_json(debounce, "--debounce"), "batch": batch,

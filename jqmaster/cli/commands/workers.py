@@ -138,11 +138,71 @@ def detach(
     _order(worker_ids, "detach", Master(master, token), as_json)
 
 
+@app.command()
+def slots(
+    max_jobs: Annotated[
+        str, typer.Argument(metavar="SLOTS", help="1 to 1000, or `own` for each worker's own number.")
+    ],
+    worker_ids: WorkerArguments,
+    *,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep", help="Also for workers that register later from the same machine with the same labels."
+        ),
+    ] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Set how many jobs workers may run at a time. Running jobs are not stopped."""
+    if max_jobs != "own" and not max_jobs.isdecimal():
+        raise typer.BadParameter("SLOTS is a number or `own`")
+    order_each(
+        Master(master, token),
+        [path_of("/api/workers", worker_id, "slots") for worker_id in worker_ids],
+        _standing,
+        as_json=as_json,
+        body={"max_jobs": None if max_jobs == "own" else int(max_jobs), "keep": keep},
+    )
+
+
+@app.command("slot-rules")
+def slot_rules(
+    *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
+) -> None:
+    """List the slots that are kept for workers of a machine and labels."""
+    with Master(master, token) as http:
+        _, answer = http.call("GET", "/api/slot-rules")
+    output.show_list(
+        answer["slot_rules"],
+        ("ID", "NODE", "LABELS", "SLOTS", "SET BY", "SET AT"),
+        lambda r: (r["id"], r["node_id"], " ".join(f"{k}={v}" for k, v in r["labels"].items()), r["max_jobs"],
+            r["set_by"], r["set_at"]),
+        as_json=as_json,
+    )  # fmt: skip
+
+
+@app.command("drop-slot-rule")
+def drop_slot_rule(
+    rule_id: Annotated[str, typer.Argument(metavar="ID", help="ID of the rule.")],
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Remove slots that are kept. Workers keep theirs until they register again."""
+    with Master(master, token) as http:
+        http.call("DELETE", path_of("/api/slot-rules", rule_id))
+
+
+def _standing(w: dict[str, Any]) -> str:
+    return f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy"
+
+
 def _order(worker_ids: list[str], order: str, master: Master, as_json: bool) -> NoReturn:
     order_each(
         master,
         [path_of("/api/workers", worker_id, order) for worker_id in worker_ids],
-        lambda w: f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy",
+        _standing,
         as_json=as_json,
     )
 

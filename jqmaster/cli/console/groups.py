@@ -30,7 +30,12 @@ def list_without_command(app: typer.Typer, listing: Listing, text: str) -> None:
 
 
 def order_each(
-    master: Master, paths: Iterable[str], text: Callable[[dict[str, Any]], str], *, as_json: bool
+    master: Master,
+    paths: Iterable[str],
+    text: Callable[[dict[str, Any]], str],
+    *,
+    as_json: bool,
+    body: dict[str, Any] | None = None,
 ) -> NoReturn:
     """Posts to each of `paths`, and says how the thing is then, in the words of `text`. All are tried; the exit code is
     that of the last failure."""
@@ -38,7 +43,7 @@ def order_each(
     with master as http:
         for path in paths:
             try:
-                _, view = http.call("POST", path)
+                _, view = http.call("POST", path, body=body)
             except typer.Exit as ended:
                 worst = ended.exit_code
                 continue

@@ -163,6 +163,7 @@ class Dispatcher:
                 if not orders:
                     member.busy = busy
             case JobsReady():
+                self._fleet.learn(names)
                 self._became_ready(names)
                 orders = self._orders(names)
         return self._travelling_claim(orders) if orders else None
@@ -228,8 +229,8 @@ class Dispatcher:
     async def _round(self) -> None:
         if self._wants_refresh or self._clock.monotonic_s() - self._refreshed_at_s >= POLL_S:
             self._wants_refresh = False
-            workers, now_ms = await self._workers.all_with_time()
-            self._fleet.refresh(workers, now_ms)
+            seen = await self._workers.fleet()
+            self._fleet.refresh(seen.workers, seen.now_ms, seen.queues)
             self._refreshed_at_s = self._clock.monotonic_s()
             self._became_ready()  # nobody may have said so: polling makes it sure
             # Those that nobody runs any more are forgotten.

@@ -1,13 +1,14 @@
 """The leader's copy of the workers, at most a second old: which of them may take jobs now. The store is the
 truth."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.assignment import Candidate
-from jqmaster.domain.breaker import Breaker
+from jqmaster.domain.breaker import DEFAULT_POLICY, Breaker, BreakerPolicy
+from jqmaster.domain.requirement import name_of, queues_for
 from jqmaster.domain.verdict import Reach
 from jqmaster.domain.worker import Worker
 from jqmaster.live_value import LiveValue
@@ -16,6 +17,8 @@ from jqmaster.live_value import LiveValue
 SHORTEST_PAUSE_S: Final = 0.2
 # Under way to one worker. More would be smaller ones.
 MOST_PUSHES: Final = 2
+# A worker that pulls and has a free slot asks again within this.
+BETWEEN_POLLS_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -35,12 +38,23 @@ class Member:
     # Until when a worker that pulls asks for jobs.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
+    # Queues of jobs that ask for labels, and which it may run.
+    queues: tuple[str, ...] = ()
+    # Names and queues that it leaves to others at present, which have room for them.
+    left_to_others: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
-        if not self.unknown_names:
-            return self.worker.spec.names
-        return tuple(name for name in self.worker.spec.names if name not in self.unknown_names)
+        """Return the names that it runs, and the queues of jobs of these names whose labels it has: claims ask for
+        these."""
+        names = self.worker.spec.names + self.queues if self.queues else self.worker.spec.names
+        if not self.unknown_names and not self.left_to_others:
+            return names
+        return tuple(
+            name
+            for name in names
+            if name_of(name) not in self.unknown_names and name not in self.left_to_others
+        )
 
     def begin_claim(self) -> None:
         self.claims += 1
@@ -65,24 +79,37 @@ class Member:
 class Fleet:
     """The leader's view. All methods are immediate."""
 
-    def __init__(self, clock: Clock, *, stale_ms: LiveValue[int]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        stale_ms: LiveValue[int],
+        breaker: LiveValue[BreakerPolicy] | None = None,
+        master_id: str = "",
+    ) -> None:
         self._clock = clock
         self._stale_ms = stale_ms
+        self._breaker = breaker or LiveValue(DEFAULT_POLICY)
+        self._master_id = master_id
         self._members: dict[str, Member] = {}
+        # Workers inside the process of this master, which get what nobody else has room for: one at most, or several
+        # for a moment after it registered anew.
+        self._companions: list[Member] = []
+        self._queues: frozenset[str] = frozenset()
         self._read_at_s = 0.0
         self._store_time_ms = 0
         # A worker that is kept free of new jobs.
         self.reserved: str | None = None
 
-    def refresh(self, workers: Iterable[Worker], store_time_ms: int) -> None:
-        """Takes over what the store says now."""
+    def refresh(self, workers: Iterable[Worker], store_time_ms: int, queues: Collection[str] = ()) -> None:
+        """Takes over what the store says now. `queues`: those of jobs that ask for labels."""
         self._read_at_s = self._clock.monotonic_s()
         self._store_time_ms = store_time_ms
         members = {}
         for worker in workers:
             member = self._members.get(worker.id)
             if member is None:
-                member = Member(worker, worker.busy)
+                member = Member(worker, worker.busy, Breaker(policy=lambda: self._breaker.current))
             else:
                 member.worker = worker
                 if not (member.pushes or member.claims):
@@ -91,8 +118,25 @@ class Fleet:
             if worker.polls_until_ms > store_time_ms:
                 left_s = (worker.polls_until_ms - store_time_ms) / 1000
                 member.polls_until_s = max(member.polls_until_s, self._read_at_s + left_s)
+            if queues or member.queues:
+                member.queues = queues_for(worker.spec.names, worker.spec.labels, queues)
             members[worker.id] = member
         self._members = members
+        self._queues = frozenset(queues)
+        self._companions = [
+            member
+            for member in members.values()
+            if self._master_id and member.worker.companion_of == self._master_id
+        ]
+
+    def learn(self, names: Collection[str]) -> None:
+        """Take in the queues among these names, of which the store need not have told yet."""
+        new = {name for name in names if name_of(name) != name and name not in self._queues}
+        if new:
+            self._queues |= new
+            for member in self._members.values():
+                spec = member.worker.spec
+                member.queues = queues_for(spec.names, spec.labels, self._queues)
 
     def name_sets(self) -> set[tuple[str, ...]]:
         """The names of each worker."""
@@ -136,7 +180,7 @@ class Fleet:
         return self._store_time_ms + int((now_s - self._read_at_s) * 1000)
 
     def quietest(self, name: str) -> Member | None:
-        """Return the reserved worker that takes jobs of this name, otherwise the one that runs the fewest."""
+        """Return the reserved worker that takes jobs of this name or queue, otherwise the one that runs the fewest."""
         now_s = self._clock.monotonic_s()
         able = [
             m
@@ -167,6 +211,8 @@ class Fleet:
         Candidate, by names."""
         plenty = plenty or {}
         now_s = self._clock.monotonic_s()
+        if self._companions:
+            self._let_others_first(now_s)
         return [
             Candidate(
                 worker_id,
@@ -188,6 +234,23 @@ class Fleet:
             and m.names
             and m.names not in exhausted
         ]
+
+    def _let_others_first(self, now_s: float) -> None:
+        """Have the worker inside this master leave those names to others for which one of them has room, also while a
+        push to it is under way: the work of a leader must not wait for handlers where others can run them."""
+        left: set[str] = set()
+        for member in self._members.values():
+            if (
+                member not in self._companions
+                and member.busy < member.worker.spec.max_jobs
+                and (not member.worker.is_pulling or member.polls_until_s > now_s - BETWEEN_POLLS_S)
+                and self._is_available(member, now_s)
+            ):
+                left.update(member.names)
+        for companion in self._companions:
+            companion.left_to_others = frozenset(
+                left.intersection(companion.worker.spec.names + companion.queues)
+            )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
         """Names that could be claimed for one of these workers, as the store has them: whatever this copy believes of

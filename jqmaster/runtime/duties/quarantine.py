@@ -100,7 +100,7 @@ class Quarantine(LeaderLoop):
 
     async def _try(self, job: Job) -> bool | None:
         """True: given. False: its worker is still busy with others. None: not now."""
-        member = self._fleet.quietest(job.name)
+        member = self._fleet.quietest(job.queue)
         if member is None:
             return None
         worker_id = member.worker.id

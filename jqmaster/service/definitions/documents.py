@@ -132,6 +132,7 @@ def describe(definition: Definition) -> dict[str, Any]:
             },
             "rerun_lost": job.rerun_lost,
             "tags": list(job.tags),
+            "requires": dict(job.requires) if job.requires else None,
         },
     }
 

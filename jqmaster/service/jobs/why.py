@@ -21,7 +21,7 @@ from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.why import WhyStore
-from jqmaster.store.workers.workers import WorkerStore
+from jqmaster.store.workers.workers import FleetSeen, WorkerStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,13 @@ class WhyService:
         rules = await self._rules.reload()
         is_keyed = any(one.key for one in rules.ruleset.constraints)
         snapshot = await self._store.snapshot(job_id, is_keyed=is_keyed) if is_id(job_id) else None
-        workers = await self._workers.all() if snapshot else []
+        seen = await self._workers.fleet() if snapshot else FleetSeen([], 0, [])
+        workers = seen.workers
         policy = self._policy.current
         fleet = FleetFacts(workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
         if snapshot and snapshot.standing:
             # Its name has told which others the same workers take.
-            rivals = rival_names(snapshot.job.name, snapshot.now_ms, fleet)
+            rivals = rival_names(snapshot.job, snapshot.now_ms, fleet, seen.queues)
             if rivals:
                 snapshot = await self._store.snapshot(job_id, rivals, is_keyed=is_keyed)
         if snapshot is None:

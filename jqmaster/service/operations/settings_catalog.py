@@ -21,6 +21,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Silent workers": (
         "worker_stale_s", "ping_timeout_s", "max_missed_pings", "crowd_share", "crowd_least", "worker_forget_s",
+        "continue_questions", "continue_pause_s", "breaker_failures", "breaker_first_open_s", "breaker_longest_open_s",
     ),
     "Masters": ("leader_ttl_s", "processes", "node_id", "advertised_url"),
     "Retention": (

@@ -1,11 +1,12 @@
-"""Operators' actions on workers: drain, resume, detach."""
+"""Operators' actions on workers: drain, resume, detach, slots."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal
 
+from jqmaster.domain.slot_rule import SlotRule
 from jqmaster.domain.worker import Worker
-from jqmaster.errors import ConflictError, after_it_was_done, unknown_worker
+from jqmaster.errors import ConflictError, NotFoundError, after_it_was_done, unknown_worker
 from jqmaster.service.workers.workers import existing_worker
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.workers.workers import Commanded, WorkerStore
@@ -44,6 +45,50 @@ class WorkerActions:
         NotFoundError."""
         return await self._command("detach", self._workers.detach, worker_id, who)
 
+    async def set_slots(
+        self, worker_id: str, max_jobs: int | None, who: str, *, is_kept: bool = False, now_ms: int = 0
+    ) -> Worker:
+        """Set how many jobs the worker may have, from its next claim on; None: as many as it registered. It learns that
+        from the answer to its next heartbeat, and finishes jobs beyond that number. `is_kept`: workers that register
+        later on its node with its labels get as many. Raise NotFoundError, ConflictError (detached)."""
+        before = await existing_worker(self._workers, worker_id)
+        spec = before.spec
+        kept = None
+        if is_kept and max_jobs is not None:
+            kept = SlotRule(spec.node_id, spec.labels, max_jobs, who, now_ms)
+        facts = {"url": spec.url, "node_id": spec.node_id, "pid": spec.pid}
+        after = before.own_max_jobs if max_jobs is None else max_jobs
+        entry = encode_entry(
+            who=who,
+            action="worker.slots",
+            target=worker_id,
+            before={**facts, "max_jobs": spec.max_jobs},
+            after={**facts, "max_jobs": after, **({"kept_as": kept.id} if kept else {})},
+        )
+        done = await self._workers.set_slots(worker_id, max_jobs, entry, kept=kept)
+        if done is Commanded.UNKNOWN:
+            raise unknown_worker(worker_id)
+        if done is Commanded.DETACHED:
+            raise _detached(worker_id)
+        if done is Commanded.NEW:
+            logger.warning("worker %s: %d slots, by %s", worker_id, after, who)
+        with after_it_was_done():
+            return await existing_worker(self._workers, worker_id)
+
+    async def slot_rules(self) -> list[SlotRule]:
+        """Return the slots that are kept for workers to come."""
+        return await self._workers.slot_rules()
+
+    async def drop_slot_rule(self, rule_id: str, who: str) -> None:
+        """Remove a rule of slots: workers that register later get their own. Raise NotFoundError."""
+        rule = next((one for one in await self._workers.slot_rules() if one.id == rule_id), None)
+        before = None
+        if rule is not None:
+            before = {"node_id": rule.node_id, "labels": dict(rule.labels), "max_jobs": rule.max_jobs}
+        entry = encode_entry(who=who, action="slot_rule.delete", target=rule_id, before=before, after=None)
+        if not await self._workers.drop_slot_rule(rule_id, entry):
+            raise NotFoundError(f"there is no rule of slots {rule_id}", code="unknown_slot_rule")
+
     async def _command(
         self,
         order: WorkerOrder,
@@ -63,15 +108,18 @@ class WorkerActions:
             case Commanded.UNKNOWN:
                 raise unknown_worker(worker_id)
             case Commanded.DETACHED:
-                raise ConflictError(
-                    f"worker {worker_id} is detached; it will register again by itself",
-                    code="worker_detached",
-                )
+                raise _detached(worker_id)
             case Commanded.NEW:
                 logger.warning("worker %s: %s, by %s", worker_id, order, who)
         await self._tell(worker_id, order)
         with after_it_was_done():
             return await existing_worker(self._workers, worker_id)
+
+
+def _detached(worker_id: str) -> ConflictError:
+    return ConflictError(
+        f"worker {worker_id} is detached; it will register again by itself", code="worker_detached"
+    )
 
 
 def _standing(worker: Worker) -> dict[str, Any]:

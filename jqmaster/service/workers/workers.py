@@ -41,8 +41,11 @@ class WorkerService:
         self._records = records
         self._progress = progress
 
-    async def register(self, spec: WorkerSpec, owner: str = "", *, caller: str = "") -> Registration:
-        """A new worker ID, which belongs to the caller named `owner`; `caller`: see `caller_of`.
+    async def register(
+        self, spec: WorkerSpec, owner: str = "", *, caller: str = "", companion_of: str = ""
+    ) -> Registration:
+        """A new worker ID, which belongs to the caller named `owner`; `caller`: see `caller_of`; `companion_of`: see
+        `Worker`.
 
         Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if that was so
         too often with this owner and caller.
@@ -50,7 +53,7 @@ class WorkerService:
         if spec.url is not None:
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
         worker_id = new_id()
-        now_ms, epoch = await self._workers.register(worker_id, spec, owner)
+        now_ms, epoch = await self._workers.register(worker_id, spec, owner, companion_of)
         logger.info(
             "worker %s registered: %s at %s", worker_id, ", ".join(spec.names[:5]), spec.url or "(pulls)"
         )

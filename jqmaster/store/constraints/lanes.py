@@ -19,10 +19,10 @@ from jqmaster.store.link.shard import Shard
 
 
 class OldLane(NamedTuple):
-    """A lane of an older edition."""
+    """A lane of an older edition. `queue`: of its jobs; empty where only their records tell."""
 
     id: str
-    name: str
+    queue: str
 
 
 class Moved(NamedTuple):
@@ -145,17 +145,20 @@ class LaneStore:
         for raw in await self._client.command("SMEMBERS", self._keys.names):
             name = raw.decode()
             found = await self._client.command("ZRANGEBYSCORE", self._keys.lanes(name), "-inf", f"({edition}")
-            lanes += [OldLane(lane.decode(), name) for lane in found]
+            lanes += [OldLane(lane.decode(), "") for lane in found]
         order: dict[OldLane, tuple[bool, int, str]] = {}
         for page in pages(lanes, MAX_PER_CALL):
             replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
-            for lane, raw in zip(page, replies, strict=True):
-                order[lane] = (True, 0, "")
+            for found_lane, raw in zip(page, replies, strict=True):
+                lane, place = found_lane, (True, 0, "")
                 # One that is gone or cannot be read comes last; scripts make it anew.
                 with contextlib.suppress(DamagedError):
                     stored = StoredLane.read(raw or b"")
-                    order[lane] = (bool(stored.at) or not stored.member, stored.score, stored.member)
-        return sorted(lanes, key=order.__getitem__)
+                    # One that was made anew knows no more of its jobs than their name.
+                    lane = OldLane(lane.id, stored.queue if stored.edition >= 0 else "")
+                    place = (bool(stored.at) or not stored.member, stored.score, stored.member)
+                order[lane] = place
+        return sorted(order, key=order.__getitem__)
 
     async def ready_in(self, lanes: Sequence[OldLane], count: int) -> list[list[str]]:
         """Return the first `count` jobs of each."""
@@ -211,7 +214,7 @@ class LaneStore:
         moves, unread = _Moves(), []
         for job_id in job_ids:
             old = lanes.get(job_id)
-            if old and (lane := ruleset.lane_of_name(old.name)):
+            if old and old.queue and (lane := ruleset.lane_of_queue(old.queue)):
                 moves.add(job_id, bytes.fromhex(old.id), moves.lanes.number(lane))
                 moves.are_short = False
             else:

@@ -1,10 +1,12 @@
 """Reads what a job waits for, at one instant."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 from jqmaster.domain.gate_check import GateCheck, Holder
 from jqmaster.domain.job import JobState
+from jqmaster.domain.requirement import name_of
 from jqmaster.domain.verdict import Bound, Snapshot, Standing
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
@@ -77,7 +79,9 @@ class WhyStore:
                 awaits.append((one, None if state is None else str(state)))
         standing = None
         if is_ready:
-            by_name = {ahead[n].decode(): int(ahead[n + 1]) for n in range(0, len(ahead), 2)}
+            by_name = Counter[str]()
+            for n in range(0, len(ahead), 2):
+                by_name[name_of(ahead[n].decode())] += int(ahead[n + 1])
             was_cut = len(rivals) > MAX_NAMES and bound == 0
             standing = Standing(by_name, Bound.AT_LEAST if was_cut else _BOUNDS[bound])
         return Snapshot(

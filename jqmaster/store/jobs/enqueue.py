@@ -211,7 +211,7 @@ class AcceptanceStore:
         if replicas not in (None, self._client.quorum_replicas):
             # A claim counts as any write does, whatever its job was pushed with.
             return None
-        names = {spec.name for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
+        names = {spec.queue for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
         return self._shard.leader.claim_with(JobsReady(), names) if names else None
 
     def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Outcome]) -> None:

@@ -10,6 +10,7 @@ from jqmaster.domain.constraint import Gate
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.lane import Lane
 from jqmaster.domain.matcher import JobFields
+from jqmaster.domain.requirement import name_of
 from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
@@ -32,6 +33,7 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
     """Return the fields of a job that matchers may read. The argument is decoded when one reads it."""
     return JobFields(
         name=job.name,
+        queue=job.queue,
         priority=job.priority,
         tags=job.tags,
         max_retry=job.max_retry,
@@ -45,14 +47,14 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
 
 def lane_of_job(rules: Ruleset, job: Job | codec.MatchedRecord) -> Lane:
     """Return the lane of a job that exists; it must have been read with its argument."""
-    return rules.lane_of_name(job.name) or rules.lane_of(fields_of(job))
+    return rules.lane_of_queue(job.queue) or rules.lane_of(fields_of(job))
 
 
 class StoredLane(NamedTuple):
-    """A lane as scripts keep it. `at`: the gate at which it lies, empty where it is open; `member`: its place in the
-    order, empty where no job is ready; `jobs` counts the unfinished ones."""
+    """A lane as scripts keep it. `queue`: see `Lane`. `at`: the gate at which it lies, empty where it is open;
+    `member`: its place in the order, empty where no job is ready; `jobs` counts the unfinished ones."""
 
-    name: str
+    queue: str
     edition: int
     group: str
     shared: str
@@ -62,12 +64,16 @@ class StoredLane(NamedTuple):
     member: str
     jobs: int
 
+    @property
+    def name(self) -> str:
+        return name_of(self.queue)
+
     @classmethod
     def read(cls, raw: bytes) -> "StoredLane":
         """Read the stored form. Raise DamagedError."""
         try:
-            name, edition, group, shared, keyed, at, score, member, jobs = raw.decode().split("\n")
-            return cls(name, int(edition), group, shared, keyed, at, int(score), member, int(jobs))
+            queue, edition, group, shared, keyed, at, score, member, jobs = raw.decode().split("\n")
+            return cls(queue, int(edition), group, shared, keyed, at, int(score), member, int(jobs))
         except ValueError as exc:
             raise DamagedError("a lane cannot be read") from exc
 
@@ -91,7 +97,7 @@ class LaneTable:
         # As packed, and of each lane its keyed gates.
         self._parts: list[Any] = [self._base_parts]
         self._gates: list[bytes] = []
-        # By name, where the name alone decides.
+        # By queue, where that alone decides.
         self._placed: dict[str, tuple[int, bytes]] = {}
         for lane in lanes:
             self.number(lane)
@@ -116,17 +122,18 @@ class LaneTable:
         """Return the number of a new job's lane, and its keyed gates as in its record; `rules` are the same in each
         call.
         """
-        placed = self._placed.get(spec.name)
+        queue = spec.name if spec.requires is None else spec.queue
+        placed = self._placed.get(queue)
         if placed is None:
-            sole_lane = rules.lane_of_name(spec.name)
+            sole_lane = rules.lane_of_queue(queue)
             number = self.number(sole_lane or rules.lane_of(fields_of(spec)))
             placed = number, self._gates[number - 1]
             if sole_lane:
-                self._placed[spec.name] = placed
+                self._placed[queue] = placed
         return placed
 
     def _new_base(self, lane: Lane) -> int:
-        self._base_parts.append((lane.base_id.hex(), lane.name, lane.group, _joined(lane.shared)))
+        self._base_parts.append((lane.base_id.hex(), lane.queue, lane.group, _joined(lane.shared)))
         number = self._bases[lane.base_id] = len(self._base_parts)
         return number
 

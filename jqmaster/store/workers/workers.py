@@ -8,6 +8,7 @@ from typing import Any
 
 import msgpack
 
+from jqmaster.domain.slot_rule import SlotRule, rule_id
 from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election, `fence`,
-    the newest one given, before the first claim.
+    the newest one given, before the first claim. `max_jobs`: how many jobs the worker may have.
     """
 
     now_ms: int
@@ -35,6 +36,7 @@ class Heartbeat:
     to_cancel: frozenset[tuple[str, str]]
     lost: frozenset[tuple[str, str]]
     fence: int = 0
+    max_jobs: int = 0
 
     @property
     def is_detached(self) -> bool:
@@ -53,6 +55,15 @@ class Owner:
     name: str
     secret: str
     names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSeen:
+    """All registered workers at one instant. `queues`: those of jobs that ask for labels."""
+
+    workers: list[Worker]
+    now_ms: int
+    queues: list[str]
 
 
 class Commanded(Enum):
@@ -74,9 +85,12 @@ class WorkerStore:
         self._times = times
         self._known_ids: list[str] = []
 
-    async def register(self, worker_id: str, spec: WorkerSpec, owner: str = "") -> tuple[int, int]:
+    async def register(
+        self, worker_id: str, spec: WorkerSpec, owner: str = "", companion_of: str = ""
+    ) -> tuple[int, int]:
         """Make the worker known; another one at its URL is detached, and its claims are over if it is known to have
-        ended. Store time and epoch (0: nobody led yet). Raise StoreUnavailableError, too, where it came to the store so
+        ended. Slots that an operator keeps for its node and labels take the place of its own. Store time and epoch (0:
+        nobody led yet). Raise StoreUnavailableError, too, where it came to the store so
         late that nobody waits for it.
         """
         k = self._keys
@@ -87,6 +101,7 @@ class WorkerStore:
             "url": spec.url or "",
             "names": codec.pack(spec.names),
             "max_jobs": spec.max_jobs,
+            "own_max_jobs": spec.max_jobs,
             "node_id": spec.node_id,
             "pid": spec.pid,
             "labels": codec.pack(dict(spec.labels)),
@@ -95,12 +110,14 @@ class WorkerStore:
             "owner": owner,
             "place": spec.place,
         }
+        if companion_of:
+            described["companion_of"] = companion_of
         if spec.contracts:
             described["contracts"] = codec.pack(dict(spec.contracts))
         fields = [part for field in described.items() for part in field]
         word, data = await self._client.run(
             "register_worker",
-            (k.worker(worker_id), k.workers, k.worker_urls, k.epoch, k.running),
+            (k.worker(worker_id), k.workers, k.worker_urls, k.epoch, k.running, k.slot_rules),
             (
                 self._shard.now_arg,
                 worker_id,
@@ -109,6 +126,7 @@ class WorkerStore:
                 k.claims_prefix,
                 self._shard.wake_channel,
                 until_ms,
+                rule_id(spec.node_id, spec.labels),
                 *fields,
             ),
         )
@@ -161,7 +179,7 @@ class WorkerStore:
             )
             if word != "ok":
                 return None
-            now_ms, epoch, draining, detached_by, to_cancel, lost, fence = data
+            now_ms, epoch, draining, detached_by, to_cancel, lost, fence, max_jobs = data
             earlier = answer or Heartbeat(now_ms, 0, False, None, frozenset(), frozenset())
             answer = Heartbeat(
                 # The first call's time: what was renewed first ends first.
@@ -172,6 +190,7 @@ class WorkerStore:
                 earlier.to_cancel | {claims[start + n] for n in to_cancel},
                 earlier.lost | {claims[start + n] for n in lost},
                 fence,
+                max_jobs,
             )
         return answer
 
@@ -206,6 +225,45 @@ class WorkerStore:
     async def detach(self, worker_id: str, audit_entry: bytes) -> Commanded:
         """Detach the worker for good: no more jobs, no more leases."""
         return await self._command("detach_worker", worker_id, audit_entry)
+
+    async def set_slots(
+        self, worker_id: str, max_jobs: int | None, audit_entry: bytes, *, kept: SlotRule | None = None
+    ) -> Commanded:
+        """Set how many jobs the worker may have (None: as many as it registered); with `kept`, also for those that
+        register after it on its node with its labels."""
+        rule = codec.pack([kept.node_id, dict(kept.labels), kept.set_by, kept.set_at_ms]) if kept else b""
+        word, data = await self._client.run(
+            "set_slots",
+            (self._keys.worker(worker_id), self._keys.slot_rules, self._keys.audit),
+            (self._shard.now_arg, max_jobs or 0, kept.id if kept else "", rule, audit_entry, MAX_ENTRIES,
+             self._shard.wake_channel),
+        )  # fmt: skip
+        if word != "ok":
+            return Commanded(word)
+        self._shard.leader.wake(WorkersChanged())
+        return Commanded.NEW if data[0] else Commanded.SAME
+
+    async def slot_rules(self) -> list[SlotRule]:
+        """Return the rules of slots, by node and labels. One that cannot be read is left out."""
+        flat = await self._client.command("HGETALL", self._keys.slot_rules)
+        rules = []
+        for raw_id, raw in zip(flat[::2], flat[1::2], strict=True):
+            try:
+                max_jobs, _, packed = raw.partition(b" ")
+                node_id, labels, set_by, set_at_ms, *_ = msgpack.unpackb(packed)
+                rules.append(SlotRule(node_id, labels, int(max_jobs), set_by, set_at_ms))
+            except (ValueError, TypeError, msgpack.UnpackException):
+                logger.error("the rule of slots %s cannot be read", raw_id.decode(errors="replace"))
+        return sorted(rules, key=lambda rule: (rule.node_id, sorted(rule.labels.items())))
+
+    async def drop_slot_rule(self, rule_id: str, audit_entry: bytes) -> bool:
+        """Remove a rule; False: there is none. Workers that are registered keep their slots."""
+        word, _ = await self._client.run(
+            "drop_slot_rule",
+            (self._keys.slot_rules, self._keys.audit),
+            (self._shard.now_arg, rule_id, audit_entry, MAX_ENTRIES),
+        )
+        return word == "ok"
 
     async def _command(self, script: str, worker_id: str, audit_entry: bytes) -> Commanded:
         word, data = await self._client.run(
@@ -284,10 +342,20 @@ class WorkerStore:
 
     async def all_with_time(self) -> tuple[list[Worker], int]:
         """Return every registered worker, by age, and the store time at which they were read."""
+        found = await self.fleet()
+        return found.workers, found.now_ms
+
+    async def fleet(self) -> FleetSeen:
+        """Return every registered worker, by age, and what the leader has to know besides."""
         # The known workers are usually all workers, so one round trip tells everything.
         known = self._known_ids
-        flat, (seconds, microseconds), *replies = await self._client.pipeline(
-            [("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES"), ("TIME",), *self._reads(known)],
+        flat, (seconds, microseconds), queues, *replies = await self._client.pipeline(
+            [
+                ("ZRANGE", self._keys.workers, 0, -1, "WITHSCORES"),
+                ("TIME",),
+                ("HKEYS", self._keys.requirements),
+                *self._reads(known),
+            ],
             skip_damaged=True,
         )
         if flat is None:
@@ -297,7 +365,9 @@ class WorkerStore:
         worker_ids = self._known_ids = sorted(seen)
         if worker_ids != known:
             replies = await self._client.pipeline(self._reads(worker_ids), skip_damaged=True)
-        return self._loaded(worker_ids, seen, replies), now_ms
+        return FleetSeen(
+            self._loaded(worker_ids, seen, replies), now_ms, [raw.decode() for raw in queues or ()]
+        )
 
     async def _load(self, worker_ids: Sequence[str], seen: Mapping[str, int]) -> list[Worker]:
         replies = await self._client.pipeline(self._reads(worker_ids), skip_damaged=True)
@@ -354,6 +424,8 @@ def _worker(worker_id: str, fields: dict[str, bytes], last_seen_ms: int, busy: i
         silent_since_ms=int(fields.get("silent_since_ms", 0)),
         alone_with=fields.get("alone_with", b"").decode(),
         polls_until_ms=int(fields.get("poll_until_ms", 0)),
+        own_max_jobs=int(fields.get("own_max_jobs") or fields["max_jobs"]),
+        companion_of=fields.get("companion_of", b"").decode(),
     )
 
 

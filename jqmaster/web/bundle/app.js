@@ -5710,6 +5710,15 @@ function Binary({ bytes, code }) {
     ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
 }
 
+// labels.js
+var labelsIn = (text) => Object.fromEntries(
+  text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
+    const at2 = one.indexOf("=");
+    return at2 < 0 ? [one, ""] : [one.slice(0, at2).trim(), one.slice(at2 + 1).trim()];
+  })
+);
+var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
+
 // verdicts.js
 var MAX_VALUE = 60;
 var MAX_NAMED_JOBS = 3;
@@ -5729,6 +5738,15 @@ function verdictText(verdict, why) {
       return t(verdict.stale + verdict.detached > 0 ? "why.text.no_worker.silent" : "why.text.no_worker", {
         name: visible(verdict.name),
         count: verdict.stale + verdict.detached
+      });
+    case "no_matching_worker":
+      return t("why.text.no_matching_worker", {
+        name: visible(verdict.name),
+        count: verdict.workers,
+        labels: visible(labelsText(verdict.requires)),
+        nearest: visible(
+          verdict.nearest.map((one) => one.node_id || one.worker_id).join(", ")
+        )
       });
     case "workers_unavailable":
       return unavailableText(verdict);
@@ -5886,7 +5904,8 @@ function specOf(job) {
     timeout: job.timeout,
     ...job.keep_result && { keep_result: true },
     ...job.tags.length && { tags: job.tags },
-    ...Object.keys(job.headers).length && { headers: job.headers }
+    ...Object.keys(job.headers).length && { headers: job.headers },
+    ...job.requires && { requires: job.requires }
   };
 }
 function uniqueOf({ unique, created_at }) {
@@ -5916,6 +5935,7 @@ function VerdictMore({ verdict }) {
       return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} />`}
         ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
     case "no_worker":
+    case "no_matching_worker":
     case "workers_unavailable":
       return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
     case "no_leader":
@@ -7690,7 +7710,16 @@ var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var RETRY = ["base_s", "factor", "max_s"];
 var INSTANTS = ["starts_at", "ends_at"];
-var JOB_LABELS = ["argument", "priority", "max_retry", "tags", "headers", "keep_result", "rerun_lost"];
+var JOB_LABELS = [
+  "argument",
+  "priority",
+  "max_retry",
+  "tags",
+  "headers",
+  "requires",
+  "keep_result",
+  "rerun_lost"
+];
 var isLeftOut = (job) => job.argument_hidden || job.argument === null && job.argument_bytes > 1;
 function valuesOf2(one) {
   const job = one?.job;
@@ -7719,6 +7748,7 @@ function valuesOf2(one) {
     retry_jitter: retry.jitter ? "yes" : "",
     tags: (job?.tags ?? []).join(", "),
     headers: Object.entries(job?.headers ?? {}).map(([key, value]) => `${key}: ${value}`).join("\n"),
+    requires: labelsText(job?.requires),
     keep_result: job?.keep_result ? "yes" : "",
     rerun_lost: job?.rerun_lost ? "yes" : ""
   };
@@ -7757,6 +7787,7 @@ function requestIn(values2) {
     },
     tags: tags.filter(Boolean),
     headers,
+    ...values2["requires"] && { requires: labelsIn(values2["requires"]) },
     keep_result: values2["keep_result"] === "yes",
     rerun_lost: values2["rerun_lost"] === "yes"
   };
@@ -7880,6 +7911,7 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
       ${field("max_retry", { type: "number", min: "0", max: "1000", step: "1" })}
       ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
       ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
+      ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
       ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf2(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
     ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
     <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf2(name)}</span><//>`)}</div></div>`;
@@ -8032,7 +8064,8 @@ var JOB_FIELDS = [
   "retry",
   "rerun_lost",
   "tags",
-  "headers"
+  "headers",
+  "requires"
 ];
 var isTime = (one) => one.kind === "time";
 var only = (one, fields) => Object.fromEntries(fields.map((field) => [field, one[field]]));
@@ -8540,6 +8573,83 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
     ${mayOperate && html`<${Button} class="small" onClick=${() => resumeAll({ worker_ids: draining.map((worker) => worker.id) }, onDone)}>${t("workers.resume.set", { count: draining.length })}<//>`}</section>`;
 }
 
+// worker_slots.js
+function SlotsDialog({ worker, what, onClose, onDone }) {
+  const form = useForm(null, () => ({ max_jobs: String(worker.max_jobs), keep: "" }));
+  const path = `api/workers/${encodeURIComponent(worker.id)}/slots`;
+  const set = async (maxJobs, keep = false) => {
+    const answer = await post(path, { max_jobs: maxJobs, keep });
+    await onDone();
+    return answer.max_jobs;
+  };
+  const save = async ({ max_jobs, keep }) => {
+    const before = worker.max_jobs;
+    const now = await set(Number(max_jobs), Boolean(keep));
+    const undo = () => attempt(() => set(before), t("workers.slots.set", { count: before }));
+    return keep ? t("workers.slots.kept", { count: now }) : { text: t("workers.slots.set", { count: now }), undo };
+  };
+  return html`<${FormDialog} title=${t("workers.slots.title")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("workers.slots.save")}>
+    <p><strong><${Text} value=${what} max=${120} /></strong></p><p class="muted">${t("workers.slots.text", { own: worker.own_max_jobs ?? worker.max_jobs })}</p>
+    <${FormField} form=${form} name="max_jobs" type="number" min="1" max="1000" required label=${t("workers.slots")} />
+    <${FormCheck} form=${form} name="keep">${t("workers.slots.keep")}<//><//>`;
+}
+function SlotRules({ mayOperate }) {
+  const { data, problem, reload } = useResource((signal) => get("api/slot-rules", {}, signal), [], {
+    events: ["workers"],
+    leastMs: 1e3,
+    pollMs: 1e4
+  });
+  const rules = (
+    /** @type {any[]} */
+    data?.slot_rules ?? []
+  );
+  if (rules.length === 0) return html`<${ErrorBox} problem=${problem} onRetry=${reload} />`;
+  const labels = (rule) => Object.entries(rule.labels).map(([key, value]) => `${key}=${value}`).join(", ");
+  const remove = (rule) => attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
+    reload
+  );
+  return html`<section class="after" aria-labelledby="slot-rules"><h2 id="slot-rules">${t("workers.slots.rules")}</h2>
+    <p class="muted">${t("workers.slots.rules.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
+    <${Table} caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(rule) => rule.id} columns=${[
+    {
+      key: "node",
+      label: t("workers.host"),
+      render: (rule) => html`<${Text} value=${rule.node_id || "–"} max=${60} />`
+    },
+    {
+      key: "labels",
+      label: t("workers.labels"),
+      render: (rule) => html`<${Text} value=${labels(rule) || "–"} max=${80} />`
+    },
+    {
+      key: "slots",
+      label: t("workers.slots"),
+      align: "end",
+      render: (rule) => html`<${Num} value=${rule.max_jobs} />`
+    },
+    {
+      key: "by",
+      label: t("workers.slots.by"),
+      priority: 3,
+      render: (rule) => html`<${Text} value=${rule.set_by} max=${40} />`
+    },
+    {
+      key: "at",
+      label: t("workers.slots.at"),
+      align: "end",
+      priority: 3,
+      render: (rule) => html`<${Time} at=${rule.set_at} />`
+    },
+    ...mayOperate ? [
+      {
+        key: "act",
+        label: t("job.actions"),
+        render: (rule) => html`<${Button} class="small" aria-label=${`${t("workers.slots.rule.remove")}: ${rule.node_id}`} onClick=${() => remove(rule)}>${t("workers.slots.rule.remove")}<//>`
+      }
+    ] : []
+  ]} /></section>`;
+}
+
 // worker_figures.js
 function Marks2({ figures }) {
   return html`${(figures?.marks ?? []).map((mark) => html` <span title=${tOr(`workers.mark.${mark}.rule`, "")}><${Badge} kind=${mark === "slow" ? "warn" : "bad"}>${tOr(`workers.mark.${mark}`, visible(mark))}<//></span>`)}`;
@@ -8663,6 +8773,10 @@ function All({ query, go: go3, session: session2 }) {
     /** @type {{selection: import("../worker_drains.js").Selection, what: string} | null} */
     null
   );
+  const [resized, setResized] = E2(
+    /** @type {any} */
+    null
+  );
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1e3,
@@ -8672,9 +8786,11 @@ function All({ query, go: go3, session: session2 }) {
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
     <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
     <${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List5} list=${list} query=${query} go=${go3} onDrain=${onDrain} />`}
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List5} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
     <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
-    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}`;
+    <${SlotRules} mayOperate=${mayOperate} />
+    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
+    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf4(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
 }
 function selectionOf(by, group) {
   if (by === "label") return { label: { name: group.label, value: group.value } };
@@ -8720,7 +8836,7 @@ function Groups({ by, query, go: go3, onDrain }) {
     ] : []
   ]} />`}`;
 }
-function List5({ list: { data, problem, reload }, query, go: go3, onDrain }) {
+function List5({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
   const hold = useHold();
   const [selected, setSelected] = E2(
     /** @type {Set<string>} */
@@ -8778,7 +8894,7 @@ function List5({ list: { data, problem, reload }, query, go: go3, onDrain }) {
       label: t("workers.slots"),
       align: "end",
       priority: 2,
-      render: (worker) => html`<${Slots} worker=${worker} />`
+      render: (worker) => html`<${Slots} worker=${worker} />${onSlots && worker.state !== "detached" && html` <${Button} opensDialog class="small" aria-label=${`${t("workers.slots.change")}: ${nameOf4(worker)}`} onClick=${() => onSlots(worker)}>${t("workers.slots.change.short")}<//>`}`
     },
     ...figureColumns(),
     {
@@ -8839,7 +8955,7 @@ function One3({ id, session: session2 }) {
     pollMs: POLL_MS3
   });
   const [asked, setAsked] = E2(
-    /** @type {"drain" | "detach" | null} */
+    /** @type {"slots" | "detach" | null} */
     null
   );
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
@@ -8856,9 +8972,10 @@ function One3({ id, session: session2 }) {
     <${ErrorBox} problem=${problem} />
     ${mayOperate && html`<div class="row actions" role="group" aria-label=${t("job.actions")}>
       ${worker.state === "draining" ? html`<${Button} kind="primary" onClick=${() => attempt(() => act("resume"), t("workers.resumed"))}>${t("workers.resume")}<//>` : worker.state !== "detached" && html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`}
+      ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => setAsked("slots")}>${t("workers.slots.change")}<//>`}
       ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`}
     <div class="job-grid"><section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
-      <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} /></dd>
+      <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} />${worker.own_max_jobs !== void 0 && worker.own_max_jobs !== worker.max_jobs && html` <span class="muted">${t("workers.slots.own", { count: worker.own_max_jobs })}</span>`}</dd>
       <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
       <dt>${t("workers.registered")}</dt><dd><${Time} at=${worker.registered_at} /></dd>
       <dt>${t("workers.breaker")}</dt><dd><${Breaker} breaker=${worker.breaker} /></dd>
@@ -8895,6 +9012,7 @@ function One3({ id, session: session2 }) {
       render: (job) => html`<${Time} at=${job.started_at} />`
     }
   ]} /></section>
+    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf4(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
     ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
 }
 function Detach({ worker, onConfirm, onClose }) {
@@ -10130,6 +10248,7 @@ var BLANK3 = {
   expires_at: "",
   tags: "",
   headers: "",
+  requires: "",
   keep_result: "",
   rerun_lost: "",
   left_out: ""
@@ -10226,6 +10345,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
         <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
         <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
         <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
         <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
         <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
@@ -10322,6 +10442,7 @@ function bodyOf(form) {
     ...tags.length && { tags },
     ...form["key"] && { key: form["key"] },
     ...Object.keys(headers).length && { headers },
+    ...form["requires"] && { requires: labelsIn(form["requires"]) },
     ...form["keep_result"] && { keep_result: true },
     ...form["rerun_lost"] && { rerun_lost: true }
   };
@@ -10350,6 +10471,7 @@ function formOf2(job) {
     timeout: String(job.timeout),
     tags: job.tags.join(", "),
     headers: headers.map(([key, value]) => `${key}: ${value}`).join("\n"),
+    requires: labelsText(job.requires),
     keep_result: job.keep_result ? "yes" : "",
     left_out: isArgumentLeftOut ? "argument" : job.headers_redacted ? "headers" : ""
   };

@@ -268,6 +268,8 @@ export default {
   "job.expires": "Expires",
   "job.expires_utc": "Expires (UTC)",
   "job.keep_result": "Keep the result",
+  "job.requires": "Required labels",
+  "job.requires.hint": "Such as gpu=1, zone=b. Only a worker with all of them gets the job.",
   "job.rerun_lost": "Run again if the worker is lost",
   "job.tags": "Tags",
   "job.progress": "Progress",

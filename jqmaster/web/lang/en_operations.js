@@ -2,6 +2,28 @@
 export default {
   "workers.host": "Machine",
   "workers.slots": "Slots",
+  "workers.slots.change": "Change slots",
+  "workers.slots.change.short": "Change",
+  "workers.slots.title": "Slots of a worker",
+  "workers.slots.text":
+    "How many jobs the worker may have at a time. Fewer slots stop no job: it gets new ones when it runs fewer. It registered with {own}.",
+  "workers.slots.keep":
+    "Also after a restart: for workers that register from this machine with the same labels",
+  "workers.slots.save": "Set slots",
+  "workers.slots.set": "The worker has 1 slot.||The worker has {count} slots.",
+  "workers.slots.kept":
+    "The worker has 1 slot, and so have those that come after it.||The worker has {count} slots, and so have those that come after it.",
+  "workers.slots.own": "(registered with {count})",
+  "workers.slots.rules": "Slots that are kept",
+  "workers.slots.rules.text":
+    "Workers that register from such a machine with exactly these labels get this number of slots.",
+  "workers.slots.by": "Set by",
+  "workers.slots.at": "Set",
+  "workers.slots.rule.remove": "Remove",
+  "workers.slots.rule.removed": "Workers that register from now on have their own number of slots.",
+  "workers.labels": "Labels",
+  "act.worker.slots": "Slots of a worker set",
+  "act.slot_rule.delete": "Kept slots removed",
   "workers.seen": "Last seen",
   "workers.registered": "Registered",
   "workers.breaker": "Breaker",

@@ -278,6 +278,8 @@ export default {
   "job.expires": "期限",
   "job.expires_utc": "期限 (UTC)",
   "job.keep_result": "結果を保持",
+  "job.requires": "必要なラベル",
+  "job.requires.hint": "例: gpu=1, zone=b。すべてのラベルを持つワーカーだけがジョブを受け取ります。",
   "job.rerun_lost": "ワーカー消失時に再実行",
   "job.tags": "タグ",
   "job.progress": "進捗",

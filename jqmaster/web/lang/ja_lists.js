@@ -92,6 +92,8 @@ export default {
   "why.text.no_worker": "名前 {name} のワーカーが登録されていません。",
   "why.text.no_worker.silent":
     "名前 {name} の稼働中のワーカーがありません(応答なしまたは切り離し済み: {count} 台)。",
+  "why.text.no_matching_worker":
+    "名前 {name} の稼働中のワーカー {count} 台のうち、必要なラベル ({labels}) を持つものがありません。最も近いもの: {nearest}。",
   "why.text.workers_unavailable":
     "名前 {name} の稼働中のワーカー {count} 台は、いずれも今はジョブを受け取れません: {reasons}。",
   "why.text.workers.full": "満杯 {count} 台",

@@ -3,6 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../lib.js";
 import { Problem, call, get, may, parseExact, toJson } from "../api.js";
 import { ArgumentForm, useArgument, useContract } from "../argument_form.js";
 import { curl } from "../curl.js";
+import { labelsIn, labelsText } from "../labels.js";
 import { t } from "../i18n.js";
 import { limitTexts } from "../limits.js";
 import { useResource } from "../live.js";
@@ -31,6 +32,7 @@ const BLANK = {
   expires_at: "",
   tags: "",
   headers: "",
+  requires: "",
   keep_result: "",
   rerun_lost: "",
   left_out: "",
@@ -127,6 +129,7 @@ function Enqueue({ query, go, session }) {
         <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
         <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
         <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
         <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
         <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
@@ -255,6 +258,7 @@ export function bodyOf(form) {
     ...(tags.length && { tags }),
     ...(form["key"] && { key: form["key"] }),
     ...(Object.keys(headers).length && { headers }),
+    ...(form["requires"] && { requires: labelsIn(form["requires"]) }),
     ...(form["keep_result"] && { keep_result: true }),
     ...(form["rerun_lost"] && { rerun_lost: true }),
   };
@@ -292,6 +296,7 @@ function formOf(job) {
     timeout: String(job.timeout),
     tags: job.tags.join(", "),
     headers: headers.map(([key, value]) => `${key}: ${value}`).join("\n"),
+    requires: labelsText(job.requires),
     keep_result: job.keep_result ? "yes" : "",
     left_out: isArgumentLeftOut ? "argument" : job.headers_redacted ? "headers" : "",
   };

@@ -147,6 +147,7 @@ export function specOf(job) {
     ...(job.keep_result && { keep_result: true }),
     ...(job.tags.length && { tags: job.tags }),
     ...(Object.keys(job.headers).length && { headers: job.headers }),
+    ...(job.requires && { requires: job.requires }),
   };
 }
 
@@ -189,6 +190,7 @@ function VerdictMore({ verdict }) {
       return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} />`}
         ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((/** @type {any} */ holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
     case "no_worker":
+    case "no_matching_worker":
     case "workers_unavailable":
       return html`<p class="muted"><a href=${href("workers", { name: verdict.name })}>${t("why.to_workers")}</a></p>`;
     case "no_leader":

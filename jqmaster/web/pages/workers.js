@@ -6,6 +6,7 @@ import { useResource } from "../live.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { DrainCountdown, DrainDialog } from "../worker_drains.js";
+import { SlotRules, SlotsDialog } from "../worker_slots.js";
 import { FigureFacts, Marks, figureColumns, sortedByFigures } from "../worker_figures.js";
 import { Bar, Button, Empty, ErrorBox, Loading, Tabs } from "../ui/controls.js";
 import { ConfirmCount, attempt } from "../ui/dialogs.js";
@@ -75,6 +76,7 @@ function All({ query, go, session }) {
   const [asked, setAsked] = useState(
     /** @type {{selection: import("../worker_drains.js").Selection, what: string} | null} */ (null),
   );
+  const [resized, setResized] = useState(/** @type {any} */ (null));
   const list = useResource((signal) => get("api/workers", {}, signal), [], {
     events: ["workers"],
     leastMs: 1000,
@@ -87,9 +89,11 @@ function All({ query, go, session }) {
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
     <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
     <${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go} onDrain=${onDrain} />` : html`<${List} list=${list} query=${query} go=${go} onDrain=${onDrain} />`}
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go} onDrain=${onDrain} />` : html`<${List} list=${list} query=${query} go=${go} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
     <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
-    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}`;
+    <${SlotRules} mayOperate=${mayOperate} />
+    ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
+    ${resized && html`<${SlotsDialog} worker=${resized} what=${nameOf(resized)} onClose=${() => setResized(null)} onDone=${list.reload} />`}`;
 }
 
 /** @typedef {((selection: import("../worker_drains.js").Selection, what: string) => void) | null} OnDrain Null: the reader may not. */
@@ -151,8 +155,8 @@ function Groups({ by, query, go, onDrain }) {
   }`;
 }
 
-/** @param {{list: {data: any, problem: any, reload: () => unknown}, query: Record<string, string>, go: typeof import("../router.js").go, onDrain: OnDrain}} props */
-function List({ list: { data, problem, reload }, query, go, onDrain }) {
+/** @param {{list: {data: any, problem: any, reload: () => unknown}, query: Record<string, string>, go: typeof import("../router.js").go, onDrain: OnDrain, onSlots: ((worker: any) => void) | null}} props */
+function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) {
   const hold = useHold();
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const state = STATES.includes(query["state"] ?? "") ? query["state"] : "";
@@ -214,7 +218,8 @@ function List({ list: { data, problem, reload }, query, go, onDrain }) {
             label: t("workers.slots"),
             align: "end",
             priority: 2,
-            render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
+            render: (/** @type {any} */ worker) =>
+              html`<${Slots} worker=${worker} />${onSlots && worker.state !== "detached" && html` <${Button} opensDialog class="small" aria-label=${`${t("workers.slots.change")}: ${nameOf(worker)}`} onClick=${() => onSlots(worker)}>${t("workers.slots.change.short")}<//>`}`,
           },
           ...figureColumns(),
           {
@@ -288,7 +293,7 @@ function One({ id, session }) {
     leastMs: 1000,
     pollMs: POLL_MS,
   });
-  const [asked, setAsked] = useState(/** @type {"drain" | "detach" | null} */ (null));
+  const [asked, setAsked] = useState(/** @type {"slots" | "detach" | null} */ (null));
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
   if (worker === null) {
     return html`${back}<h1>${t("workers.one")}</h1>${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}${!problem && html`<${Loading} />`}`;
@@ -310,10 +315,11 @@ function One({ id, session }) {
           : worker.state !== "detached" &&
             html`<${Button} onClick=${() => attempt(() => act("drain"), t("workers.drained"))}>${t("workers.drain")}<//>`
       }
+      ${worker.state !== "detached" && html`<${Button} opensDialog onClick=${() => setAsked("slots")}>${t("workers.slots.change")}<//>`}
       ${worker.state !== "detached" && html`<${Button} opensDialog kind="danger" onClick=${() => setAsked("detach")}>${t("workers.detach")}<//>`}</div>`
     }
     <div class="job-grid"><section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
-      <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} /></dd>
+      <dt>${t("workers.slots")}</dt><dd><${Slots} worker=${worker} />${worker.own_max_jobs !== undefined && worker.own_max_jobs !== worker.max_jobs && html` <span class="muted">${t("workers.slots.own", { count: worker.own_max_jobs })}</span>`}</dd>
       <dt>${t("workers.seen")}</dt><dd><${Time} at=${worker.last_seen_at} /></dd>
       <dt>${t("workers.registered")}</dt><dd><${Time} at=${worker.registered_at} /></dd>
       <dt>${t("workers.breaker")}</dt><dd><${Breaker} breaker=${worker.breaker} /></dd>
@@ -352,6 +358,7 @@ function One({ id, session }) {
           render: (/** @type {any} */ job) => html`<${Time} at=${job.started_at} />`,
         },
       ]} /></section>
+    ${asked === "slots" && html`<${SlotsDialog} worker=${worker} what=${nameOf(worker)} onClose=${() => setAsked(null)} onDone=${reload} />`}
     ${asked === "detach" && html`<${Detach} worker=${worker} onConfirm=${() => act("detach")} onClose=${() => setAsked(null)} />`}`;
 }
 

@@ -241,3 +241,97 @@ async def test_a_worker_that_is_drained_while_an_offer_is_under_way_refuses_it_a
             0,
         )
         assert len(drained.bodies) == 1
+
+
+# --- slots
+
+
+async def set_slots(api: Api, worker_id: str, **fields: Any) -> tuple[int, Any]:
+    return await api.call("POST", f"/api/workers/{worker_id}/slots", fields)
+
+
+@pytest.mark.req("D24")
+async def test_slots_are_set_at_once_and_lowering_them_stops_nothing(
+    api: Api, worker: ScriptedWorker
+) -> None:
+    own = worker.max_jobs
+    status, view = await set_slots(api, worker.id, max_jobs=2)
+    assert (status, view["max_jobs"], view["own_max_jobs"]) == (200, 2, own)
+    ids = [await api.enqueue("work") for _ in range(4)]
+    jobs = [await worker.next_job() for _ in range(2)]
+    assert (await worker.beat())[1]["max_jobs"] == 2
+    status, view = await set_slots(api, worker.id, max_jobs=1)
+    assert (status, view["max_jobs"], view["busy"]) == (200, 1, 2)
+    await worker.end(jobs[0])
+    assert worker.offers.empty()
+    await worker.end(jobs[1])
+    third = await worker.next_job()
+    assert worker.offers.empty()
+    status, view = await set_slots(api, worker.id, max_jobs=None)
+    assert view["max_jobs"] == own
+    fourth = await worker.next_job()
+    assert {one["job_id"] for one in (*jobs, third, fourth)} == set(ids)
+
+
+@pytest.mark.req("D24", "D16")
+async def test_kept_slots_are_shown_removed_and_audited(api: Api, worker: ScriptedWorker) -> None:
+    assert (await set_slots(api, worker.id, max_jobs=3, keep=True))[0] == 200
+    status, answer = await api.call("GET", "/api/slot-rules")
+    (rule,) = answer["slot_rules"]
+    assert (status, rule["node_id"], rule["labels"], rule["max_jobs"]) == (200, "node-1", {"zone": "b"}, 3)
+    status, again = await worker.register(url=None)
+    assert status == 201
+    _, view = await api.call("GET", f"/api/workers/{again['worker_id']}")
+    assert (view["max_jobs"], view["own_max_jobs"]) == (3, worker.max_jobs)
+    assert (await api.call("DELETE", f"/api/slot-rules/{rule['id']}"))[0] == 204
+    status, problem = await api.call("DELETE", f"/api/slot-rules/{rule['id']}")
+    assert (status, problem["code"]) == (404, "unknown_slot_rule")
+    assert (await api.call("GET", "/api/slot-rules"))[1] == {"slot_rules": []}
+    _, log = await api.call("GET", "/api/audit?limit=10")
+    removed, kept = [entry for entry in log["entries"] if "slot" in entry["action"]]
+    assert (removed["action"], removed["before"]["max_jobs"], removed["after"]) == (
+        "slot_rule.delete",
+        3,
+        None,
+    )
+    assert (kept["action"], kept["after"]["max_jobs"], kept["after"]["kept_as"]) == (
+        "worker.slots",
+        3,
+        rule["id"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "loc"),
+    [
+        ({"max_jobs": 0}, ["max_jobs"]),
+        ({"max_jobs": 1001}, ["max_jobs"]),
+        ({}, ["max_jobs"]),
+        ({"max_jobs": None, "keep": True}, []),
+        ({"max_jobs": 1, "forever": True}, ["forever"]),
+    ],
+)
+async def test_slots_that_make_no_sense_are_refused(
+    api: Api, worker: ScriptedWorker, fields: dict[str, Any], loc: list[str]
+) -> None:
+    status, problem = await set_slots(api, worker.id, **fields)
+    assert (status, problem["errors"][0]["loc"]) == (422, loc)
+
+
+async def test_slots_of_workers_that_are_not_there(api: Api, worker: ScriptedWorker) -> None:
+    assert (await set_slots(api, NOBODY, max_jobs=1))[0] == 404
+    await order(api, worker.id, "detach")
+    status, problem = await set_slots(api, worker.id, max_jobs=1)
+    assert (status, problem["code"]) == (409, "worker_detached")
+
+
+@pytest.mark.req("D13", "D15")
+async def test_the_questions_of_a_detached_worker_are_settings(api: Api, worker: ScriptedWorker) -> None:
+    answer = (await worker.beat())[1]
+    assert (answer["continue_questions"], answer["continue_pause_s"]) == (3, 0.3)
+    status, _ = await api.call("PATCH", "/api/settings", {"continue_questions": 7, "continue_pause_s": 1.5})
+    assert status == 200
+    answer = (await worker.beat())[1]
+    assert (answer["continue_questions"], answer["continue_pause_s"]) == (7, 1.5)
+    status, problem = await api.call("PATCH", "/api/settings", {"breaker_first_open_s": 99})
+    assert (status, "breaker_longest_open_s" in str(problem["errors"])) == (422, True)

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.breaker import FAILURES_TO_OPEN
+from jqmaster.domain.breaker import DEFAULT_POLICY, BreakerPolicy
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.verdict import Reach
 from jqmaster.domain.worker import Worker, WorkerSpec
@@ -150,7 +150,7 @@ def test_what_the_leader_knows_of_each_worker_can_be_asked() -> None:
     assert member
     member.pause(clock.monotonic_s(), 2.5)
     member.unknown_names = frozenset({"b"})
-    for _ in range(FAILURES_TO_OPEN):
+    for _ in range(DEFAULT_POLICY.failures_to_open):
         member.breaker.failed(clock.monotonic_s())
     assert fleet.reach() == {plain.id: Reach(), troubled.id: Reach("open", 2500, frozenset({"b"}))}
     clock.jump(2.5)
@@ -184,3 +184,63 @@ def test_who_took_the_last_push_may_get_another_beside_the_next() -> None:
     assert ids(fleet) == {one.id}
     member.pushes = 2
     assert ids(fleet) == set()
+
+
+@pytest.mark.req("D25")
+def test_the_worker_inside_the_leader_gets_what_nobody_else_has_room_for() -> None:
+    clock = ManualClock()
+    fleet = Fleet(clock, stale_ms=LiveValue(5000), master_id="m")
+    companion = worker(companion_of="m")
+    both, only_a = worker(), worker()
+    only_a = replace(only_a, spec=replace(only_a.spec, names=("a",)))
+
+    def names(*others: Worker) -> dict[str, tuple[str, ...]]:
+        fleet.refresh([companion, *others], NOW_MS)
+        return {one.worker_id: one.names for one in fleet.candidates(set())}
+
+    assert names() == {companion.id: ("a", "b")}
+    assert names(both) == {both.id: ("a", "b")}
+    assert names(only_a) == {only_a.id: ("a",), companion.id: ("b",)}
+    # Others are full, silent, draining: only the companion is left.
+    assert names(replace(both, busy=4))[companion.id] == ("a", "b")
+    assert names(replace(both, is_draining=True))[companion.id] == ("a", "b")
+    assert names(replace(both, last_seen_ms=NOW_MS - 5_001))[companion.id] == ("a", "b")
+    # A push that is under way takes no room away.
+    fleet.refresh([companion, both], NOW_MS)
+    member = fleet.get(both.id)
+    assert member
+    member.pushes = 1
+    assert ids(fleet) == set()
+    member.pushes = 0
+    # The companion of another master is a worker as any other.
+    other = worker(companion_of="other")
+    assert set(names(other)) == {other.id}
+
+
+@pytest.mark.req("D25")
+def test_a_worker_that_pulls_comes_before_the_companion_also_between_its_polls() -> None:
+    clock = ManualClock()
+    fleet = Fleet(clock, stale_ms=LiveValue(5000), master_id="m")
+    companion = worker(companion_of="m")
+    pulls = replace(worker(), spec=replace(worker().spec, url=None))
+    fleet.refresh([companion, pulls], NOW_MS)
+    assert ids(fleet) == {companion.id}, "it never asked"
+    fleet.polls(pulls.id, 3.0)
+    assert ids(fleet) == {pulls.id}
+    clock.jump(3.5)
+    assert ids(fleet) == set()
+    clock.jump(1)
+    assert ids(fleet) == {companion.id}
+
+
+def test_members_keep_the_thresholds_that_are_set() -> None:
+    policy = LiveValue(BreakerPolicy(2, 3.0, 4.0))
+    fleet = Fleet(ManualClock(), stale_ms=LiveValue(5000), breaker=policy)
+    one = worker()
+    fleet.refresh([one], NOW_MS)
+    member = fleet.get(one.id)
+    assert member
+    member.breaker.failed(0.0)
+    policy.current = BreakerPolicy(2, 9.0, 9.0)
+    member.breaker.failed(0.0)
+    assert member.breaker.open_s == 9.0

@@ -17,7 +17,7 @@ async def test_a_heartbeat_keeps_the_claims_that_it_names(world: StoreWorld) -> 
     world.pass_ms(14_000)
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 3)
     number = int(world.epoch.split(":")[0])
-    assert answer == Heartbeat(world.now_ms, number, False, None, frozenset(), frozenset(), job.fence)
+    assert answer == Heartbeat(world.now_ms, number, False, None, frozenset(), frozenset(), job.fence, 10)
     k = world.shard.keys
     assert await world.score(k.running, job.job_id) == world.now_ms + LEASE_MS
     assert await world.score(k.workers, worker) == world.now_ms

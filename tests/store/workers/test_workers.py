@@ -21,7 +21,9 @@ async def test_a_registered_worker_is_known_as_it_described_itself(world: StoreW
     async with world.published(world.shard.keys.wake_channel, "workers"):
         assert await world.workers.register(worker_id, SPEC) == (world.now_ms, number)
     worker = await world.workers.get(worker_id)
-    assert worker == Worker(worker_id, SPEC, world.now_ms, world.now_ms, False, False, 0)
+    assert worker == Worker(
+        worker_id, SPEC, world.now_ms, world.now_ms, False, False, 0, own_max_jobs=SPEC.max_jobs
+    )
     assert (await world.workers.all_with_time()) == ([worker], world.now_ms)
     assert worker.is_fresh(world.now_ms + 5, 5)
     assert not worker.is_fresh(world.now_ms + 6, 5)

@@ -103,9 +103,9 @@ end
 
 -- --- who comes before it
 
--- Its own name, then the others that may.
+-- Its own queue, then the others that may.
 local function names_before()
-  local own_name = record.name_of(whole)
+  local own_name = lane.queue
   local names, is_listed = {own_name}, {[own_name] = true}
   for i = FIRST, #ARGV do
     if not is_listed[ARGV[i]] then names[#names + 1], is_listed[ARGV[i]] = ARGV[i], true end

@@ -159,8 +159,8 @@ local function put_callbacks_right(id, head, state)
   local challenge = challenges.open_one(id, head)
   -- One without a challenge ends with its deadline.
   if not challenge then return 0 end
-  if challenges.is_answered(challenge) then challenges.offer(id, record.name_of(head), now_ms)
-  else challenges.withdraw(id, record.name_of(head)) end
+  if challenges.is_answered(challenge) then challenges.offer(id, challenges.queue_of(head), now_ms)
+  else challenges.withdraw(id, challenges.queue_of(head)) end
   return 1
 end
 

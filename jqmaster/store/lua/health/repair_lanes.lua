@@ -30,6 +30,7 @@ local function found_again(lane)
   local head = first[1] and record.read_head(tag .. 'job:' .. first[1]) or ''
   if head == '' or record.hex(record.lane_id_of(head)) ~= lane.id then return false end
   lane.name, lane.is_lost = record.name_of(head), false
+  lane.queue = lane.name
   return true
 end
 
@@ -54,7 +55,7 @@ local function stand_open(lane)
   if first[1] then
     lane.score, lane.member = tonumber(first[2]), turns.order_of(lane, first[1]) .. lane.id
     redis.call('ZADD', open_key, lane.score, lane.member)
-    redis.call('SADD', tag .. 'open_groups:' .. lane.name, lane.group)
+    redis.call('SADD', tag .. 'open_groups:' .. lane.queue, lane.group)
   end
 end
 
@@ -66,6 +67,9 @@ for i = FIRST, #ARGV do
     if not lane.is_lost or found_again(lane) then
       redis.call('ZADD', tag .. 'lanes:' .. lane.name, lane.edition, id)
       redis.call('SADD', tag .. 'names', lane.name)
+      if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
+        redis.call('HSET', tag .. 'requirements', lane.queue, 1)
+      end
       -- Too high a count keeps a lane for longer; too low a one would remove it under its jobs.
       lane.jobs = math.max(lane.jobs, redis.call('ZCARD', tag .. 'ready:' .. id))
       stand_open(lane)

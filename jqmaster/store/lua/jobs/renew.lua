@@ -5,7 +5,7 @@
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms
 --   offer_ms grace_ms job_prefix [+ id token_bytes]
 -- REPLY ok:now_ms,epoch,is_draining,detached_by(empty: it belongs to the fleet; silence, operator or successor),[index
---   from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was) | unknown
+--   from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was),max_jobs | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/clock.lua
 -- include lib/record.lua
@@ -51,4 +51,4 @@ redis.call('ZADD', workers_key, now_ms, worker_id)
 redis.call('HSET', worker_key, 'free', free, 'as_of_ms', string.format('%.0f', as_of_ms))
 lists.zadd(running_key, renewed)
 local epoch, fence = redis.call('GET', epoch_key) or '', tonumber(redis.call('GET', fence_key) or '0')
-return {'ok', now_ms, epoch, tonumber(worker[2]), detached_by, to_cancel, lost, fence}
+return {'ok', now_ms, epoch, tonumber(worker[2]), detached_by, to_cancel, lost, fence, tonumber(worker[1])}

@@ -42,7 +42,7 @@ for i = FIRST, #ARGV, WIDTH do
     -- Token and worker go with the offer.
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID .. layout.NO_ID)
     if goes_on then
-      challenges.offer(id, record.name_of(head), 0)
+      challenges.offer(id, challenges.queue_of(head), 0)
     else
       local lane, own = lanes.home_of(head)
       lanes.free(lane, own, id)

@@ -17,7 +17,7 @@ local cancellation = (function()
     local is_awaiting, flags = state == layout.STATE.awaiting_callback, record.flags_of(head)
     if record.has_flag(flags, layout.FLAG.has_challenge) then
       challenges.close(id, head, layout.STATE.canceled, now_ms)
-      if is_awaiting then challenges.withdraw(id, record.name_of(head)) end
+      if is_awaiting then challenges.withdraw(id, challenges.queue_of(head)) end
       flags = flags - layout.FLAG.has_challenge
     end
     if index[state] then redis.call('ZREM', tag .. index[state], id) else lanes.remove(lane, id) end

@@ -48,6 +48,12 @@ local challenges = (function()
     return challenge.taken ~= nil and #challenge.taken >= (challenge.expect or 1)
   end
 
+  -- The queue of a job: its name, with the labels that it asks for, as claims ask for it.
+  local function queue_of(head)
+    local lane = redis.call('GET', tag .. 'lane:' .. record.hex(record.lane_id_of(head)))
+    return lane and string.match(lane, '^([^\n]+)\n') or record.name_of(head)
+  end
+
   -- The job waits for a worker that runs its callbacks, from `at_ms` on.
   local function offer(id, name, at_ms)
     -- In the hash of the rules, which each claim reads: a claim asks nothing more where no callback waits.
@@ -76,7 +82,7 @@ local challenges = (function()
     if head == '' then return '' end
     local challenge = open_one(id, head)
     if not challenge then return 'awaits the callbacks of no challenge' end
-    local name = record.name_of(head)
+    local name = queue_of(head)
     local names = '\n' .. (redis.call('HGET', tag .. 'rules', 'callback_names') or '')
     local is_listed = redis.call('ZSCORE', tag .. 'callbacks:' .. name, id)
     if is_listed and not string.find(names, '\n' .. name .. '\n', 1, true) then
@@ -113,7 +119,7 @@ local challenges = (function()
 
   return {
     OPEN = OPEN, SUCCEEDED = SUCCEEDED, FAILED = FAILED, EXPIRED = EXPIRED, VOID = VOID,
-    read = read, write = write, open_one = open_one,
+    read = read, write = write, open_one = open_one, queue_of = queue_of,
     is_answered = is_answered, offer = offer, withdraw = withdraw, fault_of = fault_of, finish = finish, close = close,
   }
 end)()

@@ -180,7 +180,7 @@ local jobs_ahead = (function()
   -- come before it, its own the first. Returns a list of name and count, and what kind of numbers these are; nil where
   -- it is not ready.
   local function count(job, names, at_ms)
-    local lane, own_name = job.lane, record.name_of(job.head)
+    local lane, own_name = job.lane, job.lane.queue
     lanes_left, now_ms, edition, passed, is_keyed = job.max_lanes, at_ms, job.edition, job.passed, job.is_keyed
     local ready_key = tag .. 'ready:' .. lane.id
     local score = redis.call('ZSCORE', ready_key, job.id)

@@ -13,6 +13,9 @@ local lane_faults = (function()
     if redis.call('ZSCORE', tag .. 'lanes:' .. lane.name, id) ~= tostring(lane.edition) then
       return 'its name does not list it under its edition'
     end
+    if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
+      return 'asks for labels, and no claim would look for it'
+    end
     if lane.jobs < ready then return string.format('counts %d unfinished jobs, %d are ready', lane.jobs, ready) end
     if ready == 0 then return lane.member ~= '' and 'is empty and stands in an order' or '' end
     local score = redis.call('ZSCORE', lanes.order_key(lane), lane.member)
@@ -24,7 +27,7 @@ local lane_faults = (function()
     end
     if lane.edition ~= edition then return '' end
     if lane.at ~= '' then return parking.knows_lane(lane.at, lane) and '' or 'lies at a gate that does not know it' end
-    if redis.call('SISMEMBER', tag .. 'open_groups:' .. lane.name, lane.group) == 1 then return '' end
+    if redis.call('SISMEMBER', tag .. 'open_groups:' .. lane.queue, lane.group) == 1 then return '' end
     for _, gate_id in ipairs(lane.shared) do
       if parking.knows_group(gate_id, lane) then return '' end
     end

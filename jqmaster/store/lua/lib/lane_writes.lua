@@ -57,7 +57,7 @@ local lane_writes = (function()
             local list = under(coming, order_key)
             list[#list + 1] = score
             list[#list + 1] = member
-            if lane.at == '' then under(opening, lane.name)[lane.group] = true end
+            if lane.at == '' then under(opening, lane.queue)[lane.group] = true end
           end
           lane.score, lane.member, lane.is_placed = score, member, true
         end
@@ -65,8 +65,8 @@ local lane_writes = (function()
     end
     for key, list in pairs(leaving) do lists.call('ZREM', key, list) end
     for key, list in pairs(coming) do lists.zadd(key, list) end
-    for name, groups in pairs(opening) do
-      for group in pairs(groups) do redis.call('SADD', tag .. 'open_groups:' .. name, group) end
+    for queue, groups in pairs(opening) do
+      for group in pairs(groups) do redis.call('SADD', tag .. 'open_groups:' .. queue, group) end
     end
     for _, item in ipairs(left) do
       if redis.call('EXISTS', item.order_key) == 0 then parking.lanes_left(item.gate_id, item.lane) end
@@ -93,8 +93,11 @@ local lane_writes = (function()
       end
     end
     for _, lane in ipairs(dropped) do
+      if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, -1) <= 0 then
+        redis.call('HDEL', tag .. 'requirements', lane.queue)
+      end
       if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
-        redis.call('SREM', tag .. 'open_groups:' .. lane.name, lane.group)
+        redis.call('SREM', tag .. 'open_groups:' .. lane.queue, lane.group)
         for _, gate_id in ipairs(lane.shared) do parking.group_left(gate_id, lane) end
       end
     end
@@ -107,6 +110,8 @@ local lane_writes = (function()
         local list = under(names, lane.name)
         list[#list + 1] = lane.edition
         list[#list + 1] = lane.id
+        -- The leader looks every second which queues there are, and claims for workers that have their labels.
+        if lane.queue ~= lane.name then redis.call('HINCRBY', tag .. 'requirements', lane.queue, 1) end
       end
     end
     for name, list in pairs(names) do

@@ -4,7 +4,7 @@
 -- include lib/waiting.lua
 -- Lanes: where ready jobs wait; docs/redis_keys.md tells the whole structure.
 --
--- Gates without a key are shared by a whole group of lanes: the jobs of one name under the same of them. A group has a
+-- Gates without a key are shared by a whole group of lanes: the jobs of one queue under the same of them. A group has a
 -- base lane, and in it each job brings its keyed gates along in its record: as long as they are open that is all there
 -- is, however many key values there are. A job that a claim finds behind a closed gate goes to a lane of its own kind,
 -- and those like it that come later go there at once.
@@ -19,13 +19,20 @@ local lanes = (function()
   -- Lanes that changed, and, by gate, the jobs whose claims ended that had brought it along.
   local changed, freed_own = {}, {}
 
-  -- A lane is one string: name, edition, group, shared gates, keyed gates, gate at which it lies, priority and place in
-  -- the order, unfinished jobs. Lanes come and go in any number, and a hash costs several times as much.
+  -- A lane is one string: queue (the name, with the labels that its jobs ask for), edition, group, shared gates, keyed
+  -- gates, gate at which it lies, priority and place in the order, unfinished jobs. Lanes come and go in any number, and
+  -- a hash costs several times as much.
   -- Written out: most scripts begin with this, whatever they do then.
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 
+  -- The name of a queue: what stands before the labels that its jobs ask for, if they do.
+  local function name_of(queue)
+    local at = queue and string.find(queue, '\t', 1, true)
+    return at and sub(queue, 1, at - 1) or queue
+  end
+
   local function save(lane)
-    redis.call('SET', tag .. 'lane:' .. lane.id, table.concat({lane.name, lane.edition, lane.group,
+    redis.call('SET', tag .. 'lane:' .. lane.id, table.concat({lane.queue, lane.edition, lane.group,
       table.concat(lane.shared), table.concat(lane.keyed), lane.at, string.format('%.0f', lane.score),
       lane.member, lane.jobs}, '\n'))
   end
@@ -33,9 +40,11 @@ local lanes = (function()
   local function by_id(id, name_if_lost)
     local lane = loaded[id]
     if lane then return lane end
-    local name, edition, group, shared, keyed, at, score, member, jobs =
+    local queue, edition, group, shared, keyed, at, score, member, jobs =
       string.match(redis.call('GET', tag .. 'lane:' .. id) or '', FIELDS)
-    lane = {id = id, is_lost = not name, name = name or name_if_lost, edition = tonumber(edition or -1),
+    local is_lost = not queue
+    queue = queue or name_if_lost
+    lane = {id = id, is_lost = is_lost, name = name_of(queue), queue = queue, edition = tonumber(edition or -1),
       group = group or id, shared = gate_ids.split(shared or ''), keyed = gate_ids.split(keyed or ''), at = at or '',
       score = tonumber(score or 0), member = member or '', jobs = tonumber(jobs or 0), added = {}, removed = {},
       taken = 0, jobs_more = 0, waiting_more = 0}
@@ -66,11 +75,12 @@ local lanes = (function()
   end
 
   -- A lane that is there from now on.
-  local function made(id, name, edition, group, shared, keyed)
+  local function made(id, queue, edition, group, shared, keyed)
     local lane = by_id(id)
     if lane.is_lost then
       lane.is_lost, touch(lane).is_new = false, true
-      lane.name, lane.edition, lane.group, lane.shared, lane.keyed = name, edition, group, shared, keyed
+      lane.name, lane.queue = name_of(queue), queue
+      lane.edition, lane.group, lane.shared, lane.keyed = edition, group, shared, keyed
     end
     return lane
   end

@@ -65,7 +65,7 @@ local open_lanes = (function()
       local group = groups[lane.group]
       if group then
         lane_queue.put({score = lane.score, order = lane.member, lane_id = lane.id, group = group})
-      elseif is_asked_for[lane.name] and lane.edition == edition and not closed_groups[lane.group] then
+      elseif is_asked_for[lane.queue] and lane.edition == edition and not closed_groups[lane.group] then
         -- Nothing of its group was open when the groups were read: the next call finds it.
         is_cut_short = true
       end

@@ -9,7 +9,7 @@ local parking = (function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
 
-  -- The waiters at a gate: lanes of a group, or the whole group; then the group and its name.
+  -- The waiters at a gate: lanes of a group, or the whole group; then the group and its queue.
   local LANES, GROUP, ID_LENGTH = 'L', 'G', layout.lane.id_length
 
   local function read_waiter(waiter)
@@ -32,14 +32,14 @@ local parking = (function()
   end
 
   -- Returns whether the gate knows that lanes of this group lie there, or the whole group.
-  local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.name) end
-  local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.name) end
+  local function knows_lane(gate_id, lane) return has_waiter(gate_id, LANES .. lane.group .. lane.queue) end
+  local function knows_group(gate_id, lane) return has_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
-  local function lane_lies_at(gate, lane) add_waiter(gate, LANES .. lane.group .. lane.name) end
+  local function lane_lies_at(gate, lane) add_waiter(gate, LANES .. lane.group .. lane.queue) end
 
   -- No lane of this group lies there any more, or the group itself does not.
-  local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.name) end
-  local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.name) end
+  local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.queue) end
+  local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
   -- Those of the gates at which something lies.
   local function closed_among(ids)
@@ -106,7 +106,7 @@ local parking = (function()
       if gate and gate.room <= 0 then
         if gate_id ~= except_gate_id then gates.await(gate) end
       else
-        came_back[#came_back + 1] = bring_back_first(gate_id, lane.group, lane.name)
+        came_back[#came_back + 1] = bring_back_first(gate_id, lane.group, lane.queue)
       end
     end
     return came_back

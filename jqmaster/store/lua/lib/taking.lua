@@ -40,7 +40,7 @@ local taking = (function()
     local id_of_lane = lanes.id_of(base.group, own)
     local lane = lanes.by_id(id_of_lane)
     if lane.is_lost then
-      lanes.made(id_of_lane, base.name, base.edition, base.group, base.shared, own)
+      lanes.made(id_of_lane, base.queue, base.edition, base.group, base.shared, own)
       lane.at = closed_by.id
     end
     if lane.at ~= '' and not lane.stays then

@@ -1,0 +1,53 @@
+"""Labels that a job asks its worker for. Jobs of one name that ask for the same form a queue of their own: claims of
+other workers do not look at it, so they cost them nothing and block nothing."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+MAX_REQUIRED: Final = 8
+# No name has it.
+_SEPARATOR: Final = "\t"
+
+
+def queue_of(name: str, requires: Mapping[str, str] | None) -> str:
+    """Return the queue of a job: its name, and the labels that it asks for, if it does."""
+    if not requires:
+        return name
+    labels = json.dumps(dict(sorted(requires.items())), separators=(",", ":"))
+    return f"{name}{_SEPARATOR}{labels}"
+
+
+def name_of(queue: str) -> str:
+    """Return the name of the jobs in a queue."""
+    return queue.partition(_SEPARATOR)[0]
+
+
+def requires_of(queue: str) -> dict[str, str]:
+    """Return the labels that the jobs of a queue ask for. Raise ValueError for any other text."""
+    found = json.loads(queue.partition(_SEPARATOR)[2] or "{}")
+    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
+        raise ValueError("a requirement is a map of texts")
+    return found
+
+
+def is_met(requires: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Return whether a worker with these labels may run jobs that ask for `requires`."""
+    return all(labels.get(key) == value for key, value in requires.items())
+
+
+def queues_for(names: Iterable[str], labels: Mapping[str, str], queues: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the queues whose jobs a worker with these names and labels may run, sorted. One that cannot be
+    read is for nobody."""
+    served = frozenset(names)
+    found = []
+    for queue in queues:
+        if name_of(queue) not in served:
+            continue
+        try:
+            requires = requires_of(queue)
+        except ValueError:
+            continue
+        if is_met(requires, labels):
+            found.append(queue)
+    return tuple(sorted(found))

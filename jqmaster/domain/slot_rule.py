@@ -1,0 +1,28 @@
+"""Rules that keep the slots of workers: what an operator set for a worker holds for those that register after it on the
+same node with the same labels."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import blake2b
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRule:
+    """`max_jobs` for each worker that registers from this node with exactly these labels."""
+
+    node_id: str
+    labels: Mapping[str, str]
+    max_jobs: int
+    set_by: str
+    set_at_ms: int
+
+    @property
+    def id(self) -> str:
+        return rule_id(self.node_id, self.labels)
+
+
+def rule_id(node_id: str, labels: Mapping[str, str]) -> str:
+    """Return the ID of the rule for this node and these labels: 32 hexadecimal digits."""
+    text = json.dumps([node_id, sorted(labels.items())], separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=16).hexdigest()

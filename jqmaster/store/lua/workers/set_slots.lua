@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+-- Sets how many jobs a worker may have, and keeps that for those that register after it on its node with its labels;
+-- written down with who wanted it. Jobs that it runs beyond that number run on.
+-- KEYS worker:hash slot_rules:hash audit:stream
+-- ARGV now_ms max_jobs(0: as the worker registered) rule_id rule(MessagePack; empty: not kept) audit_entry audit_max
+--   wake_channel(empty: nobody to wake)
+-- REPLY ok:1 if that is new | unknown | detached
+-- CHECKS FIRST that the worker is registered and not cut off
+-- include lib/clock.lua
+-- include lib/audit_log.lua
+local worker_key, slot_rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, max_jobs, rule_id, rule, audit_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local audit_max, wake_channel = ARGV[6], ARGV[7]
+
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'own_max_jobs')
+if not worker[1] then return {'unknown'} end
+if worker[2] == '1' then return {'detached'} end
+-- Registered at a master of release 0.2, which keeps no second number: the present one is its own.
+local own = worker[3] or worker[1]
+if max_jobs == '0' then max_jobs = own end
+-- A repeat writes, or WAIT would lie; it leaves no other trace.
+redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', own)
+local kept = rule ~= '' and max_jobs .. ' ' .. rule
+local is_kept = not kept or redis.call('HGET', slot_rules_key, rule_id) == kept
+if kept then redis.call('HSET', slot_rules_key, rule_id, kept) end
+if worker[1] == max_jobs and is_kept then return {'ok', 0} end
+audit_log.write(audit_key, now_ms, audit_entry, audit_max)
+if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end
+return {'ok', 1}
