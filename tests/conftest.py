@@ -18,15 +18,11 @@ if TYPE_CHECKING:
     from tests.support.master import Api
 
 
-pytest_plugins = ["tests.support.req_report"]
+pytest_plugins = ["tests.support.req_report", "tests.support.reruns"]
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let a test run once more if its mark `real_time` says why; every other test fails at once. Spread the longest
-    tests over the processes of a run."""
-    for item in items:
-        if item.get_closest_marker("real_time"):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    """Spread the longest tests over the processes of a run."""
     worker = getattr(config, "workerinput", None)
     if worker is not None:
         items[:] = longest_first(items, worker["workercount"])

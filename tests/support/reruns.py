@@ -1,0 +1,81 @@
+"""A pytest plugin: which failed tests run once more, and the reason, which the summary lists under RERUN.
+
+A test with a mark of `real_time.py` runs once more. So does a test that failed while the machine stood still, but for
+the rooms in which no time passes. On a machine that ran normally every other test fails at once.
+"""
+
+import contextlib
+import functools
+import socket
+import time
+from collections.abc import Generator
+from typing import Any, Final
+
+import pytest
+
+from tests.support.standstill import Watch
+
+# Nothing in these folders waits for anything: a failure there is a fault, however slow the machine is.
+STEADY: Final = frozenset({"contract", "domain", "model"})
+_BEGUN: Final = pytest.StashKey[float]()
+_WATCH: Final = pytest.StashKey[Watch]()
+_PROPERTY: Final = "why_once_more"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    watch = config.stash[_WATCH] = Watch()
+    watch.start()
+    config.add_cleanup(watch.stop)
+    # With xdist, pytest-rerunfailures exchanges two small messages for each test; without this each pair of them takes
+    # 40 ms.
+    with contextlib.suppress(AttributeError, OSError):
+        config.failures_db.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # type: ignore[attr-defined]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        is_marked = item.get_closest_marker("real_time") is not None
+        if is_marked or STEADY.isdisjoint(item.path.relative_to(item.config.rootpath).parts):
+            again = functools.partial(_is_to_run_again, item)
+            item.add_marker(pytest.mark.flaky(reruns=2 if is_marked else 1, condition=again))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    item.stash[_BEGUN] = time.monotonic()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    why = why_once_more(item) if report.failed else None
+    if why is not None:
+        # The property belongs to this attempt alone, and travels with the report from the processes of xdist.
+        report.user_properties = [*report.user_properties, (_PROPERTY, why)]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: Any) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    if report.outcome != "rerun":
+        return None
+    why = dict(report.user_properties).get(_PROPERTY, "no reason")
+    return "rerun", "R", (f"RERUN ({why})", {"yellow": True})
+
+
+def why_once_more(item: pytest.Item) -> str | None:
+    """Return why a test that just failed may run once more; None: it may not."""
+    mark = item.get_closest_marker("real_time")
+    attempt = getattr(item, "execution_count", 1)
+    still = item.config.stash[_WATCH].since(item.stash.get(_BEGUN, 0.0))
+    # A second time only because of the machine.
+    if still is not None and attempt <= (2 if mark else 1):
+        return still
+    return str(mark.args[0]) if mark and attempt == 1 else None
+
+
+def _is_to_run_again(item: pytest.Item) -> bool:
+    return why_once_more(item) is not None
