@@ -19,14 +19,15 @@ from worker_sdk import Pusher
 
 pytestmark = [pytest.mark.system, pytest.mark.timeout(240), real_time.PROCESSES]
 
-JOBS = 10_000
+# Ten calls of the pusher; the kill comes at the first.
+JOBS, PER_CALL = 4_000, 400
 
 
 async def enqueue_all(pusher: Pusher, count: int) -> list[str]:
     ids: list[str] = []
-    for start in range(0, count, 1000):
+    for start in range(0, count, PER_CALL):
         ids += await pusher.enqueue_many(
-            {"name": "echo", "argument": n} for n in range(start, min(start + 1000, count))
+            {"name": "echo", "argument": n} for n in range(start, min(start + PER_CALL, count))
         )
     return ids
 
