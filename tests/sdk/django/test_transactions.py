@@ -12,6 +12,8 @@ from tests.sdk.fake_master import FakeMaster
 from tests.support.django_site import tasks as tasks_setting
 from worker_sdk import Tasks
 from worker_sdk.django import DjangoOutbox
+from worker_sdk.django.models import OutboxRow
+from worker_sdk.django.rows import DjangoRows
 from worker_sdk.outbox import OutboxStats, Relay
 from worker_sdk.testing import recording
 
@@ -111,6 +113,35 @@ def test_a_relay_pushes_what_an_outage_left_and_sets_refused_jobs_aside(using: s
     assert outbox.retry_stuck() == 1
     Relay(outbox).run_once()
     assert (len(told.jobs), Relay(outbox).run_once()) == (1_200, None)
+    outbox.close()
+
+
+def test_rows_of_a_newer_release_are_left_alone_and_told(using: str, told: FakeMaster) -> None:
+    outbox = DjangoOutbox(using, is_direct=False)
+    with outbox.transaction():
+        outbox.add(("n", 1))
+    OutboxRow.objects.using(using).update(format=99)
+    with outbox.transaction():
+        outbox.add(("n", 2))
+    Relay(outbox).run_once()
+    assert pushed(told) == [2]
+    assert outbox.stats() == OutboxStats(waiting=0, lag_s=0.0, stuck=0, newer=1)
+    outbox.close()
+
+
+def test_two_relays_share_the_transactions(using: str, told: FakeMaster) -> None:
+    outbox = DjangoOutbox(using, is_direct=False)
+    for first in range(0, 600, 200):
+        with outbox.transaction():
+            outbox.add_many(("n", number) for number in range(first, first + 200))
+    # Another relay has the first transaction.
+    with transaction.atomic(using):
+        assert len(DjangoRows(using).claim("other", 30_000, 1)) == 1
+    Relay(outbox).run_once()
+    assert pushed(told) == list(range(200, 600))
+    OutboxRow.objects.using(using).update(lease_until_ms=0)
+    Relay(outbox).run_once()
+    assert (pushed(told)[400:], rows(using)) == (list(range(200)), 0)
     outbox.close()
 
 

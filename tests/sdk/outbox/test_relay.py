@@ -236,7 +236,7 @@ def test_rows_of_a_newer_release_are_left_alone_and_told(
     assert "of a newer release" in caplog.text
 
 
-def test_an_outage_is_outlived_in_order(
+def test_an_outage_of_an_hour_is_outlived_in_order(
     outbox: SqlAlchemyOutbox, engine: sa.Engine, master: FakeMaster, caplog: pytest.LogCaptureFixture
 ) -> None:
     with gone(master):
@@ -245,9 +245,18 @@ def test_an_outage_is_outlived_in_order(
         done = Relay(outbox).run_once()
         assert done is not None
         assert done.failure is not None
+        with engine.begin() as connection:
+            hour_ago_ms = {name: table.c[name] - 3_600_000 for name in ("created_ms", "lease_until_ms")}
+            connection.execute(sa.update(table).values(**hour_ago_ms))
         assert outbox.stats().waiting == 20
+        assert 3_600 <= outbox.stats().lag_s < 3_700
+        relay = Relay(outbox, poll_s=0.01, on_stats=lambda _: relay.stop())
+        relay.run()
+        assert "for 36" in caplog.text
     Relay(outbox).run_once()
-    assert pushed(master) == list(range(20))
+    assert (pushed(master), rows_of(engine)) == (list(range(20)), 0)
+    # The keys that keep a repeat from making second jobs are as old as the push.
+    assert {job["key_ttl"] for job in master.jobs.values()} == {86_400}
 
 
 async def test_a_worker_relays_while_it_runs(
