@@ -23,6 +23,9 @@ class UniqueScope(StrEnum):
     UNTIL_FINISHED = "until_finished"
     WINDOW = "window"
 
+    # Looked up for each push that has a key: that of Enum is computed in Python.
+    __hash__ = str.__hash__
+
 
 class OnConflict(StrEnum):
     """The treatment of a push whose key another job holds."""
@@ -30,6 +33,8 @@ class OnConflict(StrEnum):
     REJECT = "reject"
     EXISTING = "existing"
     REPLACE = "replace"
+
+    __hash__ = str.__hash__
 
 
 # Not frozen, as JobSpec is not: a frozen dataclass takes several times as long to make.

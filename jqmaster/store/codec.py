@@ -198,15 +198,14 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
     """
     # Most jobs have none, and every push asks.
     if (
-        spec.unique is None
-        and spec.origin is None
+        spec.origin is None
         and spec.batch is None
         and spec.callback_of is None
         and spec.notify is None
         and spec.after is None
         and spec.requires is None
     ):
-        return {}
+        return {} if spec.unique is None else {"unique": _encode_unique(spec.unique)}
     fields = {
         # Scripts read the first, second and fourth part: lib/uniqueness.lua.
         "unique": spec.unique and _encode_unique(spec.unique),
@@ -541,13 +540,15 @@ def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], Retr
 
 
 def unique_requests(jobs: Iterable[tuple[int, Unique]]) -> bytes:
-    """Return what the enqueue script is told of the keys of jobs, by their numbers: see lib/unique_pushes.lua."""
+    """Return what the enqueue script is told of the keys of jobs, by their numbers: see lib/unique_requests.lua."""
     rules: dict[tuple[int, int, int, int], int] = {}
-    fields: list[Any] = [rules]
+    digests: set[str] = set()
+    fields: list[Any] = [rules, False]
     for number, unique in jobs:
         rule = SCOPE_CODES[unique.scope], CONFLICT_CODES[unique.on_conflict], unique.ttl_ms, unique.max_ms
         fields += (number, unique.digest, rules.setdefault(rule, len(rules) + 1))
-    fields[0] = list(rules)
+        digests.add(unique.digest)
+    fields[0], fields[1] = list(rules), 3 * len(digests) == len(fields) - 2
     return pack(fields)
 
 

@@ -118,17 +118,20 @@ LUA_FILES = sorted((STORE / "lua").glob("*/*.lua"))
 MODULES = {
     file.stem
     for file in (STORE / "lua" / "lib").glob("*.lua")
-    if f"\nlocal {file.stem} = (function()\n" in file.read_text()
+    if re.search(rf"^local {file.stem} = (lazily\.made_by)?\(function\(\)$", file.read_text(), re.MULTILINE)
 }
 
 
 # The names of Lua 5.1 itself, and those that the store gives.
 LUA_GLOBALS = {
+    "getmetatable",
     "ipairs",
     "math",
     "next",
     "pairs",
     "pcall",
+    "rawget",
+    "setmetatable",
     "string",
     "table",
     "tonumber",

@@ -404,3 +404,18 @@ async def test_a_replacement_needs_room_only_at_gates_that_are_new_to_the_job(wo
         (outcome,) = await constrained.push([world.spec(argument="b", unique=unique(on_conflict="replace"))])
         assert isinstance(outcome, BacklogFull)
     assert (await world.get(first.id)).priority == 2
+
+
+async def test_a_refused_job_takes_no_key_though_it_is_free(world: StoreWorld) -> None:
+    constrained = ConstrainedWorld(world)
+    await constrained.limit(max_backlog=1)
+    first, second = (world.spec(unique=unique(key)) for key in "ab")
+    accepted, refused = await constrained.push([first, second])
+    assert accepted is Accepted.NEW
+    assert isinstance(refused, BacklogFull)
+    async with world.unchanged():
+        (again,) = await constrained.push([world.spec(unique=unique("c"))])
+        assert isinstance(again, BacklogFull)
+    await world.steering.cancel(first.id)
+    # The key of the refused one is free.
+    assert await constrained.push([world.spec(unique=unique("b"))]) == [Accepted.NEW]

@@ -10,6 +10,7 @@
 --   stale_rules | gone | no_poll | full:busy
 -- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each
 --   record
+-- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/gates.lua
@@ -51,7 +52,7 @@ if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 
 if limit <= 0 then return {'full', busy} end
 
 -- Their attempts began long ago, and hold what others wait for.
-local has_more_callbacks = callbacks.take(rules[3], FIRST, limit, now_ms)
+local has_more_callbacks = rules[3] and callbacks.take(rules[3], FIRST, limit, now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 
@@ -67,7 +68,8 @@ end
 local function take_many(lane, group, score, id, order, room)
   local next_item = lane_queue.first()
   -- Whom it stands for may come before the job after this one: they come back, and into the queue, after each.
-  local has_keys, is_awaited = #lane.keyed > 0, #parking.closed_among(lane.keyed) > 0
+  local has_keys = #lane.keyed > 0
+  local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false
   while id and taken < room and not moved and may_go_on()
     and (not next_item or lane_queue.comes_before(score, order, next_item)) do
@@ -81,29 +83,36 @@ local function take_many(lane, group, score, id, order, room)
   return taken, score, id
 end
 
+-- Most jobs have no gates, and pay for none of what looks at them.
+local function first_closed(ids)
+  return #ids > 0 and gates.first_closed(ids, now_ms) or nil
+end
+
 local function serve(item)
   local group = item.group
-  local closed_by = gates.first_closed(group.shared, now_ms)
+  local closed_by = first_closed(group.shared)
   if closed_by then
     parking.close_group(group.id, group.name, closed_by)
     group.is_closed = true
     return
   end
   local lane = lanes.by_id(item.lane_id)
-  closed_by = gates.first_closed(lane.keyed, now_ms)
+  closed_by = first_closed(lane.keyed)
   if closed_by then
     -- Jobs taken from the lane before count when it is placed again.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1
     return
   end
-  local room = math.min(gates.room_at(group.shared, now_ms), gates.room_at(lane.keyed, now_ms))
+  local has_gates = #group.shared + #lane.keyed > 0
+  local room = has_gates and math.min(gates.room_at(group.shared, now_ms), gates.room_at(lane.keyed, now_ms))
+    or math.huge
   local score, id = first_of(lane, room, limit)
   local order = id and turns.order_of(lane, id) .. lane.id
   lanes.touch(lane).has_moved = true
   if id and lane_queue.comes_before(item.score, item.order, {score = score, order = order}) then
     -- Later than it was listed: whom it stands for may come before it.
-    open_lanes.put(parking.follow(lane, nil))
+    if #lane.keyed > 0 then open_lanes.put(parking.follow(lane, nil)) end
     local next_item = lane_queue.first()
     if next_item and not lane_queue.comes_before(score, order, next_item) then
       lane_queue.put({score = score, order = order, lane_id = lane.id, group = group})
@@ -112,10 +121,12 @@ local function serve(item)
   end
   local taken
   taken, score, id = take_many(lane, group, score, id, order, room)
-  passing.use_room(group.shared, taken, now_ms)
-  passing.use_room(lane.keyed, taken, now_ms)
+  if has_gates then
+    passing.use_room(group.shared, taken, now_ms)
+    passing.use_room(lane.keyed, taken, now_ms)
+  end
   lane.first = id and {score, id} or false
-  for _, gate_id in ipairs(parking.closed_among(lane.keyed)) do
+  for _, gate_id in ipairs(#lane.keyed > 0 and parking.closed_among(lane.keyed) or {}) do
     if gates.of(gate_id, now_ms).room > 0 then open_lanes.put((parking.open(gate_id))) end
   end
   if id then
@@ -143,9 +154,9 @@ local first_fence, offers, claimed = taking.write(running_key, claims_key, fence
 if is_pulling and #offers > 0 then
   mail.give(worker_key, mail_key, offers, offer_ms, mail_channel, 'mail:' .. worker_id)
 end
-passing.write(now_ms)
-served.write()
+if lazily.is_made(passing) then passing.write(now_ms) end
+if lazily.is_made(served) then served.write() end
 -- Lanes that come back only now were not looked at.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, busy + #claimed / 2, first_fence, passed_over, is_exhausted and 1 or 0,
-  gates.ms_until_opening(now_ms), claimed, expired_names}
+  lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names}

@@ -5,7 +5,7 @@
 --   push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in)
 --   following(MessagePack: [[lane, jobs of the same push that follow in further calls]])
 --   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
---   uniques(as lib/unique_pushes.lua reads them; empty: no job has a key)
+--   uniques(as lib/unique_requests.lua reads them; empty: no job has a key)
 --   memberships(as lib/batch_pushes.lua reads them; empty: no job is of a batch)
 --   orders(as lib/order_pushes.lua reads them; empty: no job has predecessors) [+ id
 --   terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of
@@ -17,6 +17,7 @@
 --   [index from 0, ID of that job](of each 2, 3, -3, -6, -7) | stale_rules | other_data
 -- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; who holds its
 --   uniqueness key; whether its batch takes new members; its predecessors; how much waits behind each gate
+-- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/constraints.lua
@@ -26,6 +27,7 @@
 -- include lib/lane_writes.lua
 -- include lib/homes.lua
 -- include lib/moves.lua
+-- include lib/unique_requests.lua
 -- include lib/unique_pushes.lua
 -- include lib/batches.lua
 -- include lib/batch_pushes.lua
@@ -46,8 +48,12 @@ if (held[1] or '0') ~= edition then return {'stale_rules'} end
 local count = (#ARGV - FIRST + 1) / WIDTH
 local keys = {}
 for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
-local some_taken = redis.call('EXISTS', unpack(keys)) > 0
-local requests = uniques ~= '' and unique_pushes.read(uniques, now_ms, FIRST, WIDTH) or nil
+local some_taken, requests
+if uniques == '' then
+  some_taken = redis.call('EXISTS', unpack(keys)) > 0
+elseif not unique_requests.read(uniques, now_ms, keys) then
+  some_taken, requests = redis.call('EXISTS', unpack(keys)) > 0, unique_pushes.find_holders(now_ms, FIRST, WIDTH)
+end
 local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
 local order_of = orders ~= '' and order_pushes.read(orders) or nil
 
@@ -113,14 +119,6 @@ for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1])) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
 local status, seen, is_new, told, is_refused = {}, {}, false, {}, false
--- The gates at which a job in the store counts already: that it comes back to them takes no room.
-local function counted_at(head)
-  local found, lane, own = {}, lanes.home_of(head)
-  for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
-    for _, gate_id in ipairs(list) do found[gate_id] = true end
-  end
-  return found
-end
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
   status[i] = 1
@@ -135,7 +133,7 @@ for i = 1, count do
     is_new = true
     if requests and requests[i] then
       status[i], holder = unique_pushes.judge(i)
-      if status[i] == 3 and holder.head ~= '' then counted = counted_at(holder.head) end
+      if status[i] == 3 and holder.head ~= '' then counted = unique_pushes.counted_at(holder.head) end
       is_refused = is_refused or status[i] == -3
     end
     if batch_of and batch_of[i] and (status[i] == 1 or status[i] == 3) and batch_pushes.refusal(batch_of[i]) then
@@ -257,6 +255,8 @@ end
 if requests then
   for _, holder in ipairs(unique_pushes.replaced) do replace(holder) end
   unique_pushes.add_writes(records, filled)
+elseif uniques ~= '' then
+  unique_requests.add_writes(records, filled, status, FIRST, WIDTH)
 end
 if #records > 0 then redis.call('MSET', unpack(records)) end
 lane_writes.write(nil)
@@ -270,7 +270,7 @@ if #awaiting > 0 then
     end
   end
 end
-batches.write(now_ms)
+if order_of or lazily.is_made(batches) then batches.write(now_ms) end
 if wake_channel ~= '' then
   if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
   if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end

@@ -6,6 +6,7 @@
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms
 --   jobs](of those that ended just now) | unknown
 -- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
+-- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/lists.lua
@@ -104,7 +105,7 @@ lists.call('SREM', claims_key, ended)
 lists.zadd(succeeded_key, finished_at)
 lists.zadd(results_key, results)
 local has_opened = lane_writes.write(nil)
-followed.write(now_ms)
+if lazily.is_made(followed) then followed.write(now_ms) end
 if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
 if wake_channel ~= '' and count > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count)

@@ -1,6 +1,7 @@
+-- include lib/lazily.lua
 -- include lib/batches.lua
 -- The batches of the jobs of one push.
-local batch_pushes = (function()
+local batch_pushes = lazily.made_by(function()
   local STATUS = {unknown = -4, over = -5}
   local refused = {}
 
@@ -20,4 +21,4 @@ local batch_pushes = (function()
   end
 
   return {read = read, refusal = refusal}
-end)()
+end)

@@ -1,8 +1,9 @@
+-- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/follow_ups.lua
 -- Batches: each counts its members by how they ended, in the hash `batch:{batch_id}`. Scripts gather what they change,
 -- and `write` adds it up: a few commands for each batch, however many of its jobs changed.
-local batches = (function()
+local batches = lazily.made_by(function()
   local tag = ARGV.tag
   local FIRST_COUNT, LAST_COUNT = 2, 12
   -- Made when first asked for: most calls of a script have no job of a batch.
@@ -192,4 +193,4 @@ local batches = (function()
     touch = touch, add = add, join = join, move = move, leave = leave, lose = lose, forget = forget, write = write,
     cancel = cancel, refusal = refusal, is_unfilled = is_unfilled, drop = drop, needs_members = needs_members,
   }
-end)()
+end)

@@ -1,9 +1,10 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
 -- include lib/lists.lua
 -- include lib/challenges.lua
 -- include lib/taking.lua
 -- Claims jobs that have their callbacks: `callbacks:{name}` orders them by when a worker may run them.
-local callbacks = (function()
+local callbacks = lazily.made_by(function()
   local job_prefix = ARGV.tag .. 'job:'
 
   -- As a claim of it has it, from the state to the returned offers; nil where the record does not wait for a worker.
@@ -52,4 +53,4 @@ local callbacks = (function()
   end
 
   return {take = take}
-end)()
+end)

@@ -1,10 +1,11 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
 -- include lib/followed.lua
 -- include lib/history.lua
 -- include lib/lanes.lua
 -- include lib/challenges.lua
 -- Ends jobs as canceled.
-local cancellation = (function()
+local cancellation = lazily.made_by(function()
   local tag = ARGV.tag
   local index = layout.index
 
@@ -37,4 +38,4 @@ local cancellation = (function()
   end
 
   return {cancel = cancel}
-end)()
+end)

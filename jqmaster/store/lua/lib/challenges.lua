@@ -1,3 +1,4 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
 -- The challenges of jobs: `challenges:{id}` has those of a job as a MessagePack array of maps, the newest last, which
 -- jqmaster/store/jobs/challenges.py reads. A job whose record has the flag `has_challenge` has one that its attempt
@@ -9,7 +10,7 @@
 --   taken        the callbacks: [identity, digest of type and body, when, type, body]; the last two go with its end
 --   fraction, note, told          progress
 --   run, ended                    when the callbacks were given to a worker, and when its attempt ended
-local challenges = (function()
+local challenges = lazily.made_by(function()
   local tag = ARGV.tag
   local MOST = 20
   -- The score of a job that waits for a worker and no longer for callbacks: the year 2100.
@@ -122,4 +123,4 @@ local challenges = (function()
     read = read, write = write, open_one = open_one, queue_of = queue_of,
     is_answered = is_answered, offer = offer, withdraw = withdraw, fault_of = fault_of, finish = finish, close = close,
   }
-end)()
+end)

@@ -1,5 +1,6 @@
+-- include lib/lazily.lua
 -- The limits that the constraints of this store demand.
-local constraints = (function()
+local constraints = lazily.made_by(function()
   local tag = ARGV.tag
   -- The fields of the kinds of limits: of a constraint, and in the text of an override, whose empty parts are as in the
   -- constraint.
@@ -48,4 +49,4 @@ local constraints = (function()
   end
 
   return {limits_of = limits_of, limits_at = limits_at, is_fair = is_fair}
-end)()
+end)

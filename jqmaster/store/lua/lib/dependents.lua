@@ -1,10 +1,11 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
 -- include lib/lists.lua
 -- include lib/follow_ups.lua
 -- The order of jobs. A job that waits for others has them in the hash `awaits:{job_id}`; each of these has its
 -- dependents in `dependents:{job_id}`, and is in the set `awaited`. Its end writes an entry of the follow-ups,
 -- `order:` and its ID: jobs/release_dependents.lua makes its dependents agree with it.
-local dependents = (function()
+local dependents = lazily.made_by(function()
   local tag = ARGV.tag
   local WHEN_FINISHED, ID_LENGTH = '2', 36
   -- Dependents that one call looks at to learn whether a job that is over is still needed.
@@ -145,4 +146,4 @@ local dependents = (function()
     write = write, is_awaited = is_awaited, awaited_flags = awaited_flags, wait = wait, is_needed = is_needed,
     fault_of = fault_of, wait_again = wait_again,
   }
-end)()
+end)

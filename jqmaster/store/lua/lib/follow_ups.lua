@@ -1,8 +1,9 @@
+-- include lib/lazily.lua
 -- include lib/lists.lua
 -- Follow-ups of a change, written in the same step: entries of the sorted set `follow_ups`, which a duty of the leader
 -- carries out at least once. The text of an entry is its kind, a colon, and its subject. An entry that is
 -- written again gets a new number, so that whoever carries out the former one does not remove it.
-local follow_ups = (function()
+local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag
   -- Each master listens to it, also the one that leads: a script that ends jobs does not tell its caller of follow-ups.
   local WAKE = 'wake'
@@ -23,4 +24,4 @@ local follow_ups = (function()
   end
 
   return {add = add, write = write}
-end)()
+end)

@@ -1,10 +1,11 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
 -- include lib/batches.lua
 -- include lib/follow_ups.lua
 -- include lib/dependents.lua
 -- Jobs from whose end something follows: their records have the flag `followed`, and their extras say what. A job
 -- without the flag costs one test of its flags.
-local followed = (function()
+local followed = lazily.made_by(function()
   local tag = ARGV.tag
   local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
   -- By extras: many jobs of one batch have the same.
@@ -81,7 +82,7 @@ local followed = (function()
 
   -- Writes what follows, of batches and of the order of jobs.
   local function write(now_ms)
-    dependents.write()
+    if lazily.is_made(dependents) then dependents.write() end
     batches.write(now_ms)
   end
 
@@ -89,4 +90,4 @@ local followed = (function()
     is_followed = is_followed, batch_of = batch_of, is_untold = is_untold, moved = moved, deleted = deleted,
     replaced = replaced, write = write,
   }
-end)()
+end)

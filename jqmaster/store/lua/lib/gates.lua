@@ -1,8 +1,9 @@
+-- include lib/lazily.lua
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
 -- include lib/limit_kinds.lua
 -- The room at gates now, and when a closed gate opens by itself.
-local gates = (function()
+local gates = lazily.made_by(function()
   local tag = ARGV.tag
   local NO_ROOM_LIMIT = 2 ^ 53
   local limits_of, constraint_of = constraints.limits_of, gate_ids.constraint_of
@@ -74,4 +75,4 @@ local gates = (function()
     NO_ROOM_LIMIT = NO_ROOM_LIMIT, known = known, of = of, first_closed = first_closed, room_at = room_at,
     await = await, ms_until_opening = ms_until_opening, hold = hold,
   }
-end)()
+end)

@@ -1,6 +1,7 @@
+-- include lib/lazily.lua
 -- The history of a job: each attempt that ended, as the time of its end and an entry, which jqmaster/store/codec.py
 -- writes and reads.
-local history = (function()
+local history = lazily.made_by(function()
   local MOST = 100
   -- An entry is an array of six parts, as MessagePack begins one.
   local SIX_PARTS = '\150'
@@ -21,4 +22,4 @@ local history = (function()
   end
 
   return {MOST = MOST, add = add, trim = trim, entry_of = entry_of}
-end)()
+end)

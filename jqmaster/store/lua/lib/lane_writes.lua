@@ -1,3 +1,4 @@
+-- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/gate_ids.lua
 -- include lib/slots.lua
@@ -72,7 +73,7 @@ local lane_writes = (function()
       if redis.call('EXISTS', item.order_key) == 0 then parking.lanes_left(item.gate_id, item.lane) end
     end
     for _, lane in ipairs(fallen) do
-      if #parking.follow(lane, nil) > 0 then has_opened = true end
+      if #lane.keyed > 0 and #parking.follow(lane, nil) > 0 then has_opened = true end
     end
     return has_opened
   end
@@ -138,7 +139,7 @@ local lane_writes = (function()
     for gate_id, jobs in pairs(lanes.freed_own) do
       if slots.give_back(gate_id, jobs) + never_started(gate_id) > 0 then ids[#ids + 1] = gate_id end
     end
-    return parking.open_all(parking.closed_among(ids))
+    return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
   -- Call it once, after the records. `unstarted_tokens` are of starts that never were (nil: none). Returns whether jobs
@@ -153,15 +154,15 @@ local lane_writes = (function()
       more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
       if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
       if lane.waiting_more ~= 0 then
-        waiting.add(lane.shared, lane.waiting_more)
-        waiting.add(lane.keyed, lane.waiting_more)
+        if #lane.shared > 0 then waiting.add(lane.shared, lane.waiting_more) end
+        if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end
       end
       if lane.freed then
         if #lane.shared > 0 then table.insert(under(freed, table.concat(lane.shared)), lane.freed) end
         for _, gate_id in ipairs(lane.keyed) do table.insert(under(freed, gate_id), lane.freed) end
       end
     end
-    waiting.write()
+    if lazily.is_made(waiting) then waiting.write() end
     for name, more in pairs(ready_more) do
       if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
     end

@@ -20,8 +20,8 @@ local lanes = (function()
   local changed, freed_own = {}, {}
 
   -- A lane is one string: queue (the name, with the labels that its jobs ask for), edition, group, shared gates, keyed
-  -- gates, gate at which it lies, priority and place in the order, unfinished jobs. Lanes come and go in any number, and
-  -- a hash costs several times as much.
+  -- gates, gate at which it lies, priority and place in the order, unfinished jobs. Lanes come and go in any number,
+  -- and a hash costs several times as much.
   -- Written out: most scripts begin with this, whatever they do then.
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 

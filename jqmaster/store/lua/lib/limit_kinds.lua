@@ -1,3 +1,4 @@
+-- include lib/lazily.lua
 -- include lib/slots.lua
 -- The kinds of limits that close gates, one table each with one interface. jqmaster/domain/limit_kinds.py has the same
 -- kinds for documents, checks and texts; a constraint's fields and the parts of its overrides come from there.
@@ -6,7 +7,7 @@
 --                                waits for people. Nothing where the constraint has no such limit. Notes its figures.
 --   opens_at(gate)               optional: when it opens by time, after `gate.taken` more starts
 --   on_start(gate, begun, now_ms)   optional: remembers starts; `begun` alternates instants and tokens
-local limit_kinds = (function()
+local limit_kinds = lazily.made_by(function()
   local tag = ARGV.tag
   local NEVER = math.huge
 
@@ -118,4 +119,4 @@ local limit_kinds = (function()
   end
 
   return {room_of = room_of, opening_of = opening_of, on_start = on_start}
-end)()
+end)

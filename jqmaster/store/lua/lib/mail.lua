@@ -1,7 +1,8 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
 -- The jobs that the newest poll of a pulling worker was given: pieces of job ID and token, in one string that expires
 -- when the offers end.
-local mail = (function()
+local mail = lazily.made_by(function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 
   -- A claim answers the poll. `channel` is empty where that poll hangs at the very master that claims: then nobody need
@@ -37,4 +38,4 @@ local mail = (function()
   end
 
   return {give = give, offers = offers}
-end)()
+end)

@@ -1,6 +1,7 @@
+-- include lib/lazily.lua
 -- include lib/lanes.lua
 -- Moves a waiting job to another lane or index.
-local moves = (function()
+local moves = lazily.made_by(function()
   local tag = ARGV.tag
   local READY, index = layout.STATE.ready, layout.index
 
@@ -15,4 +16,4 @@ local moves = (function()
   end
 
   return {leave = leave}
-end)()
+end)

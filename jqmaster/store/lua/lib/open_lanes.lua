@@ -42,7 +42,7 @@ local open_lanes = (function()
       redis.call('SREM', tag .. 'open_groups:' .. name, group_id)
       return
     end
-    local closed_by = gates.first_closed(first.shared, now_ms)
+    local closed_by = #first.shared > 0 and gates.first_closed(first.shared, now_ms)
     if closed_by then
       parking.close_group(group_id, name, closed_by)
       closed_groups[group_id] = true

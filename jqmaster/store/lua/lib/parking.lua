@@ -1,3 +1,4 @@
+-- include lib/lazily.lua
 -- include lib/gates.lua
 -- include lib/lanes.lua
 -- Lanes and groups that are parked at closed gates, out of the way of every claim, until the gates open.
@@ -5,7 +6,7 @@
 -- A lane lies at the gate that closed it. The first lane of a group at an open gate is never parked: it is open, and
 -- the next follows when it has been served. So closed lanes cost nothing, however many they are. A closed gate that is
 -- shared closes its groups as a whole.
-local parking = (function()
+local parking = lazily.made_by(function()
   local tag = ARGV.tag
   local sub, known_gates = string.sub, gates.known
 
@@ -132,4 +133,4 @@ local parking = (function()
     lanes_left = lanes_left, group_left = group_left, closed_among = closed_among, open = open, open_all = open_all,
     follow = follow, park = park, close_group = close_group,
   }
-end)()
+end)

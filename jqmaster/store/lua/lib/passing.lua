@@ -1,3 +1,4 @@
+-- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/gate_ids.lua
 -- include lib/slots.lua
@@ -5,7 +6,7 @@
 -- include lib/gates.lua
 -- Claims pass gates: they use up room, take slots, and their starts are remembered. One claim of many jobs gathers what
 -- they pass, and writes it at the end.
-local passing = (function()
+local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
   -- By owner, and by gate for those that jobs bring along.
@@ -69,4 +70,4 @@ local passing = (function()
   end
 
   return {pass = pass, use_room = use_room, add = add, add_own = add_own, write = write}
-end)()
+end)

@@ -1,7 +1,8 @@
+-- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/gates.lua
 -- Notes which keys of fair constraints were served: their turn is over, for now.
-local served = (function()
+local served = lazily.made_by(function()
   local tag = ARGV.tag
   local newest, of_cid = nil, {}
 
@@ -32,4 +33,4 @@ local served = (function()
   end
 
   return {mark = mark, write = write}
-end)()
+end)

@@ -1,10 +1,11 @@
+-- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
 -- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for
 -- all shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many
 -- there are.
-local slots = (function()
+local slots = lazily.made_by(function()
   local tag = ARGV.tag
   local split, is_shared = gate_ids.split, gate_ids.is_shared
 
@@ -62,4 +63,4 @@ local slots = (function()
   end
 
   return {used = used, kept_under = kept_under, are_needed = are_needed, take = take, give_back = give_back}
-end)()
+end)

@@ -1,7 +1,10 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
+-- include lib/lanes.lua
 -- include lib/uniqueness.lua
+-- include lib/unique_requests.lua
 -- The uniqueness of the jobs of one push, which may conflict with jobs in the store and with one another.
-local unique_pushes = (function()
+local unique_pushes = lazily.made_by(function()
   local tag = ARGV.tag
   -- By the number of a job that has a key: that key, and what the job asks for.
   local keys_of, rules_of, ids_of = {}, {}, {}
@@ -11,25 +14,14 @@ local unique_pushes = (function()
   -- content that is.
   local replaced = {}
 
-  -- Reads what the jobs of a push ask for. From MessagePack: [[[scope, on_conflict, ttl_ms, max_ms], …], and for each
-  -- job its number, its digest, and the number of its rule]. Jobs of one push have few rules. Their IDs are the
-  -- arguments from `first` on, each `width` after the one before. Returns the rules by the numbers of the jobs.
-  local function read(packed, now_ms, first, width)
-    local list, keys, filled = cmsgpack.unpack(packed), {}, 0
-    local rules = list[1]
-    for n, rule in ipairs(rules) do
-      local until_ms = rule[1] == layout.SCOPE.window and now_ms + rule[3] or 0
-      rules[n] = {scope = rule[1], on_conflict = rule[2], ttl_ms = rule[3], max_ms = rule[4],
-        ending = uniqueness.ending_of(rule[1], until_ms)}
-    end
-    for at = 2, #list, 3 do
-      local number, key = list[at], uniqueness.key_of(list[at + 1])
-      filled = filled + 1
-      keys[filled], keys_of[number], rules_of[number] = key, key, rules[list[at + 2]]
-      ids_of[number] = ARGV[first + (number - 1) * width]
-    end
+  -- Looks up who holds the keys. The IDs of the jobs are the arguments from `first` on, each `width` after the one
+  -- before. Returns the rules by the numbers of the jobs.
+  local function find_holders(now_ms, first, width)
+    local numbers, keys = unique_requests.numbers, unique_requests.keys
     local values = redis.call('MGET', unpack(keys))
-    for n = 1, filled do
+    for n, number in ipairs(numbers) do
+      keys_of[number], rules_of[number] = keys[n], unique_requests.rules[n]
+      ids_of[number] = ARGV[first + (number - 1) * width]
       if values[n] then holders[keys[n]] = uniqueness.holder_in(values[n], now_ms) end
     end
     return rules_of
@@ -68,12 +60,11 @@ local unique_pushes = (function()
   end
 
   -- Adds keys and values for MSET.
-  local function add_writes(list, filled)
-    local is_used = false
+  local function add_writes(list, added)
+    local before = added
     for key, n in pairs(takers) do
-      list[filled + 1] = key
-      list[filled + 2] = ids_of[n] .. rules_of[content_of(n)].ending
-      filled, is_used = filled + 2, true
+      list[added + 1], list[added + 2] = key, ids_of[n] .. rules_of[content_of(n)].ending
+      added = added + 2
     end
     for key, holder in pairs(holders) do
       if holder.head == '' then -- it is one of the takers
@@ -81,17 +72,26 @@ local unique_pushes = (function()
         local rule = rules_of[holder.from]
         local until_ms = rule.scope == layout.SCOPE.window
           and record.int64(holder.head, layout.created_at_ms.at) + rule.ttl_ms or 0
-        list[filled + 1] = key
-        list[filled + 2] = uniqueness.value_of(holder.id, rule.scope, until_ms)
-        filled, is_used = filled + 2, true
+        list[added + 1], list[added + 2] = key, uniqueness.value_of(holder.id, rule.scope, until_ms)
+        added = added + 2
       else
         uniqueness.write_again(key, holder)
       end
     end
-    if is_used then list[filled + 1], list[filled + 2] = tag .. 'unique_used', '1' end
+    if added > before then list[added + 1], list[added + 2] = tag .. 'unique_used', '1' end
+  end
+
+  -- The gates at which a job in the store counts already: that it comes back to them takes no room.
+  local function counted_at(head)
+    local found, lane, own = {}, lanes.home_of(head)
+    for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
+      for _, gate_id in ipairs(list) do found[gate_id] = true end
+    end
+    return found
   end
 
   return {
-    read = read, judge = judge, take = take, content_of = content_of, replaced = replaced, add_writes = add_writes,
+    find_holders = find_holders, judge = judge, take = take, content_of = content_of, replaced = replaced,
+    add_writes = add_writes, counted_at = counted_at,
   }
-end)()
+end)

@@ -1,7 +1,8 @@
+-- include lib/lazily.lua
 -- include lib/record.lua
 -- Uniqueness keys. The string `unique:{digest}` names the job that took the key last. Whether that job still holds it
 -- is decided when somebody asks: neither a start nor an end of a job writes anything here.
-local uniqueness = (function()
+local uniqueness = lazily.made_by(function()
   local tag = ARGV.tag
   local ID_LENGTH, VALUE_LENGTH = 36, 45
   local is_unfinished, is_waiting = layout.is_unfinished, layout.is_waiting
@@ -98,4 +99,4 @@ local uniqueness = (function()
     write_again = write_again, of_record = of_record, named_in = named_in, drop = drop, leave = leave,
     is_used = is_used,
   }
-end)()
+end)

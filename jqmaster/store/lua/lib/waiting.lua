@@ -1,8 +1,9 @@
+-- include lib/lazily.lua
 -- include lib/lists.lua
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
 -- Counts the jobs that wait behind each gate. Each gate has a note: that number, and its key's value for people.
-local waiting = (function()
+local waiting = lazily.made_by(function()
   local tag = ARGV.tag
   local constraint_of = gate_ids.constraint_of
   -- By gate: how many more wait than when the script began, and the texts of key values.
@@ -87,4 +88,4 @@ local waiting = (function()
   end
 
   return {at = at, add = add, list = list, write = write}
-end)()
+end)
