@@ -26,6 +26,7 @@ from jqmaster.net.webhook_secret import secret_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 DAY_S = 86_400
 _PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
 _HEADER = r"^[A-Za-z0-9-]{1,64}$"
@@ -361,6 +362,24 @@ class Settings(BaseSettings):
         le=64 * MIB,
         description="Most bytes of partial results of one attempt, all together.",
     )
+    max_log_line_bytes: int = Field(
+        16 * KIB,
+        ge=256,
+        le=MIB,
+        description="Longest log line of a job. Longer ones are cut, which they say.",
+    )
+    max_log_bytes: int = Field(
+        4 * MIB,
+        ge=256 * KIB,
+        le=256 * MIB,
+        description="Most bytes of the log of one job. Beyond it the oldest lines are dropped.",
+    )
+    max_logs_bytes: int = Field(
+        256 * MIB,
+        ge=MIB,
+        le=64 * GIB,
+        description="Most bytes of the logs of all jobs in the store. Beyond it the oldest lines are dropped.",
+    )
     max_nesting: int = Field(32, ge=4, le=256, description="Deepest nesting of a value.")
     max_argument_nodes: int = Field(
         20_000, ge=100, le=1_000_000, description="Most values inside one argument or result."
@@ -593,6 +612,13 @@ class Settings(BaseSettings):
         ge=0,
         le=MOST_KEPT_JOBS,
         description="Most failed jobs to keep. The oldest are removed first.",
+    )
+    retention_logs_s: float = Field(
+        7 * DAY_S,
+        ge=0,
+        le=MOST_KEPT_S,
+        description="How long to keep log lines of jobs in the store, from the newest line of a job on. They go "
+        "earlier with their job.",
     )
     definition_runs_max: int = Field(
         1_000,

@@ -10,6 +10,7 @@ from jqmaster.api.events import routes as events
 from jqmaster.api.identity import routes as identity
 from jqmaster.api.jobs import action_routes as job_actions
 from jqmaster.api.jobs import routes as jobs
+from jqmaster.api.logs import routes as logs
 from jqmaster.api.notices import routes as notices
 from jqmaster.api.operations import declaration_routes as declarations
 from jqmaster.api.operations import routes as operations
@@ -21,6 +22,7 @@ OPERATIONS: Final = [
     *job_actions.OPERATIONS,
     *constraints.JOB_OPERATIONS,
     *jobs.OPERATIONS,
+    *logs.OPERATIONS,
     *workers.OPERATIONS,
     *constraints.OPERATIONS,
     *definitions.OPERATIONS,

@@ -30,6 +30,7 @@ from jqmaster.service.jobs.parts import PartService
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.service.jobs.why import WhyService
+from jqmaster.service.logs.logs import LogService
 from jqmaster.service.notices.editor import NoticeEditor
 from jqmaster.service.notices.reader import NoticeReader
 from jqmaster.service.notices.webhooks import DeliveryReader
@@ -73,6 +74,7 @@ class Services:
     jobs: JobReader
     excerpts: JobExcerpts
     job_parts: PartService
+    job_logs: LogService
     job_actions: JobActions
     feed: LiveFeed
     intake: Intake

@@ -18,6 +18,7 @@ from jqmaster.runtime.duties.event_gathering import EventLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
 from jqmaster.runtime.duties.follow_up_loop import FollowUpLoop
 from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.log_keeper import LogKeeper
 from jqmaster.runtime.duties.notice_loop import NoticeLoop
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.runtime.duties.quarantine import Quarantine
@@ -130,6 +131,13 @@ class LeaderDuties:
             self._reaper,
             self._detector,
             self._sweeper,
+            LogKeeper(
+                self._leadership,
+                self._stores.logs,
+                self._shared.clock,
+                retention_ms=self._shared.policies.log_retention_ms,
+                on_stale=self._leader.step_down,
+            ),
             RepairLoop(
                 self._repair,
                 self._shared.clock,

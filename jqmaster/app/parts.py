@@ -7,6 +7,7 @@ from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.challenge import ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.events.figures import EventFigures
+from jqmaster.domain.logs.figures import LogFigures
 from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import StoreUnavailableError
@@ -35,6 +36,7 @@ from jqmaster.service.jobs.parts import PartService
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.logs.logs import LogService
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.happenings import Happenings
 from jqmaster.service.notices.lasting import Lasting
@@ -65,7 +67,9 @@ class ShardParts:
         self.link = link
         # The metrics read it, too.
         self.tally = Tally()
-        self.stores = stores = Stores.on(link, policies.job_times, self.tally, master_id=shared.master_id)
+        self.stores = stores = Stores.on(
+            link, policies.job_times, self.tally, log_limits=policies.logs, master_id=shared.master_id
+        )
         self.health = StoreHealth(
             store.client, clock, settings, store.report, quorum_of=(store.client, store.reserve)
         )
@@ -122,6 +126,10 @@ class ShardParts:
             lists=stores.lists,
         )
         self.job_parts = PartService(PartStore(link, policies.parts), self.waiters, clock, policies.parts)
+        self.log_figures = LogFigures()
+        self.job_logs = LogService(
+            stores.logs, self.waiters, clock, limits=policies.logs, figures=self.log_figures
+        )
         self.job_actions = JobActions(
             stores.steering,
             stores.records,

@@ -13,6 +13,7 @@ from jqmaster.config import Settings
 from jqmaster.domain.breaker import BreakerPolicy
 from jqmaster.domain.content import full_access, no_access
 from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.logs.lines import LogLimits
 from jqmaster.domain.master import Pace
 from jqmaster.domain.outcome import ExpiryRules
 from jqmaster.domain.parts import PartLimits
@@ -63,6 +64,8 @@ class Policies:
         self.retention = live.derive(retention)
         self.kept_runs = live.derive(lambda s: KeptRuns(s.definition_runs_max, _ms(s.definition_runs_s)))
         self.parts = live.derive(part_limits)
+        self.logs = live.derive(log_limits)
+        self.log_retention_ms = live.derive(lambda s: _ms(s.retention_logs_s))
         self.batch_life_ms = live.derive(lambda s: _ms(s.batch_life_s))
         self.batch_retention_ms = live.derive(lambda s: _ms(s.batch_retention_s))
         self.kept_events = live.derive(kept_events)
@@ -77,6 +80,10 @@ def job_times(s: Settings) -> JobTimes:
 
 def part_limits(s: Settings) -> PartLimits:
     return PartLimits(s.max_parts, s.max_parts_bytes, max(_ms(s.result_ttl_s), LEAST_PARTS_KEPT_MS))
+
+
+def log_limits(s: Settings) -> LogLimits:
+    return LogLimits(s.max_log_line_bytes, s.max_log_bytes, s.max_logs_bytes)
 
 
 def kept_events(s: Settings) -> KeptEvents:

@@ -96,6 +96,7 @@ class RequestServices:
             jobs=parts.jobs,
             excerpts=JobExcerpts(stores.records, stores.workers, stores.progress),
             job_parts=parts.job_parts,
+            job_logs=parts.job_logs,
             job_actions=parts.job_actions,
             feed=self.feed,
             intake=parts.intake,
@@ -180,6 +181,7 @@ class RequestServices:
             constraints,
             stores.leadership,
             stores.history,
+            logs=stores.logs,
             stale_ms=self._shared.policies.stale_ms,
         )
         return Metrics(
@@ -189,6 +191,7 @@ class RequestServices:
             firing=self._parts.firing_figures,
             events=self._parts.event_figures,
             batches=self._parts.batch_figures,
+            logs=self._parts.log_figures,
             challenges=self._parts.challenge_figures,
             deliveries=self._parts.delivery_figures,
             own=lambda: self._readiness.own_facts(self._connections()),

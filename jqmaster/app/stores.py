@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from jqmaster.domain.logs.lines import LogLimits
 from jqmaster.domain.tally import Tally
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.live_value import LiveValue
@@ -33,6 +34,7 @@ from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.leadership.masters import MasterStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.logs.logs import LogStore
 from jqmaster.store.notices.notices import NoticeStore
 from jqmaster.store.operations.bulk_actions import ActionStore
 from jqmaster.store.operations.declarations import DeclarationStore
@@ -72,6 +74,7 @@ class Stores:
     records: RecordStore
     results: ResultStore
     progress: ProgressStore
+    logs: LogStore
     challenges: ChallengeStore
     order: OrderStore
     retention: RetentionStore
@@ -96,7 +99,15 @@ class Stores:
     lists: JobLists
 
     @classmethod
-    def on(cls, shard: Shard, times: LiveValue[JobTimes], tally: Tally, *, master_id: str) -> "Stores":
+    def on(
+        cls,
+        shard: Shard,
+        times: LiveValue[JobTimes],
+        tally: Tally,
+        *,
+        log_limits: LiveValue[LogLimits],
+        master_id: str,
+    ) -> "Stores":
         records = RecordStore(shard)
         return cls(
             acceptance=AcceptanceStore(shard, tally),
@@ -108,6 +119,7 @@ class Stores:
             records=records,
             results=ResultStore(shard, times),
             progress=ProgressStore(shard),
+            logs=LogStore(shard, log_limits),
             challenges=ChallengeStore(shard, records, tally, times),
             order=OrderStore(shard, tally),
             retention=RetentionStore(shard),

@@ -84,6 +84,12 @@ class JobContent:
         quoted = self._quoted(self._found("result", value))
         return _encoded(_without(_decoded(shown), quoted)) if quoted else shown
 
+    def log_line(self, text: str, *, is_error: bool) -> str | None:
+        """Return a line of the job's log. Where texts of errors are redacted, lines of errors are."""
+        if is_error and self.is_shown and (cover := self._access.error_text_cover):
+            return cover
+        return self.text(text)
+
     def error(self, attempt: Attempt) -> bytes | None:
         """Return the error value of an attempt."""
         if attempt.error is None or not self.is_shown:

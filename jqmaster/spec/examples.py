@@ -671,6 +671,30 @@ EXAMPLES: Final[dict[str, Any]] = {
         "next": "1-1",
         "is_last": False,
     },
+    "LogsRequest": {
+        "entries": [
+            {**_CLAIM, "seq": 1, "at": _NOW_MS, "level": "info", "text": "500 rows read"},
+            {"seq": 2, "at": _NOW_MS + 40, "level": "warning", "text": "row 501 has no price"},
+        ]
+    },
+    "LogsAnswer": {"accepted": 2, "dropped": 0, "stale": []},
+    "LogPage": {
+        "state": "running",
+        "entries": [
+            {
+                "seq": 1,
+                "attempt": 1,
+                "at": "2026-11-21T04:30:45.000Z",
+                "level": "info",
+                "text": "500 rows read",
+            }
+        ],
+        "next": 1,
+        "last": 1,
+        "dropped": 0,
+        "is_last": False,
+        "log_ref": None,
+    },
     "ResultsRequest": {
         "results": [
             {

@@ -99,6 +99,25 @@ class Keys:
         "own number there, and the bytes up to it",
         of=("job_id",),
     )
+    logs = NamedKey(
+        "stream",
+        "with its job, or until its retention",
+        "log lines of the job in chunks; the ID is the number of the last line. With each: attempt, number and size of "
+        "its lines, and the number before the first line of the claim (lua/lib/job_logs.lua)",
+        of=("job_id",),
+    )
+    log = NamedKey(
+        "hash",
+        "with its job",
+        "what is known of the log of the job: its last line, lines that are missing, its size, the claim that wrote "
+        "last, and where it is in the archive",
+        of=("job_id",),
+    )
+    logged = Key("set", "while not empty", "jobs that have a log")
+    log_times = Key(
+        "sorted set", "while not empty", "jobs with log lines here; score: when the newest came, ms"
+    )
+    log_totals = Key("hash", "always", "`size` of all logs together")
     challenges = NamedKey(
         "string",
         "with its job",
@@ -491,6 +510,7 @@ class Keys:
         self.progress_prefix = self.progress("")
         self.challenges_prefix = self.challenges("")
         self.callbacks_prefix = self.callbacks("")
+        self.log_prefix = self.log("")
         self.awaits_prefix = self.awaits("")
         self.dependents_prefix = self.dependents("")
         self.result_prefix = self.result("")

@@ -88,6 +88,7 @@ BODIES: Final[dict[tuple[str, str], list[Any]]] = {
     ("POST", "/api/workers/{worker_id}/claim"): [{}],
     ("POST", "/api/workers/{worker_id}/challenges"): [{}],
     ("POST", "/api/workers/{worker_id}/parts"): [{}],
+    ("POST", "/api/workers/{worker_id}/logs"): [{}],
     ("POST", "/api/jobs/{job_id}/challenges/{request}/callback"): [{}],
     ("POST", "/callbacks/{request_id}"): [{}],
     ("POST", "/callbacks/{request_id}/progress"): [{}],
@@ -215,7 +216,8 @@ async def test_content_shows_only_where_the_right_is_given(
                     assert not marks(heard, OPEN + SECRET), (caller, heard)
                     parts = await stream_of(http, f"/api/jobs/{ids.succeeded}/stream")
                     shown = marks(parts, OPEN + SECRET)
-                    wanted = {"MARKresult"} if is_redacted else {"MARKresult", "GONEresult"}
+                    wanted = {"MARKresult", "MARKline"}
+                    wanted |= set() if is_redacted else {"GONEresult", "GONEargument"}
                     assert shown == (wanted if is_granted else set()), (caller, parts)
             for job_id in (ids.waiting, ids.running):
                 await admin.call("POST", f"/api/jobs/{job_id}/cancel")

@@ -197,5 +197,16 @@ def test_paths_that_two_templates_match_are_the_known_ones() -> None:
     }
     assert ambiguous == {
         frozenset(("/api/jobs/actions/{action_id}", f"/api/jobs/{{job_id}}/{what}"))
-        for what in ("result", "why", "parts", "stream", "cancel", "retry", "run", "challenges", "deliveries")
+        for what in (
+            "result",
+            "why",
+            "parts",
+            "stream",
+            "logs",
+            "cancel",
+            "retry",
+            "run",
+            "challenges",
+            "deliveries",
+        )
     }

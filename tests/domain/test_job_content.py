@@ -145,6 +145,15 @@ def test_a_partial_result_is_redacted_like_a_result() -> None:
     assert content().part(part) == part
 
 
+@pytest.mark.req("D17")
+def test_a_log_line_is_content_and_one_of_an_error_is_covered_as_its_text_is() -> None:
+    assert content().log_line(f"row of {PIN}", is_error=True) == f"row of {PIN}"
+    assert content("argument.card.pin").log_line(f"row of {PIN}", is_error=True) == f"row of {REDACTED}"
+    assert content("error.message").log_line("no row", is_error=True) == REDACTED
+    assert content("error.message").log_line("row 5", is_error=False) == "row 5"
+    assert content(is_granted=False).log_line("row 5", is_error=True) is None
+
+
 def test_redacting_the_message_of_errors_covers_every_copy() -> None:
     shown = content("error.message")
     failed = attempt(message="no", error={"message": "no"})

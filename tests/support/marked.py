@@ -12,7 +12,7 @@ from tests.support.waiting import wait_until
 # Letters alone: groups of failures leave out what varies.
 OPEN: Final = (
     "MARKargument", "MARKheader", "MARKresult", "MARKerror", "MARKmessage", "MARKoverride", "MARKmatcher", "MARKfilter",
-    "MARKprogress",
+    "MARKprogress", "MARKline",
 )  # fmt: skip
 # Return the text below `REDACT_PATHS`.
 SECRET: Final = ("GONEargument", "GONEheader", "GONEresult", "GONEerror", "GONEoverride", "GONEmatcher")
@@ -79,6 +79,10 @@ async def marked(admin: Api) -> AsyncIterator[Marked]:
         claim = await worker.next_job()
         part = {"job_id": claim["job_id"], "token": claim["token"], "first": 1, "parts": [result]}
         status, problem = await admin.call("POST", f"/api/workers/{worker.id}/parts", part)
+        assert status == 200, problem
+        line = {"job_id": claim["job_id"], "token": claim["token"], "seq": 1, "at": 1_800_000_000_000}
+        line |= {"text": "MARKline of GONEargument", "level": "error"}
+        status, problem = await admin.call("POST", f"/api/workers/{worker.id}/logs", {"entries": [line]})
         assert status == 200, problem
         await worker.end(claim, result=result)
         for name, document in CONSTRAINTS.items():

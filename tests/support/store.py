@@ -12,6 +12,7 @@ from jqmaster.domain.challenge import Callback, CallbackAnswer, RequestId, new_r
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, HOLDS_SLOTS, Cause, Job, JobSpec, JobState
 from jqmaster.domain.lane import Lane
+from jqmaster.domain.logs.lines import LogLimits
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.parts import PartLimits
 from jqmaster.domain.ruleset import NO_RULES
@@ -49,6 +50,7 @@ from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
 from jqmaster.store.link.pages import pages
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import encode
+from jqmaster.store.logs.logs import LogStore
 from jqmaster.store.workers.polls import PollStore
 from jqmaster.store.workers.workers import WorkerStore
 from tests.support.admin import admin_of
@@ -57,6 +59,7 @@ from tests.support.single_calls import SingleClaimStore, SingleDueStore
 LEASE_MS, OFFER_MS, GRACE_MS = 15_000, 5_000, 5_000
 RESULT_TTL_MS, RESULT_GRACE_MS = 86_400_000, 60_000
 PART_LIMITS = LiveValue(PartLimits(max_parts=4, max_bytes=100, keep_ms=RESULT_TTL_MS))
+LOG_LIMITS = LiveValue(LogLimits(max_line_bytes=300, max_job_bytes=2_000, max_bytes=4_000))
 TIMES = LiveValue(JobTimes(LEASE_MS, OFFER_MS, GRACE_MS, RESULT_TTL_MS, RESULT_GRACE_MS))
 START_MS = 1_800_000_000_000
 # How the ID of a gate without a key ends.
@@ -83,6 +86,7 @@ class StoreWorld:
         self.results = ResultStore(shard, TIMES)
         self.progress = ProgressStore(shard)
         self.parts = PartStore(shard, PART_LIMITS)
+        self.logs = LogStore(shard, LOG_LIMITS)
         self.challenges = ChallengeStore(shard, self.records, self.tally, TIMES)
         self.order = OrderStore(shard, self.tally)
         self.retention = RetentionStore(shard)

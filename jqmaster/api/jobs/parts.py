@@ -1,8 +1,11 @@
 """Partial results over HTTP: sent by workers, fetched by pushers, and streamed to people."""
 
+import asyncio
 import contextlib
+import time
 from collections.abc import AsyncGenerator
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Self
 
 import msgspec
 from sse_starlette import ServerSentEvent
@@ -14,11 +17,16 @@ from jqmaster.api.http.event_stream import streamed
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, may_touch, wait_of
 from jqmaster.api.jobs.part_schemas import PartsRequest
+from jqmaster.api.logs.handlers import entry_view, filter_of
+from jqmaster.api.services import Services
 from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.parts import Part, PartPlace
+from jqmaster.domain.logs.page import LogPage
+from jqmaster.domain.parts import Part, PartPage, PartPlace
 from jqmaster.domain.readable import readable
 from jqmaster.errors import FieldError, TooLargeError, invalid
+from jqmaster.service.jobs.parts import LEAST_PAUSE_S
 from jqmaster.service.jobs.reader import unknown_job
+from jqmaster.service.logs.logs import LogFilter
 
 VALUES: Final = frozenset({"parts"})
 # As in the stream of dashboards: see `live.PING_S`.
@@ -28,6 +36,9 @@ RETRY_MS: Final = 2_000
 CHECK_EVERY_S: Final = 3.0
 # The ID of the last event: a browser that connects again with it is told that there is no more.
 END: Final = "end"
+# Log lines of one step of a stream.
+MAX_LINES: Final = 1_000
+LATE_PAUSE_S: Final = 0.5
 _SPLITTER: Final = msgspec.msgpack.Decoder(list[msgspec.Raw])
 
 
@@ -69,37 +80,92 @@ async def page(call: Call) -> Reply:
 
 
 async def stream(call: Call) -> Reply | Streamed:
-    query = call.query("after")
+    query = call.query("after", "logs", "level", "attempt")
     last_id = call.fields.get(b"last-event-id", b"").decode("latin-1")
     if last_id == END:
         return Reply(204)
-    after = _place(last_id or query.get("after", "0-0"))
-    return await streamed(_events(call, after), ping_s=PING_S)
+    after = _StreamPlace.of(last_id or query.get("after", "0-0"))
+    logs = query.get("logs", "true")
+    if logs not in ("true", "false"):
+        raise query_error("logs", "true or false")
+    wanted = filter_of(query)
+    return await streamed(_events(call, after, wanted if logs == "true" else None), ping_s=PING_S)
 
 
-async def _events(call: Call, after: PartPlace) -> AsyncGenerator[bytes]:
+@dataclass(slots=True)
+class _StreamPlace:
+    """How far a client is: the parts that it has, and the number of its last log line."""
+
+    parts: PartPlace
+    line: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Return the place that an event ID names: that of parts, alone or with `.` and the number of a line."""
+        parts, _, line = text.partition(".")
+        if line and not (line.isascii() and line.isdigit() and len(line) < 16):
+            parts = ""
+        return cls(_place(parts), int(line or 0))
+
+    def __str__(self) -> str:
+        return f"{self.parts}.{self.line}" if self.line else str(self.parts)
+
+
+async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> AsyncGenerator[bytes]:
     """Yield events as bytes until the job is over, the caller is let in no more, or the master stops."""
     services, job_id = call.services, call.path["job_id"]
     with services.feed.place():
         content = JobContent(call.content, (await services.jobs.view(job_id)).job)
         yield f"retry: {RETRY_MS}\n\n".encode()
-        told = after.attempt
+        told = place.parts.attempt
         while not services.feed.is_ending:
-            found = await services.job_parts.page(job_id, after, wait_s=CHECK_EVERY_S)
+            found, log = await _news(services, job_id, place, lines)
             events = []
             if found.attempt > told:
                 told = found.attempt
-                events.append(_event("attempt", f"{told}-0", {"attempt": told}))
-            events += [
-                _event("part", str(part.place), _view(part, _shown(part, content))) for part in found.parts
-            ]
-            after = found.end(after)
-            if found.is_last:
+                place.parts = max(place.parts, PartPlace(told, 0))
+                events.append(_event("attempt", str(place), {"attempt": told}))
+            for part in found.parts:
+                place.parts = part.place
+                events.append(_event("part", str(place), _view(part, _shown(part, content))))
+            place.parts = found.end(place.parts)
+            for entry in log.entries if log else ():
+                place.line = entry.seq
+                events.append(_event("log", str(place), entry_view(entry, content)))
+            if log:
+                place.line = log.next
+            is_last = found.is_last and (log is None or log.is_last)
+            if is_last:
                 events.append(_event("end", END, {"state": str(found.state), "attempt": found.attempt}))
             if events:
                 yield b"".join(events)
-            if found.is_last or not await call.is_admitted():
+            if is_last or not await call.is_admitted():
                 return
+
+
+async def _news(
+    services: Services, job_id: str, place: _StreamPlace, lines: LogFilter | None
+) -> tuple[PartPage, LogPage | None]:
+    """Return the parts and log lines behind a place as soon as there are any, or the job is over; after CHECK_EVERY_S
+    what there is."""
+    if lines is None:
+        return await services.job_parts.page(job_id, place.parts, wait_s=CHECK_EVERY_S), None
+    ends_at_s = time.monotonic() + CHECK_EVERY_S
+    with services.job_parts.listening(job_id) as news:
+        while True:
+            news.clear()
+            found = await services.job_parts.page(job_id, place.parts, wait_s=0, watch=True)
+            log = await services.job_logs.page(job_id, place.line, limit=MAX_LINES, wanted=lines, wait_s=0)
+            left_s = ends_at_s - time.monotonic()
+            is_news = found.parts or log.entries or found.attempt > place.parts.attempt
+            if is_news or left_s <= 0 or (found.is_last and log.is_last):
+                return found, log
+            place.line = log.next
+            # Of a job that is over, the last lines may come a little later; nobody tells when they cannot any more.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, LATE_PAUSE_S) if found.is_last else left_s):
+                    await news.wait()
+            await asyncio.sleep(LEAST_PAUSE_S)
 
 
 def _shown(part: Part, content: JobContent) -> RawMsgpack | None:

@@ -13,6 +13,7 @@ from jqmaster.api.jobs import (
     why_handlers,
     why_schemas,
 )
+from jqmaster.api.logs import routes as log_routes
 from jqmaster.domain.access import Scope
 from jqmaster.store.link.pages import MAX_PER_CALL
 
@@ -110,14 +111,26 @@ _AFTER: Final[dict[str, Any]] = {
         "description": "Only parts behind this place: `next` of the answer before, or the ID of an event.",
     }
 }
+_STREAM: Final[dict[str, Any]] = {
+    "after": {
+        "schema": {"type": "string", "pattern": "^[0-9]+-[0-9]+([.][0-9]+)?$", "default": "0-0"},
+        "description": "Only what is behind this place: the ID of an event.",
+    },
+    "logs": {
+        "schema": {"type": "boolean", "default": True},
+        "description": "Whether log lines are among the events.",
+    },
+    **log_routes.FILTER,
+}
 _PARTS_TEXT: Final = (
     "Waits until there are parts behind `after`, the job is over, or another attempt began. Parts of earlier attempts "
     "are not given: an attempt begins anew."
 )
 _STREAM_TEXT: Final = (
-    "Server-sent events: `part` holds `attempt`, `number` and `value`, `attempt` says that an attempt begins anew, and "
-    "`end` holds the final `state`. `Last-Event-ID`, as browsers send it, goes on behind that event, and after `end` "
-    f"the answer is 204. `alive` comes every {parts.PING_S} s regardless of other events. `value` is null for callers "
+    "Server-sent events: `part` holds `attempt`, `number` and `value`, `log` a log line as `GET …/logs` gives it, "
+    "`attempt` says that an attempt begins anew, and `end` holds the final `state`. `Last-Event-ID`, as browsers send "
+    "it, goes on behind that event, and after `end` the answer is 204. "
+    f"`alive` comes every {parts.PING_S} s regardless of other events. `value` is null for callers "
     "who may not see job content. Beyond `max_streams` the answer is 503 `too_many_streams`."
 )
 _SAVE_TEXT: Final = (
@@ -156,7 +169,7 @@ OPERATIONS: Final = [
               {200: part_schemas.PartsPage}, query=_AFTER | _WAIT, problems=(404, *_STORE), text=_PARTS_TEXT,
               has_effect=True),
     Operation("GET", "/api/jobs/{job_id}/stream", parts.stream, Scope.READ, "Stream partial results of a job", "jobs",
-              {200: None, 204: None}, query=_AFTER, problems=(404, *_STORE), text=_STREAM_TEXT,
+              {200: None, 204: None}, query=_STREAM, problems=(404, *_STORE), text=_STREAM_TEXT,
               is_stream=True, has_effect=True),
     Operation("POST", "/api/workers/{worker_id}/parts", parts.save, Scope.WORK, "Send partial results", "workers",
               {200: part_schemas.PartsAnswer}, part_schemas.PartsRequest, problems=(404, 409, 413, *_STORE),

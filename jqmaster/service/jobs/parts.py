@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
@@ -49,9 +49,16 @@ class PartService:
                 code="too_many_parts",
             )
 
-    async def page(self, job_id: str, after: PartPlace, *, wait_s: float) -> PartPage:
+    @contextlib.contextmanager
+    def listening(self, job_id: str) -> Iterator[asyncio.Event]:
+        """Give an event that is set when there may be something new of a job, before the store is asked."""
+        with self._waiters.listening(job_id) as news:
+            yield news
+
+    async def page(self, job_id: str, after: PartPlace, *, wait_s: float, watch: bool = False) -> PartPage:
         """Return the parts behind a place as soon as there are any, or the job is over or in another attempt; after
-        `wait_s` an empty page. Raise NotFoundError."""
+        `wait_s` an empty page. `watch`: the end of the job is to be announced also to a caller who does not wait here.
+        Raise NotFoundError."""
         if not is_id(job_id):
             raise unknown_job(job_id)
         ends_at_s = self._clock.monotonic_s() + wait_s
@@ -59,7 +66,7 @@ class PartService:
             while True:
                 left_s = ends_at_s - self._clock.monotonic_s()
                 news.clear()
-                page = await self._store.read(job_id, after, watch=left_s > 0)
+                page = await self._store.read(job_id, after, watch=watch or left_s > 0)
                 if page is None:
                     raise unknown_job(job_id)
                 if page.parts or page.is_last or page.attempt > max(after.attempt, 1) or left_s <= 0:

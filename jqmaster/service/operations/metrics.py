@@ -27,6 +27,7 @@ from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
+from jqmaster.domain.logs.figures import LogFigures
 from jqmaster.domain.notices.delivery import (
     MAIL_NAME,
     SLACK_NAME,
@@ -100,6 +101,13 @@ METRICS: Final = {
                    "Batches that this master canceled because they were not complete in time."),
         MetricInfo("jqmaster_batch_callbacks", "counter", ("callback",),
                    "Jobs that this master enqueued for batches: on_success, on_complete or on_failure."),
+        MetricInfo("jqmaster_log_lines", "counter", (), "Log lines of jobs that this master took in."),
+        MetricInfo("jqmaster_log_lines_dropped", "counter", (),
+                   "Log lines that are missing since a call of this master: beyond a limit, or dropped by the worker."),
+        MetricInfo("jqmaster_log_lines_stale", "counter", (),
+                   "Log lines that this master refused because the worker does not hold the job."),
+        MetricInfo("jqmaster_log_bytes", "gauge", (),
+                   "Size of the logs of all jobs in the store. Every master reports the same value."),
         MetricInfo("jqmaster_challenges_opened", "counter", (), "Challenges that workers opened at this master."),
         MetricInfo("jqmaster_challenges_expired", "counter", (),
                    "Challenges that this master ended because their callbacks did not come in time."),
@@ -166,6 +174,7 @@ class StoreFacts:
     workers: Mapping[str, int]
     slots: Mapping[str, int]
     epoch: int
+    log_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +211,7 @@ class Metrics(Collector):
         firing: FiringFigures,
         events: EventFigures,
         batches: BatchFigures,
+        logs: LogFigures,
         challenges: ChallengeFigures,
         deliveries: DeliveryFigures,
         own: Callable[[], OwnFacts],
@@ -211,6 +221,7 @@ class Metrics(Collector):
         self._firing = firing
         self._events = events
         self._batches = batches
+        self._logs = logs
         self._challenges = challenges
         self._deliveries = deliveries
         self._traffic = traffic
@@ -246,6 +257,7 @@ class Metrics(Collector):
         yield from self._jobs()
         yield from self._definitions()
         yield from self._event_counts()
+        yield from self._log_counts()
         yield from self._challenge_counts()
         yield from self._webhook_counts()
         yield from self._http()
@@ -300,6 +312,13 @@ class Metrics(Collector):
         for callback in BatchCallback:
             callbacks.add_metric((str(callback),), self._batches.callbacks[str(callback)])
         yield from (made, expired, callbacks)
+
+    def _log_counts(self) -> Iterator[Metric]:
+        counts = {"": self._logs.kept, "_dropped": self._logs.dropped, "_stale": self._logs.stale}
+        for what, count in counts.items():
+            family = _counter(f"jqmaster_log_lines{what}")
+            family.add_metric((), count)
+            yield family
 
     def _challenge_counts(self) -> Iterator[Metric]:
         opened, expired = _counter("jqmaster_challenges_opened"), _counter("jqmaster_challenges_expired")
@@ -404,6 +423,7 @@ def _shared(facts: StoreFacts) -> Iterator[Metric]:
     yield _gauge("jqmaster_workers", {(state,): count for state, count in facts.workers.items()})
     yield _gauge("jqmaster_worker_slots", {(state,): count for state, count in facts.slots.items()})
     yield _gauge("jqmaster_leader_epoch", {(): facts.epoch})
+    yield _gauge("jqmaster_log_bytes", {(): facts.log_bytes})
 
 
 def _counter(name: str) -> CounterMetricFamily:

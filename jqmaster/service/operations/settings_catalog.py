@@ -26,6 +26,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Masters": ("leader_ttl_s", "processes", "node_id", "advertised_url"),
     "Retention": (
         "retention_succeeded_s", "retention_succeeded_max", "retention_failed_s", "retention_failed_max",
+        "retention_logs_s",
         "batch_life_s", "batch_retention_s", "definition_runs_max", "definition_runs_s", "event_dedupe_s",
         "events_max", "events_s",
         "result_ttl_s", "result_grace_s",
@@ -33,7 +34,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Limits of a request": (
         "check_arguments",
         "max_body_bytes", "max_argument_bytes", "max_result_bytes",
-        "max_parts", "max_parts_bytes", "max_nesting", "max_argument_nodes",
+        "max_parts", "max_parts_bytes",
+        "max_log_line_bytes", "max_log_bytes", "max_logs_bytes", "max_nesting", "max_argument_nodes",
         "max_bulk_jobs", "max_header_bytes", "max_header_count", "max_connections", "unproven_share",
         "address_share", "max_intake_bytes", "max_streams", "previews_per_minute", "max_definitions",
         "max_event_bytes",

@@ -10,6 +10,7 @@ from jqmaster.service.constraints.reader import ConstraintReader, Usage
 from jqmaster.service.operations.metrics import Saturation, StoreFacts
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.leadership.leadership import LeadershipStore
+from jqmaster.store.logs.logs import LogStore
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -28,6 +29,7 @@ class StoreFactsReader:
         leadership: LeadershipStore,
         history: HistoryStore,
         *,
+        logs: LogStore,
         stale_ms: LiveValue[int],
     ) -> None:
         self._inspector = inspector
@@ -35,6 +37,7 @@ class StoreFactsReader:
         self._constraints = constraints
         self._leadership = leadership
         self._history = history
+        self._logs = logs
         self._stale_ms = stale_ms
 
     async def read(self) -> StoreFacts:
@@ -59,6 +62,7 @@ class StoreFactsReader:
             workers={kind: kinds[kind] for kind in STANDINGS},
             slots={"busy": busy, "free": max(0, sum(worker.spec.max_jobs for worker in fresh) - busy)},
             epoch=await self._leadership.newest_number(),
+            log_bytes=await self._logs.total_bytes(),
         )
 
 

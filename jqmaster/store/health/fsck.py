@@ -180,6 +180,7 @@ class Checker:
             k.challenges_prefix,
             k.awaits_prefix,
             k.dependents_prefix,
+            k.log_prefix,
         ):
             async for page in self._scan_keys(prefix):
                 yield [Group(page)]

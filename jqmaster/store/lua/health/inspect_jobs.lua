@@ -4,7 +4,7 @@
 -- KEYS results:zset rules:hash
 -- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
 -- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime,
---   history, progress, challenges or a place in the order of jobs exist, [gates, token of a
+--   history, progress, challenges, a log or a place in the order of jobs exist, [gates, token of a
 --   slot that it has], [gates of a slot that it must have], exists
 --   lane, fault of its callbacks,
 --   fault of its place in the order of jobs]
@@ -89,7 +89,7 @@ for i = FIRST, #ARGV do
   found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
     redis.call('ZSCORE', results_key, id) and 1 or 0,
     redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id,
-      tag .. 'awaits:' .. id) + (has_lost_dependents and 1 or 0),
+      tag .. 'awaits:' .. id, tag .. 'log:' .. id) + (has_lost_dependents and 1 or 0),
     has_slots, needs_slots, lane and not lane.is_lost and 1 or 0, callback_fault, order_fault}
 end
 return {'ok', found}

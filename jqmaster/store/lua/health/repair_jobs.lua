@@ -17,6 +17,7 @@
 -- include lib/challenges.lua
 -- include lib/dependents.lua
 -- include lib/follow_ups.lua
+-- include lib/job_logs.lua
 -- include lib/audit_log.lua
 local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, found_in, lease_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -70,10 +71,11 @@ local function forget(id)
   if found_lane then count = count + leave_found_lane(id, true) end
   if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if found_gates then count = count + free(found_gates, id) end
+  if job_logs.forget(id) then count = count + 1 end
   return count + redis.call('ZREM', tag .. 'expiring', id)
     + redis.call('ZREM', tag .. 'challenged', id)
     + redis.call('UNLINK', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id,
-      tag .. 'awaits:' .. id)
+      tag .. 'awaits:' .. id, tag .. 'log:' .. id, tag .. 'logs:' .. id)
 end
 
 -- In the index of its state, and in no other.

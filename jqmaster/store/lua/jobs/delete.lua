@@ -11,6 +11,7 @@
 -- include lib/actions.lua
 -- include lib/uniqueness.lua
 -- include lib/followed.lua
+-- include lib/job_logs.lua
 local job_key, history_key, result_key, damaged_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local expiring_key = KEYS[6]
 local now_ms, id, wake_channel, action_id = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
@@ -41,6 +42,7 @@ uniqueness.leave(id, job_key, now_ms)
 followed.deleted(id, job_key, head)
 if redis.call('UNLINK', tag .. 'challenges:' .. id) == 1 then redis.call('ZREM', tag .. 'challenged', id) end
 redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id, tag .. 'parts:' .. id)
+job_logs.forget(id)
 local has_opened = lane_writes.write(nil)
 followed.write(now_ms)
 actions.count_job(action_id, id, false)

@@ -15,6 +15,7 @@
 -- include lib/batches.lua
 -- include lib/dependents.lua
 -- include lib/followed.lua
+-- include lib/job_logs.lua
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag, max_jobs = ARGV[2], tonumber(ARGV[6])
@@ -25,6 +26,7 @@ local old = excess > 0 and redis.call('ZRANGE', finished_key, 0, excess - 1)
   or redis.call('ZRANGEBYSCORE', finished_key, '-inf', now_ms - retention_ms, 'LIMIT', 0, limit)
 local garbage, may_have_keys, has_batches = {}, uniqueness.is_used(), redis.call('EXISTS', tag .. 'batches') == 1
 local removed, kept, needed, forgotten = {}, {}, {}, {}
+local has_logs = job_logs.is_used()
 local has_order = redis.call('EXISTS', tag .. 'awaited') == 1
 local has_follow_ups = redis.call('EXISTS', tag .. 'follow_ups') == 1
 
@@ -47,6 +49,7 @@ for _, id in ipairs(old) do
     lists.add_pair(kept, string.format('%.0f', now_ms), id)
   else
     if batch_id then batches.forget(batch_id, id) end
+    if has_logs then job_logs.forget(id) end
     if may_have_keys then uniqueness.leave(id, job_key, now_ms) end
     removed[#removed + 1] = id
     garbage[#garbage + 1] = job_key

@@ -1,0 +1,1 @@
+"""Logs of jobs over HTTP."""

@@ -1,0 +1,1 @@
+"""Logs of jobs: lines that handlers write while they run."""

@@ -1,0 +1,117 @@
+"""Lines of a job's log: what a worker sends, and what is kept of it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+# A chunk is stored, read and dropped as a whole.
+CHUNK_LINES: Final = 1_000
+CHUNK_BYTES: Final = 64 * 1024
+# What a line costs besides its text: sequence, instant, level.
+LINE_BYTES: Final = 16
+
+
+class LogLevel(StrEnum):
+    """How much a line matters, in this order."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+
+LEVELS: Final = tuple(LogLevel)
+RANK: Final = {level: rank for rank, level in enumerate(LEVELS)}
+
+
+class LogLine(NamedTuple):
+    """A line as it is kept. `seq` grows within its claim; `rank` is that of its level."""
+
+    seq: int
+    at_ms: int
+    rank: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogLimits:
+    """The most bytes of a line, of the log of one job, and of all logs together."""
+
+    max_line_bytes: int
+    max_job_bytes: int
+    max_bytes: int
+
+
+class Chunk(NamedTuple):
+    """Lines of one claim that follow one another. `size`: what they count against the limits."""
+
+    lines: list[LogLine]
+    size: int
+
+    @property
+    def first(self) -> int:
+        return self.lines[0].seq
+
+    @property
+    def last(self) -> int:
+        return self.lines[-1].seq
+
+
+def chunks(lines: Iterable[LogLine]) -> Iterator[Chunk]:
+    """Yield the lines in chunks of bounded size."""
+    found, size = list[LogLine](), 0
+    for line in lines:
+        # Most texts are ASCII; of the others the difference does not matter for a limit.
+        cost = len(line.text) + LINE_BYTES
+        if found and (len(found) == CHUNK_LINES or size + cost > CHUNK_BYTES):
+            yield Chunk(found, size)
+            found, size = [], 0
+        found.append(line)
+        size += cost
+    if found:
+        yield Chunk(found, size)
+
+
+# Colours and styles stay: \x1b[…m. Everything else that acts on a terminal goes: other sequences whole, other control
+# characters and those that reorder text for the eye as a visible mark.
+_HARMLESS: Final = re.compile(r"[\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u2030-\u2065\u206a-\U0010ffff]*")
+_SEQUENCE: Final = re.compile(
+    r"(\x1b\[[0-9;:]{0,64}m)"
+    r"|\x1b[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)?"
+    r"|\x1b\[[0-?]*[ -/]*[@-~]?"
+    r"|\x9b[0-?]*[ -/]*[@-~]?"
+    r"|\x1b[ -/]*[0-~]?"
+)
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+MARK: Final = "\N{REPLACEMENT CHARACTER}"
+
+
+def clean(text: str | bytes, max_bytes: int) -> str:
+    """Return the text of a line without what acts on terminals, but for colours; cut where it is too long, which the
+    end of the text says."""
+    if isinstance(text, bytes):
+        text = text.decode(errors="replace")
+    size = len(text)
+    if size > max_bytes:
+        text = text[:max_bytes]
+    if not _HARMLESS.fullmatch(text):
+        text = _cleaned(text)
+    return f"{text} … (cut: {size:,} characters)" if size > max_bytes else text
+
+
+def _cleaned(text: str) -> str:
+    text = text.replace("\r\n", "\n")
+    if "\r" in text:
+        # A terminal would show only what follows the last return: the newest state of a progress bar.
+        text = "\n".join(_last_state(line) for line in text.split("\n"))
+    if "\x1b" in text or "\x9b" in text:
+        text = _SEQUENCE.sub(lambda match: match[1] or "", text)
+    return _CONTROL.sub(MARK, text)
+
+
+def _last_state(line: str) -> str:
+    states = [state for state in line.split("\r") if state]
+    return states[-1] if states else ""

@@ -1,0 +1,68 @@
+"""Pages of a job's log."""
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from jqmaster.domain.job import FINISHED, JobState
+
+# Workers send the last lines of an attempt beside its result, and they may come a little later.
+LATE_MS: Final = 1_500
+
+
+class LogEntry(NamedTuple):
+    """A line of the log of a job. `seq` is counted from 1 over all attempts, with gaps where lines are missing."""
+
+    seq: int
+    attempt: int
+    at_ms: int
+    rank: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """What is known of the log of a job: the number of its last line, counted from 1; how many lines are missing,
+    because they were too many here or at the worker; how many bytes are here; the last line that is in the archive,
+    and where that is."""
+
+    last: int = 0
+    dropped: int = 0
+    size: int = 0
+    archived: int = 0
+    ref: str | None = None
+
+
+NO_LOG: Final = LogFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class LogSlice:
+    """Entries that the store has behind a place, and the state of the job. `end`: the line with which they end;
+    `is_full`: there may be more behind it. `over_ms`: for how long it has been over; 0 while it is not."""
+
+    state: JobState
+    over_ms: int
+    attempt: int
+    facts: LogFacts
+    entries: list[LogEntry]
+    end: int
+    is_full: bool
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether no entry will follow those of this slice."""
+        return (
+            self.state in FINISHED and not self.is_full and (self.facts == NO_LOG or self.over_ms >= LATE_MS)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """Entries behind a place that were asked for, and the place behind this page. `state`: None of a job that is gone,
+    and of which only the archive knows. `is_last`: no entry will follow."""
+
+    state: JobState | None
+    entries: list[LogEntry]
+    next: int
+    is_last: bool
+    facts: LogFacts = field(default=NO_LOG)

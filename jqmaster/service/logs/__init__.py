@@ -1,0 +1,1 @@
+"""Logs of jobs: taken from workers, given to people, and their end."""

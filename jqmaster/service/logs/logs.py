@@ -1,0 +1,178 @@
+"""Logs of jobs: taken from workers, given to those who read or follow them."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from jqmaster.clock import Clock
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import FINISHED
+from jqmaster.domain.logs.figures import LogFigures
+from jqmaster.domain.logs.lines import Chunk, LogLimits, LogLine, chunks, clean
+from jqmaster.domain.logs.page import LATE_MS, LogEntry, LogPage, LogSlice
+from jqmaster.live_value import LiveValue
+from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
+from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.store.logs.logs import ClaimLines, LogStore, Saved
+
+# A job that writes line by line wakes each follower for several of them together.
+LEAST_PAUSE_S: Final = 0.1
+# A filter that selects little reads no more than this for one page; the next call goes on from there.
+MAX_READS: Final = 8
+
+
+class SentLine(NamedTuple):
+    """A line as a worker sent it."""
+
+    seq: int
+    at_ms: int
+    rank: int
+    text: str | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """`accepted` lines are kept, or were before; `dropped` ones, of any job, are missing now: the limits or the worker
+    dropped them. `stale`: jobs that the worker does not hold under these tokens."""
+
+    accepted: int
+    dropped: int
+    stale: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """`least_rank`: of the level; `attempt`: None is any."""
+
+    least_rank: int = 0
+    attempt: int | None = None
+
+    def selects(self, entry: LogEntry) -> bool:
+        """Return whether it shows this entry."""
+        return entry.rank >= self.least_rank and self.attempt in (None, entry.attempt)
+
+
+class LogService:
+    """Methods raise what the store raises."""
+
+    def __init__(
+        self,
+        store: LogStore,
+        waiters: FinishWaiters,
+        clock: Clock,
+        *,
+        limits: LiveValue[LogLimits],
+        figures: LogFigures,
+    ) -> None:
+        self._store = store
+        self._waiters = waiters
+        self._clock = clock
+        self._limits = limits
+        self._figures = figures
+
+    async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> Taken:
+        """Keep lines of claims of a worker: job ID, token, and lines whose numbers grow. Those that came before count
+        once."""
+        if not is_id(worker_id):
+            return Taken(0, 0, [job_id for job_id, _, _ in claims])
+        most = self._limits.current.max_line_bytes
+        given = [
+            ClaimLines(
+                job_id,
+                token,
+                list(
+                    chunks(LogLine(seq, at_ms, rank, clean(text, most)) for seq, at_ms, rank, text in lines)
+                ),
+            )
+            for job_id, token, lines in claims
+        ]
+        done = await self._store.save(worker_id, given)
+        for n, saved in enumerate(done):
+            if saved.behind is not None:
+                # Not the call that came before, but one with some of its lines.
+                rest = _behind(given[n], saved.behind)
+                (done[n],) = await self._store.save(worker_id, [rest])
+        return self._taken(given, done)
+
+    def _taken(self, given: Sequence[ClaimLines], done: Sequence[Saved]) -> Taken:
+        accepted = dropped = 0
+        stale = []
+        for claim, saved in zip(given, done, strict=True):
+            count = sum(len(chunk.lines) for chunk in claim.chunks)
+            if saved.is_stale:
+                stale.append(claim.job_id)
+                self._figures.stale += count
+            else:
+                accepted += count
+                dropped += saved.left_out + saved.made_room
+                self._figures.kept += saved.kept
+        self._figures.dropped += dropped
+        return Taken(accepted, dropped, stale)
+
+    async def page(
+        self,
+        job_id: str,
+        after: int,
+        *,
+        limit: int,
+        wanted: LogFilter,
+        wait_s: float,
+        tail: int | None = None,
+    ) -> LogPage:
+        """Return entries behind a line as soon as there are any, or the job is over; after `wait_s` an empty page.
+        `tail`: begin at most so many lines before the last one. Raise NotFoundError."""
+        if not is_id(job_id):
+            raise unknown_job(job_id)
+        ends_at_s = self._clock.monotonic_s() + wait_s
+        with self._waiters.listening(job_id) as news:
+            while True:
+                left_s = ends_at_s - self._clock.monotonic_s()
+                news.clear()
+                page, found = await self._read(job_id, after, limit, wanted, tail, watch=left_s > 0)
+                if page.entries or page.is_last or left_s <= 0 or found.is_full:
+                    return page
+                after, tail = page.next, None
+                pause_s = min(left_s, LOOK_AGAIN_S)
+                if found.state in FINISHED:
+                    # The last lines may still come; then it is over.
+                    pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(pause_s):
+                        await news.wait()
+                await asyncio.sleep(LEAST_PAUSE_S)
+
+    async def _read(
+        self, job_id: str, after: int, limit: int, wanted: LogFilter, tail: int | None, *, watch: bool
+    ) -> tuple[LogPage, LogSlice]:
+        entries = list[LogEntry]()
+        found = await self._slice(job_id, after, watch=watch)
+        if tail is not None and found.facts.last - tail > after:
+            after = found.facts.last - tail
+            if found.is_full:
+                found = await self._slice(job_id, after)
+        for reads in range(MAX_READS):
+            if reads:
+                found = await self._slice(job_id, after)
+            for entry in found.entries:
+                if entry.seq > after and wanted.selects(entry):
+                    entries.append(entry)
+                    if len(entries) == limit:
+                        return LogPage(found.state, entries, entry.seq, False, found.facts), found
+            after = max(after, found.end)
+            if not found.is_full:
+                break
+        return LogPage(found.state, entries, after, found.is_over, found.facts), found
+
+    async def _slice(self, job_id: str, after: int, *, watch: bool = False) -> LogSlice:
+        found = await self._store.read(job_id, after, watch=watch)
+        if found is None:
+            raise unknown_job(job_id)
+        return found
+
+
+def _behind(claim: ClaimLines, sent: int) -> ClaimLines:
+    lines = [line for chunk in claim.chunks for line in chunk.lines if line.seq > sent]
+    rest: list[Chunk] = list(chunks(lines))
+    return ClaimLines(claim.job_id, claim.token, rest)

@@ -1,0 +1,152 @@
+"""Logs of jobs. Only the claim that holds a job adds to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from jqmaster.domain.logs.lines import Chunk, LogLimits
+from jqmaster.domain.logs.page import LogEntry, LogFacts, LogSlice
+from jqmaster.live_value import LiveValue
+from jqmaster.store import codec
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
+from jqmaster.store.link.shard import Shard
+
+# About 1 MiB.
+CHUNKS_PER_READ: Final = 16
+CHUNKS_PER_SWEEP: Final = 200
+# After another claim began, so long lines of the one before are still taken.
+LATE_MS: Final = 5_000
+# So long after its end, those of a job.
+OVER_MS: Final = 60_000
+_PACKER: Final = msgspec.msgpack.Encoder()
+_UNPACKER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, int, str]])
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimLines:
+    """Lines of one claim, in order. The job ID and the token were checked."""
+
+    job_id: str
+    token: str
+    chunks: Sequence[Chunk]
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """`kept` lines of the call, `left_out` ones that the worker dropped before them, and those of any job that
+    `made_room` for them. `is_stale`: the claim is over, and nothing is kept. `behind`: nothing was done, because
+    the claim has sent the lines up to this one before, which is in the midst of a chunk."""
+
+    kept: int = 0
+    left_out: int = 0
+    made_room: int = 0
+    is_stale: bool = False
+    behind: int | None = None
+
+
+class LogStore:
+    """Logs of one shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard, limits: LiveValue[LogLimits]) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+        self._limits = limits
+
+    async def save(self, worker_id: str, claims: Sequence[ClaimLines]) -> list[Saved]:
+        """Keep lines of claims of this worker, in one round trip. They wait for no replica: the loss of a line is not
+        that of a job."""
+        replies = await self._client.run_all([self._save(worker_id, claim) for claim in claims], replicas=0)
+        return [_saved(word, data) for word, data in replies]
+
+    def _save(self, worker_id: str, claim: ClaimLines) -> ScriptCall:
+        k, limits = self._keys, self._limits.current
+        args: list[Arg] = [
+            self._shard.now_arg,
+            k.tag,
+            claim.job_id,
+            bytes.fromhex(claim.token),
+            codec.id_bytes(worker_id),
+            LATE_MS,
+            OVER_MS,
+            limits.max_job_bytes,
+            limits.max_bytes,
+            k.finished_channel,
+        ]
+        for chunk in claim.chunks:
+            args += (chunk.first, chunk.last, len(chunk.lines), chunk.size, _PACKER.encode(chunk.lines))
+        return ScriptCall(
+            load("save_logs"),
+            (
+                k.job(claim.job_id),
+                k.log(claim.job_id),
+                k.logs(claim.job_id),
+                k.log_times,
+                k.logged,
+                k.log_totals,
+            ),
+            args,
+        )
+
+    async def read(self, job_id: str, after: int, *, watch: bool) -> LogSlice | None:
+        """Return entries behind a line; None if there is no such job. `watch`: the end of the job is to be
+        announced."""
+        k = self._keys
+        word, data = await self._client.run(
+            "read_logs",
+            (k.job(job_id), k.log(job_id), k.logs(job_id)),
+            (self._shard.now_arg, after, CHUNKS_PER_READ, int(watch)),
+        )
+        if word == "unknown":
+            return None
+        state, over_ms, attempt, facts, chunks = data
+        return LogSlice(
+            codec.state_of(state),
+            over_ms,
+            attempt,
+            _facts(facts),
+            [entry for _, *chunk in chunks for entry in entries_of(*chunk) if entry.seq > after],
+            int(chunks[-1][0]) if chunks else after,
+            len(chunks) == CHUNKS_PER_READ,
+        )
+
+    async def sweep(self, epoch: str, retention_ms: int) -> tuple[int, bool]:
+        """Drop lines of jobs whose newest line is older than this; return how many, and whether there may be more."""
+        k = self._keys
+        _, (dropped, has_more) = await self._client.run(
+            "sweep_logs",
+            (k.epoch, k.log_times),
+            (self._shard.now_arg, k.tag, epoch, retention_ms, CHUNKS_PER_SWEEP),
+        )
+        return dropped, has_more == 1
+
+    async def total_bytes(self) -> int:
+        """Return how many bytes all logs count here."""
+        return int(await self._client.command("HGET", self._keys.log_totals, "size") or 0)
+
+
+def entries_of(attempt: bytes, base: bytes, chunk: bytes) -> list[LogEntry]:
+    """Return the entries of a stored chunk; none of a damaged one."""
+    try:
+        lines = _UNPACKER.decode(chunk)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+    number, before = int(attempt), int(base)
+    return [LogEntry(before + seq, number, at_ms, rank, text) for seq, at_ms, rank, text in lines]
+
+
+def _saved(word: str, data: list[Any]) -> Saved:
+    if word == "stale":
+        return Saved(is_stale=True)
+    if word == "behind":
+        return Saved(behind=data[0])
+    return Saved(*data)
+
+
+def _facts(fields: Sequence[bytes]) -> LogFacts:
+    last, dropped, size, archived, ref = fields
+    return LogFacts(
+        int(last or 0), int(dropped or 0), int(size or 0), int(archived or 0), ref.decode() if ref else None
+    )

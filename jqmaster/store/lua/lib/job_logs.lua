@@ -1,0 +1,77 @@
+-- The logs of jobs. `logs:{job_id}` has the lines of a job in chunks: a stream whose IDs are `last-0`, the number of
+-- the last line of each, counted from 1 over all attempts. `log:{job_id}` has what is known of them:
+--   last      number of the last line
+--   dropped   lines that are missing, because they were too many here, or at the worker
+--   size      bytes that the chunks here count against the limits
+--   token, worker, attempt, base, sent   the claim that wrote last, the number before its first line, and the worker's
+--             own number of its newest line
+--   archived, ref, pieces   the last line that is in the archive, where that is, and of how many pieces
+-- `logged` names the jobs that have these, `log_times` those with chunks here, by the instant of the newest, and
+-- `size` in `log_totals` is the sum of all sizes.
+local job_logs = (function()
+  local tag = ARGV.tag
+  local LINES, SIZE = 4, 6
+
+  local function is_used()
+    return redis.call('EXISTS', tag .. 'logged') == 1
+  end
+
+  -- Returns the fields of a job's log; of a key that is damaged, none, and it begins anew.
+  local function read(id, ...)
+    local found = redis.pcall('HMGET', tag .. 'log:' .. id, ...)
+    if not found.err then return found end
+    redis.call('UNLINK', tag .. 'log:' .. id)
+    return {}
+  end
+
+  local function count(id, bytes)
+    redis.call('HINCRBY', tag .. 'log:' .. id, 'size', bytes)
+    redis.call('HINCRBY', tag .. 'log_totals', 'size', bytes)
+  end
+
+  -- Removes all that is known of the log of a job, and returns whether there was anything.
+  local function forget(id)
+    if redis.call('SREM', tag .. 'logged', id) == 0 then return false end
+    local size = tonumber(read(id, 'size')[1] or 0)
+    if size > 0 then redis.call('HINCRBY', tag .. 'log_totals', 'size', -size) end
+    redis.call('ZREM', tag .. 'log_times', id)
+    redis.call('UNLINK', tag .. 'log:' .. id, tag .. 'logs:' .. id)
+    return true
+  end
+
+  -- Removes the oldest chunks of a job up to one that ends behind the line `last`, at most `most`. Returns how many
+  -- lines and bytes that were, and whether chunks are left.
+  local function take_oldest(id, last, most)
+    local key, lines, bytes = tag .. 'logs:' .. id, 0, 0
+    local chunks = redis.pcall('XRANGE', key, '-', string.format('%.0f', last), 'COUNT', most)
+    if chunks.err then
+      -- Of another type: nothing of it can be read.
+      redis.call('UNLINK', key)
+      chunks = {}
+    end
+    local oldest
+    for _, chunk in ipairs(chunks) do
+      lines, bytes, oldest = lines + chunk[2][LINES], bytes + chunk[2][SIZE], chunk[1]
+    end
+    if oldest then redis.call('XTRIM', key, 'MINID', (string.gsub(oldest, '%-0$', '-1'))) end
+    local is_left = #redis.call('XRANGE', key, '-', '+', 'COUNT', 1) > 0
+    if not is_left then
+      redis.call('UNLINK', key)
+      redis.call('ZREM', tag .. 'log_times', id)
+      -- What it counts is what its chunks count: of none, nothing.
+      bytes = tonumber(read(id, 'size')[1] or 0)
+    end
+    if bytes > 0 then count(id, -bytes) end
+    return lines, bytes, is_left
+  end
+
+  -- Drops the oldest chunk of a job, and notes that its lines are missing.
+  local function drop_oldest(id)
+    local lines, bytes, is_left = take_oldest(id, 9007199254740991, 1)
+    if lines > 0 then redis.call('HINCRBY', tag .. 'log:' .. id, 'dropped', lines) end
+    return lines, bytes, is_left
+  end
+
+  return {is_used = is_used, read = read, count = count, forget = forget, take_oldest = take_oldest,
+    drop_oldest = drop_oldest}
+end)()

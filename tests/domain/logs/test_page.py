@@ -1,0 +1,25 @@
+"""When the log of a job is whole."""
+
+import pytest
+
+from jqmaster.domain.job import JobState
+from jqmaster.domain.logs.page import LATE_MS, NO_LOG, LogFacts, LogSlice
+
+pytestmark = pytest.mark.req("D17")
+
+
+@pytest.mark.parametrize(
+    ("state", "over_ms", "facts", "is_full", "is_over"),
+    [
+        (JobState.RUNNING, 0, LogFacts(last=3), False, False),
+        (JobState.RETRYING, 0, NO_LOG, False, False),
+        (JobState.FAILED, LATE_MS - 1, LogFacts(last=3), False, False),
+        (JobState.FAILED, LATE_MS, LogFacts(last=3), False, True),
+        (JobState.FAILED, LATE_MS, LogFacts(last=3), True, False),
+        (JobState.SUCCEEDED, 0, NO_LOG, False, True),
+    ],
+)
+def test_a_log_is_over_a_little_after_its_job(
+    state: JobState, over_ms: int, facts: LogFacts, is_full: bool, is_over: bool
+) -> None:
+    assert LogSlice(state, over_ms, 1, facts, [], 3, is_full).is_over is is_over
