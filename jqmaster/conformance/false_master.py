@@ -162,17 +162,33 @@ class FalseMaster:
             return self._answer(request, 404, _problem(404, "not_found"))
         if parts[2] != self.worker.worker_id:
             return self._answer(request, 404, _problem(404, "unknown_worker"))
-        match parts[3]:
+        return await self._of_worker(request, parts[3], parts[2], body)
+
+    async def _of_worker(self, request: Message, call: str, worker_id: str, body: Fields) -> Reply | None:
+        match call:
             case "heartbeat":
-                return self._heartbeat(request, parts[2], body)
+                return self._heartbeat(request, worker_id, body)
             case "results":
-                return self._results(request, parts[2], body)
+                return self._results(request, worker_id, body)
             case "start":
                 return self._start(request, body)
             case "claim":
                 return await self._claim(request, body)
-        self.fault(f"{method} {path}: no such call")
+            case "logs":
+                return self._logs(request, body)
+        self.fault(f"POST …/{call}: no such call")
         return self._answer(request, 404, _problem(404, "not_found"))
+
+    def _logs(self, request: Message, body: Fields) -> Reply:
+        """Keep nothing. Each line needs what names its place: the claim may be that of the line before."""
+        entries = body.get("entries")
+        lines = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+        for entry in lines:
+            if not all(isinstance(entry.get(field), int) for field in ("seq", "at")) or "text" not in entry:
+                self.fault(f"POST …/logs: a line without seq, at or text: {entry}")
+        if not lines or not {"job_id", "token"} <= lines[0].keys():
+            self.fault("POST …/logs: the first line names no claim")
+        return self._answer(request, 200, {"accepted": len(lines), "dropped": 0, "stale": []})
 
     def _answer(
         self, request: Message, status: int, value: Any, fields: Mapping[str, str] | None = None

@@ -171,12 +171,13 @@ async def test_pages_of_other_sites_change_nothing_and_take_no_room(operation: O
 
 
 def test_those_of_get_that_have_an_effect_say_so() -> None:
-    """Fetching a result begins the time after which it is removed. A stream, and a call that waits for partial results,
-    take one of few places."""
+    """Fetching a result begins the time after which it is removed. A stream, and a call that waits for partial results
+    or log lines, take one of few places."""
     effective = {op.path for op in OPERATIONS if op.method == "GET" and op.has_effect}
     assert effective == {
         "/api/jobs/{job_id}/result",
         "/api/jobs/{job_id}/parts",
+        "/api/jobs/{job_id}/logs",
         "/api/jobs/{job_id}/stream",
         "/api/stream",
     }

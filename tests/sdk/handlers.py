@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import multiprocessing
 import os
 import subprocess
@@ -172,3 +173,13 @@ def isolated_emit(argument: int, ctx: Context) -> Any:
         ctx.emit("one too many")
     except PartNotKept as exc:
         return str(exc)
+
+
+@worker.handler("isolated.write", isolated=True)
+def isolated_write(argument: Any, ctx: Context) -> None:
+    ctx.logger.info("by the context")
+    logging.getLogger("handlers").error("by a logger")
+    print("printed", flush=True)
+    print("to stderr", file=sys.stderr)
+    subprocess.run(["/bin/echo", "from a child"], check=True)
+    print("without an end", end="")

@@ -8,6 +8,7 @@ from worker_sdk.pusher.jobs import make_job
 from worker_sdk.pusher.unique import EnqueuedId
 from worker_sdk.tasks.task import Task, TaskJob
 from worker_sdk.testing.challenges import KeptChallenges
+from worker_sdk.testing.log import KeptLog
 from worker_sdk.testing.progress import KeptReports
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import decode, encode
@@ -24,6 +25,7 @@ class Run:
     * `exception`: the exception that ended it, or the last one so far.
     * `fields`: the report to a master on its last attempt.
     * `reports`: the receiver of its progress and checkpoints.
+    * `log`: the lines of its log, as a list of pairs of level and text; those of the last attempt.
     * `callbacks`: the callbacks of its challenge, as a worker gets them.
     * `challenges`: the challenges that it opened.
     * `at_s`: virtual time of its next attempt, or of its end, in seconds from the begin.
@@ -47,6 +49,7 @@ class Run:
     skipped_by: tuple[str, str] | None = None
     conflict: str = field(default="", repr=False, compare=False)
     reports: KeptReports = field(default_factory=KeptReports, repr=False, compare=False)
+    log: KeptLog = field(default_factory=KeptLog, repr=False, compare=False)
     callbacks: list[Mapping[str, Any]] = field(default_factory=list, repr=False, compare=False)
     challenges: KeptChallenges = field(default_factory=KeptChallenges, repr=False, compare=False)
 

@@ -85,6 +85,7 @@ class Runner:
         run.attempts += not run.callbacks
         if not run.callbacks:
             run.reports.parts.clear()
+            run.log.clear()
         timeout = job.get("timeout")
         ctx = Context(
             job_id=job["id"],
@@ -101,6 +102,7 @@ class Runner:
             callbacks=run.callbacks,
             challenges=run.challenges,
             inputs=self._inputs_of(run) if job.get("after") else (),
+            log=run.log,
         )
         # As it would arrive.
         return decode(encode(job.get("argument"))), ctx

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from worker_sdk.worker.context import Context
+from worker_sdk.worker.job_log import STDERR_LEVEL, STDOUT_LEVEL, OutputLines, running_log
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import OutOfTimeError
 
@@ -113,7 +114,10 @@ def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_
     told = b""
     assert guard.stdout is not None
     assert guard.stderr is not None
-    kept: dict[Any, bytearray] = {guard.stdout: bytearray(), guard.stderr: bytearray()}
+    outputs: dict[Any, _Output] = {
+        guard.stdout: _Output(STDOUT_LEVEL),
+        guard.stderr: _Output(STDERR_LEVEL),
+    }
     with selectors.DefaultSelector() as selector:
         for one in (guard.stdout, guard.stderr, outcome):
             selector.register(one, selectors.EVENT_READ)
@@ -133,24 +137,48 @@ def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_
                 elif key.fileobj is outcome:
                     told += piece
                 else:
-                    _keep(kept[key.fileobj], piece)
+                    outputs[key.fileobj].take(piece)
         for key in list(selector.get_map().values()):
-            os.set_blocking(key.fd, False)
-            with contextlib.suppress(BlockingIOError):
-                while piece := os.read(key.fd, 65536):
-                    _keep(kept[key.fileobj], piece)
+            outputs[key.fileobj].take_rest(key.fd)
+    for output in outputs.values():
+        output.end()
     ended: dict[str, Any] = json.loads(told) if told else {"error": "the process that guards it has ended"}
     if kill_s is not None:
         raise OutOfTimeError(round(total_s, 1)) if is_late else StoppedError("the job is to stop")
     if "error" in ended:
         raise CommandNotStartedError(ended["error"])
-    return Ended(ended["code"], bytes(kept[guard.stdout]), bytes(kept[guard.stderr]))
+    return Ended(ended["code"], outputs[guard.stdout].kept, outputs[guard.stderr].kept)
 
 
-def _keep(kept: bytearray, piece: bytes) -> None:
-    kept += piece
-    if len(kept) > KEPT_BYTES:
-        del kept[:-KEPT_BYTES]
+class _Output:
+    """An output of the command: its end is kept, and its lines go to the log of the job."""
+
+    def __init__(self, level: str) -> None:
+        self._kept = bytearray()
+        log = running_log.get()
+        self._lines = None if log is None else OutputLines(log, level)
+
+    def take(self, piece: bytes) -> None:
+        self._kept += piece
+        if len(self._kept) > KEPT_BYTES:
+            del self._kept[:-KEPT_BYTES]
+        if self._lines is not None:
+            self._lines.feed(piece)
+
+    def take_rest(self, fd: int) -> None:
+        """Take what is there, and wait for nothing."""
+        os.set_blocking(fd, False)
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(fd, 65536):
+                self.take(piece)
+
+    def end(self) -> None:
+        if self._lines is not None:
+            self._lines.end()
+
+    @property
+    def kept(self) -> bytes:
+        return bytes(self._kept)
 
 
 def _order(guard: "subprocess.Popen[bytes]", order: bytes) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     from worker_sdk.worker.challenges import Challenges
     from worker_sdk.worker.inputs import Inputs
     from worker_sdk.worker.iteration import Iteration, Source
+    from worker_sdk.worker.job_log import LogLines
     from worker_sdk.worker.progress import Reports
 
     class JobId(str):
@@ -143,6 +144,8 @@ class Context:
         "_challenges",
         "_checkpoint",
         "_inputs",
+        "_log",
+        "_logger",
         "_once_calls",
         "_pushers",
         "_reports",
@@ -177,6 +180,7 @@ class Context:
         callbacks: Iterable[Mapping[str, Any]] = (),
         challenges: "Challenges | None" = None,
         inputs: "Iterable[JobInput]" = (),
+        log: "LogLines | None" = None,
     ) -> None:
         self.job_id = job_id
         self.name = name
@@ -199,6 +203,8 @@ class Context:
         self._challenges = challenges
         # As they came, until a handler asks for them.
         self._inputs: Inputs | Iterable[JobInput] = inputs
+        self._log = log
+        self._logger: logging.LoggerAdapter[logging.Logger] | None = None
 
     @property
     def deadline(self) -> "datetime":
@@ -390,13 +396,22 @@ class Context:
 
     @property
     def logger(self) -> "logging.LoggerAdapter[logging.Logger]":
-        """A logger whose records carry `job_id`, `job_name` and `attempt`."""
-        import logging
+        """The logger of this job. Its lines of all levels are kept with the job, where people read and follow them.
+        Those that the level of the logger `worker_sdk.job` lets pass go to the log handlers of the process as well.
+        Records carry `job_id`, `job_name` and `attempt`.
 
-        return logging.LoggerAdapter(
-            logging.getLogger("worker_sdk.job"),
-            {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt},
-        )
+        Lines of other loggers while the handler runs are kept with the job, too, if their levels let them pass."""
+        if self._logger is None:
+            import logging
+
+            from worker_sdk.worker.job_log import JobLogger
+
+            logger = logging.getLogger("worker_sdk.job")
+            self._logger = logging.LoggerAdapter(
+                logger if self._log is None else JobLogger(logger, self._log),
+                {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt},
+            )
+        return self._logger
 
     @property
     def pusher(self) -> "Pusher":

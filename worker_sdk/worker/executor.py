@@ -13,6 +13,7 @@ from worker_sdk.wire import Undecodable, encode
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context, Pushers
 from worker_sdk.worker.isolated import IsolatedProcess, ProcessDiedError
+from worker_sdk.worker.job_log import LogLines, running_log
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import Kind
@@ -68,6 +69,7 @@ class Executor:
         reports: RunReports,
         challenges: "Challenges",
         child_access: tuple[Sequence[str], str | None],
+        log_of: "Callable[[str, str], LogLines] | None" = None,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -78,6 +80,7 @@ class Executor:
         self._reports = reports
         self._challenges = challenges
         self._child_access = child_access
+        self._log_of = log_of
         self._stop_grace_s = stop_grace_s
         self._threads = HandlerThreads(max_jobs, self._loop)
         # Held while offers are judged and taken up: a heartbeat says that what it does not name was not taken up.
@@ -190,6 +193,8 @@ class Executor:
 
     def _launch(self, run: JobRun) -> None:
         handler = run.handler
+        if self._log_of is not None:
+            run.log = self._log_of(run.job_id, run.token)
         if handler.takes_context:
             run.ctx = Context(
                 run.job_id,
@@ -206,6 +211,7 @@ class Executor:
                 run.callbacks,
                 self._challenges,
                 run.inputs,
+                run.log,
             )
         match handler.kind:
             case Kind.ASYNC if self._loop.get_task_factory() is None:
@@ -229,6 +235,8 @@ class Executor:
             self._ended(run, None, None)
             return
         run.has_begun = True
+        # This task is of this job alone.
+        running_log.set(run.log)
         try:
             if tracing.is_on():
                 with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
@@ -256,10 +264,14 @@ class Executor:
     def _run_sync(self, run: JobRun) -> Any:
         if self._is_too_late(run):
             raise RuntimeError("stopped before it began")
-        if tracing.is_on():
-            with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
-                return run.handler.call(run.argument, run.ctx)
-        return run.handler.call(run.argument, run.ctx)
+        mark = running_log.set(run.log)
+        try:
+            if tracing.is_on():
+                with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
+                    return run.handler.call(run.argument, run.ctx)
+            return run.handler.call(run.argument, run.ctx)
+        finally:
+            running_log.reset(mark)
 
     def _run_isolated(self, run: JobRun) -> outcomes.Fields:
         with tracing.processing(run.name, run.job_id, run.attempt, run.headers) as headers:
@@ -287,9 +299,10 @@ class Executor:
             "batch": run.batch,
             "callbacks": run.callbacks,
             "inputs": run.inputs,
+            "has_log": run.log is not None,
         }
         process = IsolatedProcess(
-            run.handler.origin, job, lambda report: self._report_of_child(run, process, report)
+            run.handler.origin, job, lambda report: self._report_of_child(run, process, report), run.log
         )
         try:
             run.process = process
@@ -317,6 +330,10 @@ class Executor:
                 )
 
             opened.add_done_callback(answer)
+            return
+        if "line" in report:
+            if run.log is not None:
+                run.log.write(*report["line"])
             return
         if "part" in report:
 
@@ -617,6 +634,14 @@ class Executor:
 def _log_failure(
     run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "", ending: str = "failure"
 ) -> None:
+    mark = running_log.set(run.log)
+    try:
+        _write_failure(run, level, exc, text, ending)
+    finally:
+        running_log.reset(mark)
+
+
+def _write_failure(run: JobRun, level: int, exc: BaseException | None, text: str, ending: str) -> None:
     logger.log(
         level,
         "%s (job %s, attempt %d) %s%s",

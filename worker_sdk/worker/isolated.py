@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from worker_sdk import forked
 from worker_sdk.wire import DecodeError, decode, encode
+from worker_sdk.worker.job_log import LogLines
+from worker_sdk.worker.output import OutputReader
 from worker_sdk.worker.registry import Origin
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
@@ -31,21 +33,30 @@ class IsolatedProcess:
     """
 
     def __init__(
-        self, origin: Origin, job: dict[str, Any], on_report: Callable[[dict[str, Any]], None]
+        self,
+        origin: Origin,
+        job: dict[str, Any],
+        on_report: Callable[[dict[str, Any]], None],
+        log: LogLines | None = None,
     ) -> None:
+        """`log`: takes the output of the process, which goes to that of this one as well."""
         ours, theirs = socket.socketpair()
         # -c and not -m: the package may be importable here only because sys.path was changed.
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_child import main; "
             f"main({theirs.fileno()})"
         )
-        with theirs:
+        output = None if log is None else OutputReader(log)
+        with theirs, contextlib.nullcontext() if output is None else output:
             self._process = subprocess.Popen(  # noqa: S603 - our own program; the job comes by the socket
                 [sys.executable, "-c", program],
                 stdin=subprocess.DEVNULL,
+                stdout=None if output is None else output.stdout,
+                stderr=None if output is None else output.stderr,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        self._output = output
         # Between a look at `returncode` and a signal nobody may reap: the number could be another's by then.
         self._lock = threading.Lock()
         self._socket = ours
@@ -144,6 +155,8 @@ class IsolatedProcess:
         """Ends and reaps it, whatever it does."""
         self._reap()
         self._socket.close()
+        if self._output is not None:
+            self._output.end()
 
     def _reap(self) -> int:
         with self._lock:

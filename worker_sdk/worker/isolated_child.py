@@ -21,7 +21,7 @@ from worker_sdk.dependencies.values import WorkerValues, with_dependencies
 from worker_sdk.errors import CheckpointNotSaved, PartNotKept, UnavailableError
 from worker_sdk.pusher.by_process import LazyPushers
 from worker_sdk.wire import decode, encode
-from worker_sdk.worker import outcomes
+from worker_sdk.worker import job_log, outcomes
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.isolated import REPORT, send_frame
 from worker_sdk.worker.lease import now_s
@@ -68,6 +68,7 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         callbacks=job["callbacks"],
         challenges=reports,
         inputs=job["inputs"],
+        log=_log_of(job, reports),
     )
     try:
         return outcomes.success(_result(handler, job["argument"], ctx))
@@ -79,6 +80,30 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
         # The worker writes the log: here nobody has set one up.
         return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
+
+
+def _log_of(job: dict[str, Any], reports: "ParentReports") -> "ParentLog | None":
+    """Return the log of the job, to which records of all loggers go from now on. Where the module of the handler has
+    set up logging to an output, they arrive as lines of that output, as they are formatted there."""
+    if not job["has_log"]:
+        return None
+    log = ParentLog(reports)
+    if not job_log.is_output_logged():
+        job_log.running_log.set(log)
+        job_log.install()
+    return log
+
+
+class ParentLog:
+    """The log of the job, by way of the worker."""
+
+    def __init__(self, reports: "ParentReports") -> None:
+        self._reports = reports
+
+    def write(self, at_s: float, level: str, text: str) -> None:
+        # Undecodable names of files and the like hold what no message can.
+        text = job_log.cut(text).encode(errors="replace").decode()
+        self._reports.send(encode({REPORT: {"line": [at_s, level, text]}}))
 
 
 def _result(handler: Handler, argument: Any, ctx: Context) -> Any:

@@ -19,6 +19,7 @@ from worker_sdk.transport.guarded import App
 from worker_sdk.transport.http_server import WorkerServer
 from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 from worker_sdk.transport.signature import SignatureCheck
+from worker_sdk.worker import job_log
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.asgi import Endpoint
 from worker_sdk.worker.assembly import Assembly
@@ -27,6 +28,7 @@ from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.heartbeat import Heartbeat
 from worker_sdk.worker.identity import Identity
 from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
+from worker_sdk.worker.log_sender import ClaimLog, LogSender
 from worker_sdk.worker.outbox import Outbox
 from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.place import Place
@@ -45,6 +47,7 @@ logger = logging.getLogger(__name__)
 _FLUSH_S: Final = 5.0
 _STOPPED_S: Final = 2.0
 _LEAVE_S: Final = 2.0
+_LOGS_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class NodeConfig:
     grace_s: float
     pull: bool = False
     labels: dict[str, str] = field(default_factory=dict)
+    job_logs: bool = True
 
 
 class Node:
@@ -88,6 +92,7 @@ class Node:
         self._outbox = Outbox(self._client, self.identity, self._clock)
         self._reports = PendingReports()
         self._reports.parts = PartSender(self._client, self.identity)
+        self._logs = LogSender(self._client, self.identity) if config.job_logs else None
         self.executor = Executor(
             max_jobs=config.max_jobs,
             settlements=burst.counting(self._outbox) if burst else self._outbox,
@@ -96,6 +101,7 @@ class Node:
             reports=self._reports,
             challenges=ChallengeOpener(self._client, self.identity),
             child_access=(config.masters, config.token),
+            log_of=self._log_of if config.job_logs else None,
         )
         self._admission = Admission(
             registry, self.executor, self.identity, self._clock, beat_now=self._beat_now
@@ -115,6 +121,9 @@ class Node:
         config = self._config
         # First: a job may come as soon as the worker is registered.
         await self._assembly.start()
+        if self._logs is not None:
+            self._logs.start()
+            job_log.install()
         if config.pull:
             self._start_pulling()
             return
@@ -228,6 +237,10 @@ class Node:
         finally:
             await self._assembly.stop()
 
+    def _log_of(self, job_id: str, token: str) -> ClaimLog:
+        assert self._logs is not None
+        return ClaimLog(self._logs, job_id, token)
+
     async def _stop(self) -> bool:
         self.drain()
         if self._puller is not None:
@@ -242,6 +255,9 @@ class Node:
             logger.error("%d results were not delivered; these jobs will run again", len(self._outbox))
         await self._starts.stop()
         await self._outbox.stop()
+        if self._logs is not None and self._logs.is_started:
+            job_log.uninstall()
+            await self._logs.stop(_LOGS_S)
         self.endpoint = None
         if self._server is not None:
             await self._server.stop()

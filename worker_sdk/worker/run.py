@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.isolated import IsolatedProcess
+from worker_sdk.worker.job_log import LogLines
 from worker_sdk.worker.registry import Handler
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class JobRun:
         "is_settled",
         "job_id",
         "lease_end_s",
+        "log",
         "name",
         "process",
         "stop_due_s",
@@ -82,6 +84,7 @@ class JobRun:
         self.ctx: Context | None = None
         self.task: asyncio.Task[None] | None = None
         self.process: IsolatedProcess | None = None
+        self.log: LogLines | None = None
 
     @property
     def due_s(self) -> float:

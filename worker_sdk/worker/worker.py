@@ -65,6 +65,9 @@ class Worker:
     * `middleware`: instances of `Middleware`, the outermost first. They surround the handlers, what handlers enqueue,
       and the life of the worker. Default: those of `configure`.
 
+    * `job_logs`: send what jobs log to the masters: lines of `ctx.logger`, of other loggers while a handler runs, and
+      the output of isolated handlers and of commands.
+
     The arguments become attributes, which you may change until the worker starts.
     """
 
@@ -85,6 +88,7 @@ class Worker:
         secret: str | Sequence[str] | None = None,
         version: str | None = None,
         middleware: "Iterable[Middleware] | None" = None,
+        job_logs: bool = True,
     ) -> None:
         if not 1 <= max_jobs <= 1000:
             raise ValueError("max_jobs must be 1 to 1000")
@@ -100,6 +104,7 @@ class Worker:
         self.grace_s = grace_s
         self.version = version if version is not None else VERSION
         self.middleware: Sequence[Middleware] = middleware_or_default(middleware)
+        self.job_logs = job_logs
         self._secrets = _checked_secrets(secret)
         self._registry = Registry()
         self._sources: list[TaskSource] = []
@@ -404,6 +409,7 @@ class Worker:
             secrets=self._secrets,
             grace_s=self.grace_s,
             labels=self.labels,
+            job_logs=self.job_logs,
         )
 
 

@@ -161,7 +161,7 @@ async def _news(
             if is_news or left_s <= 0 or (found.is_last and log.is_last):
                 return found, log
             place.line = log.next
-            # Of a job that is over, the last lines may come a little later; nobody tells when they cannot any more.
+            # The last lines may come a little after the end of the job; nobody tells when they cannot any more.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left_s, LATE_PAUSE_S) if found.is_last else left_s):
                     await news.wait()

@@ -18,7 +18,7 @@ from jqmaster.domain.logs.page import LogEntry, LogPage
 from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError, invalid
 from jqmaster.service.logs.logs import LogFilter, SentLine
 
-# Of one call. A worker that has more sends several.
+# The most of one call. A worker that has more sends several.
 MAX_LINES: Final = 10_000
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_PAGE: Final = 5_000

@@ -47,7 +47,7 @@ class LogsAnswer(Answer):
 
     accepted: Count = Field(description="Number of lines of this call that are kept, or were already.")
     dropped: Count = Field(
-        description="Number of lines, of any job, that are missing since this call: the oldest, beyond a limit, and "
+        description="Number of lines, of any job, that are gone since this call: the oldest, beyond a limit, and "
         "those that the worker left out."
     )
     stale: list[JobId] = Field(
@@ -58,7 +58,7 @@ class LogsAnswer(Answer):
 class LogEntry(Answer):
     """A log line of a job."""
 
-    seq: int = Field(description="Counted from 1 over all attempts. A gap is lines that are missing.")
+    seq: int = Field(description="Counted from 1 over all attempts. A gap is lines that are gone.")
     attempt: int
     at: Timestamp
     level: LogLevel
@@ -73,7 +73,7 @@ class LogPage(Answer):
     next: int = Field(description="The next `after`.")
     last: int = Field(description="Number of the newest line.")
     dropped: Count = Field(
-        description="Number of lines of this job that are missing, because there were too many."
+        description="Number of lines of this job that are gone, because there were too many."
     )
     is_last: bool = Field(description="True: the job is over, and no line will follow.")
     log_ref: str | None = Field(

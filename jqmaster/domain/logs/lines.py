@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 # A chunk is stored, read and dropped as a whole.
 CHUNK_LINES: Final = 1_000
 CHUNK_BYTES: Final = 64 * 1024
-# What a line costs besides its text: sequence, instant, level.
+# The cost of a line besides its text: sequence, instant, level.
 LINE_BYTES: Final = 16
 
 

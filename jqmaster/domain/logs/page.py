@@ -21,7 +21,7 @@ class LogEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What is known of the log of a job: the number of its last line, counted from 1; how many lines are missing,
+    """The facts of the log of a job: the number of its last line, counted from 1; how many lines are missing,
     because they were too many here or at the worker; how many bytes are here; the last line that is in the archive,
     and where that is."""
 

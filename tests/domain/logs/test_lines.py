@@ -1,4 +1,4 @@
-"""What is kept of a log line, and the chunks that lines are kept in."""
+"""The text of a log line as it is kept, and the chunks that lines are kept in."""
 
 import pytest
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.req("D17")
         ("user\u202egnp.exe", "user\ufffdgnp.exe"),
         ("\u2028", "\ufffd"),
         ("日本語 ünï 🎉", "日本語 ünï 🎉"),
-        # What is left of two sequences, one within the other, is no sequence either.
+        # Two sequences, one within the other, leave no sequence behind.
         ("\x1b\x1b]x\x07[2Jx", "[2Jx"),
         ("\x1b[3\x1b]x\x071mx", "1mx"),
         (b"binary \xff\xfe", "binary \ufffd\ufffd"),

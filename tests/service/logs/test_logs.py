@@ -74,7 +74,7 @@ async def test_pages_of_a_long_log_are_read_step_by_step(
     assert await seqs(0, limit=3) == [1, 2, 3]
     assert await seqs(0, tail=2) == [8, 9]
     assert await seqs(7, tail=5) == [8, 9]
-    # What selects little does not read all at once, nor wait while there is more.
+    # A filter that selects little does not read all at once, nor wait while there is more.
     page = await logs.page(job.job_id, 0, limit=9, wanted=LogFilter(least_rank=4), wait_s=60)
     assert (page.entries, page.next, page.is_last) == ([], 4, False)
     page = await logs.page(job.job_id, 4, limit=9, wanted=LogFilter(least_rank=4), wait_s=60)

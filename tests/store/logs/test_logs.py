@@ -199,7 +199,7 @@ async def test_old_lines_are_swept_and_said_to_be_missing(world: StoreWorld) -> 
     # The job may write on.
     assert await save(world, worker, job, lines(3, "c")) == Saved(kept=1)
     assert [seq for seq, *_ in await texts(world, job.job_id)] == [3]
-    # What is left of a job that somebody removed from the store goes, too.
+    # The rest of a job that somebody removed from the store goes, too.
     await world.redis.zadd(world.shard.keys.log_times, {new_id(): 1})
     assert await world.logs.sweep(world.epoch, WEEK_MS) == (0, False)
     assert await world.redis.zcard(world.shard.keys.log_times) == 1

@@ -45,7 +45,7 @@ local job_logs = (function()
     local key, lines, bytes = tag .. 'logs:' .. id, 0, 0
     local chunks = redis.pcall('XRANGE', key, '-', string.format('%.0f', last), 'COUNT', most)
     if chunks.err then
-      -- Of another type: nothing of it can be read.
+      -- A key of another type: nothing of it can be read.
       redis.call('UNLINK', key)
       chunks = {}
     end
@@ -58,7 +58,7 @@ local job_logs = (function()
     if not is_left then
       redis.call('UNLINK', key)
       redis.call('ZREM', tag .. 'log_times', id)
-      -- What it counts is what its chunks count: of none, nothing.
+      -- Without chunks it counts nothing.
       bytes = tonumber(read(id, 'size')[1] or 0)
     end
     if bytes > 0 then count(id, -bytes) end

@@ -4,7 +4,8 @@
 -- The oldest chunks, of the job and of all jobs, make room.
 -- KEYS job:string log:hash logs:stream log_times:zset logged:set log_totals:hash
 -- ARGV now_ms tag job_id token_bytes worker_id_bytes late_ms(after another claim began) over_ms(after the job
---   ended) max_job_bytes max_bytes finished_channel [+ first(number of the first line, within the claim) last lines bytes chunk]
+--   ended) max_job_bytes max_bytes finished_channel
+--   [+ first(number of the first line, within the claim) last lines bytes chunk]
 -- REPLY ok:lines that are kept:lines that the worker left out:lines of any job that made room |
 --   behind:last line that the claim sent before, in the midst of a chunk | stale
 -- CHECKS FIRST token and worker of the claim, and whether chunks begin behind what it sent

@@ -1,0 +1,271 @@
+"""Logs of jobs: what handlers log, and what isolated handlers and commands print, arrives in order."""
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.sdk import handlers
+from tests.sdk.fake_master import FakeMaster
+from tests.support import real_time
+from tests.support.waiting import wait_until
+from worker_sdk import Context, Tasks, Worker
+from worker_sdk.worker import job_log, log_sender
+
+pytestmark = [pytest.mark.req("D17"), real_time.WORKER]
+
+logger = logging.getLogger("tests.of.logs")
+
+
+class Keeper:
+    """The part of a master that keeps logs: level and text of each line, by job."""
+
+    def __init__(self, master: FakeMaster) -> None:
+        self.lines: dict[str, list[tuple[str, str]]] = {}
+        self.seqs: dict[str, list[int]] = {}
+        self.calls = 0
+        self.stale: list[str] = []
+        master.hooks["logs"] = self._keep
+
+    def _keep(self, body: Any) -> Any:
+        self.calls += 1
+        job_id = ""
+        for entry in body["entries"]:
+            job_id = entry.get("job_id", job_id)
+            self.lines.setdefault(job_id, []).append((entry["level"], entry["text"]))
+            self.seqs.setdefault(job_id, []).append(entry["seq"])
+        return 200, {"accepted": len(body["entries"]), "dropped": 0, "stale": self.stale}, {}
+
+    async def of(self, job: Any, count: int) -> list[tuple[str, str]]:
+        """The lines of a job, once there are so many."""
+        await wait_until(lambda: len(self.lines.get(job["job_id"], [])) >= count, what="the lines")
+        return self.lines[job["job_id"]]
+
+
+async def test_lines_of_all_loggers_arrive_in_order_with_their_levels(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    keeper = Keeper(master)
+
+    @worker.handler("async")
+    async def write(argument: object, ctx: Context) -> None:
+        ctx.logger.debug("begun %s", 1)
+        logger.warning("by another")
+        await asyncio.gather(*(note(n) for n in range(2)))
+
+    async def note(number: int) -> None:
+        logger.error("in a task of its own")
+
+    @worker.handler("sync")
+    def fail(argument: object) -> None:
+        logger.critical("before it fails")
+        raise ValueError("no")
+
+    await up()
+    job, failed = await master.run("async"), await master.run("sync")
+    assert await keeper.of(job, 4) == [
+        ("debug", "begun 1"),
+        ("warning", "tests.of.logs: by another"),
+        ("error", "tests.of.logs: in a task of its own"),
+        ("error", "tests.of.logs: in a task of its own"),
+    ]
+    lines = await keeper.of(failed, 2)
+    assert lines[0] == ("critical", "tests.of.logs: before it fails")
+    # The worker's own line about the failure has the traceback.
+    assert lines[1][0] == "error"
+    assert "ValueError: no" in lines[1][1]
+    assert keeper.seqs[job["job_id"]] == [1, 2, 3, 4]
+
+
+async def test_a_flood_makes_few_calls_and_a_long_line_is_cut(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    keeper = Keeper(master)
+
+    @worker.handler("flood")
+    def flood(argument: int, ctx: Context) -> None:
+        for number in range(argument):
+            ctx.logger.info("line %d", number)
+        ctx.logger.info("x" * 1_000_000)
+
+    await up()
+    job = await master.run("flood", 6_000)
+    lines = await keeper.of(job, 6_001)
+    assert [text for _, text in lines[:-1]] == [f"line {n}" for n in range(6_000)]
+    assert lines[-1][1].endswith("x … (cut: 1,000,000 characters)")
+    assert keeper.calls < 50
+
+
+async def test_results_do_not_wait_for_logs_and_the_oldest_lines_go_while_no_master_takes_them(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_sender, "MAX_HELD_LINES", 10)
+    master.script("logs", 503, {"code": "store_unavailable", "detail": "away"})
+    keeper = Keeper(master)
+
+    @worker.handler("many")
+    async def many(argument: object, ctx: Context) -> None:
+        ctx.logger.info("first")
+        await wait_until(lambda: any(path.endswith("/logs") for _, path, _ in master.calls), what="a call")
+        for number in range(100):
+            ctx.logger.info("line %d", number)
+
+    await up()
+    job = await master.run("many")
+    assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "success"
+    lines = await keeper.of(job, 11)
+    # The call that failed is repeated, and the gap in the numbers tells what is missing.
+    assert [text for _, text in lines] == ["first", *(f"line {n}" for n in range(90, 100))]
+    assert keeper.seqs[job["job_id"]] == [1, *range(92, 102)]
+
+
+async def test_nothing_more_is_sent_of_a_stale_claim(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    keeper = Keeper(master)
+    more = asyncio.Event()
+
+    @worker.handler("stale")
+    async def stale(argument: object, ctx: Context) -> None:
+        ctx.logger.info("first")
+        await more.wait()
+        ctx.logger.info("second")
+
+    await up()
+    job = await master.run("stale")
+    keeper.stale = [job["job_id"]]
+    await keeper.of(job, 1)
+    more.set()
+    await wait_until(lambda: master.result(job["job_id"]))
+    keeper.stale = []
+    other = await master.run("stale")
+    await keeper.of(other, 2)
+    assert [text for _, text in keeper.lines[job["job_id"]]] == ["first"]
+
+
+async def test_a_master_without_logs_is_left_alone(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    master.hooks["logs"] = lambda body: (404, {"code": "not_found", "detail": "no such route"}, {})
+
+    @worker.handler("quiet")
+    async def quiet(argument: object, ctx: Context) -> None:
+        ctx.logger.info("nobody keeps it")
+
+    await up()
+    for _ in range(3):
+        job = await master.run("quiet")
+        assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "success"  # noqa: B023
+    await wait_until(lambda: any(path.endswith("/logs") for _, path, _ in master.calls), what="a call")
+
+
+async def test_a_worker_may_send_no_logs(master: FakeMaster, worker: Worker, up: Callable[[], Any]) -> None:
+    keeper = Keeper(master)
+    worker.job_logs = False
+
+    @worker.handler("off")
+    async def off(argument: object, ctx: Context) -> None:
+        ctx.logger.warning("here")
+        assert job_log.running_log.get() is None
+
+    await up()
+    assert not [h for h in logging.getLogger().handlers if isinstance(h, job_log.JobLogHandler)]
+    job = await master.run("off")
+    assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "success"
+    assert keeper.calls == 0
+
+
+async def test_what_an_isolated_handler_logs_and_prints_arrives(
+    master: FakeMaster, capfd: pytest.CaptureFixture[str]
+) -> None:
+    keeper = Keeper(master)
+    worker = handlers.worker
+    worker.master = master.url
+    async with worker.running():
+        await wait_until(lambda: worker.worker_id)
+        job = await master.run("isolated.write")
+        result = await wait_until(lambda: master.result(job["job_id"]))
+        assert result["type"] == "success"
+        lines = await keeper.of(job, 6)
+    assert set(lines) == {
+        ("info", "by the context"),
+        ("error", "handlers: by a logger"),
+        ("info", "printed"),
+        ("warning", "to stderr"),
+        ("info", "from a child"),
+        ("info", "without an end"),
+    }
+    # The outputs of the worker have it as well, as before.
+    assert "printed" in capfd.readouterr().out
+
+
+async def test_what_a_command_prints_arrives(master: FakeMaster) -> None:
+    keeper = Keeper(master)
+    tasks = Tasks()
+    program = "import sys; print('out'); print('10%\\r20%\\r30%'); print('err', file=sys.stderr)"
+    tasks.command("report", [sys.executable, "-c", program])
+    worker = Worker(master.url, token="t0ken", tasks=tasks)
+    async with worker.running():
+        await wait_until(lambda: worker.worker_id)
+        job = await master.run("report", {})
+        lines = await keeper.of(job, 3)
+    assert sorted(lines) == [("info", "30%"), ("info", "out"), ("warning", "err")]
+
+
+async def test_a_process_that_a_handler_forks_sends_nothing(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    keeper = Keeper(master)
+
+    @worker.handler("fork")
+    def fork(argument: object, ctx: Context) -> int:
+        ctx.logger.info("parent")
+        child = os.fork()
+        if child == 0:
+            ctx.logger.info("child")
+            os._exit(0)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    await up()
+    job = await master.run("fork")
+    assert (await wait_until(lambda: master.result(job["job_id"])))["result"] == 0
+    assert await keeper.of(job, 1) == [("info", "parent")]
+
+
+def test_lines_are_cut_out_of_pieces() -> None:
+    found: list[str] = []
+
+    class Log:
+        def write(self, at_s: float, level: str, text: str) -> None:
+            found.append(text)
+
+    lines = job_log.OutputLines(Log(), "info")
+    for piece in (
+        b"a",
+        b"b\r",
+        b"\nc\n\n",
+        "ü".encode()[:1],
+        "ü".encode()[1:] + b"\xff\n",
+        b"1%\r2%",
+        b"\r3%",
+    ):
+        lines.feed(piece)
+    assert found == ["ab", "c", "", "ü\ufffd"]
+    lines.end()
+    lines.end()
+    assert found[4:] == ["3%"]
+    found.clear()
+    lines.feed(b"x" * 200_000)
+    assert [len(text) for text in found] == [65_536] * 3
+
+
+@pytest.mark.parametrize(
+    ("number", "level"),
+    [(5, "debug"), (20, "info"), (25, "info"), (30, "warning"), (40, "error"), (50, "critical")],
+)
+def test_levels_have_the_names_of_masters(number: int, level: str) -> None:
+    assert job_log.level_of(number) == level

@@ -1,0 +1,167 @@
+"""The log of a job: lines of its handler, by whatever way they are written."""
+
+import codecs
+import logging
+import sys
+import threading
+import time
+from contextvars import ContextVar
+from typing import Final, Protocol
+
+# The longest line that masters keep, unless they are told otherwise.
+MAX_LINE_CHARS: Final = 16_000
+# An output without line feeds is cut into lines of this length.
+MAX_LINE_BYTES: Final = 64 * 1024
+
+
+class LogLines(Protocol):
+    """The receiver of the lines of one job. It may be called from any thread."""
+
+    def write(self, at_s: float, level: str, text: str) -> None:
+        """Take a line, which may be several of one message. `at_s`: when, in seconds since 1970. It does not block."""
+        ...
+
+
+# The log of the job that runs here; None outside of jobs, and where the worker sends no logs.
+running_log: Final[ContextVar[LogLines | None]] = ContextVar("running_log", default=None)
+
+
+def level_of(number: int) -> str:
+    """Return the level of a log record as masters name it."""
+    if number < logging.INFO:
+        return "debug"
+    if number < logging.WARNING:
+        return "info"
+    if number < logging.ERROR:
+        return "warning"
+    return "error" if number < logging.CRITICAL else "critical"
+
+
+def cut(text: str) -> str:
+    """Return the text, cut where it is too long, which its end says."""
+    if len(text) <= MAX_LINE_CHARS:
+        return text
+    return f"{text[:MAX_LINE_CHARS]} … (cut: {len(text):,} characters)"
+
+
+_FORMATTER: Final = logging.Formatter()
+
+
+def text_of(record: logging.LogRecord, *, has_name: bool) -> str:
+    """Return the text of a log record, with its traceback."""
+    text = record.getMessage()
+    if has_name:
+        text = f"{record.name}: {text}"
+    if record.exc_info and not record.exc_text:
+        record.exc_text = _FORMATTER.formatException(record.exc_info)
+    if record.exc_text:
+        text = f"{text}\n{record.exc_text}"
+    if record.stack_info:
+        text = f"{text}\n{record.stack_info}"
+    return text
+
+
+class JobLogHandler(logging.Handler):
+    """Hands records that are written while a job runs to the log of that job."""
+
+    def createLock(self) -> None:  # noqa: N802 - the name of the standard library
+        # Receivers have locks of their own.
+        self.lock = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log = running_log.get()
+        if log is None or getattr(record, "is_of_job", False):
+            return
+        try:
+            log.write(record.created, level_of(record.levelno), text_of(record, has_name=True))
+        except Exception:
+            self.handleError(record)
+
+
+class JobLogger(logging.Logger):
+    """A logger of one job. Records of all levels go to the log of the job, and those that `parent` lets pass also
+    there, under its name."""
+
+    def __init__(self, parent: logging.Logger, log: LogLines) -> None:
+        super().__init__(parent.name, logging.DEBUG)
+        self.parent = parent
+        self._lines = log
+
+    def callHandlers(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the standard library
+        assert self.parent is not None
+        self._lines.write(record.created, level_of(record.levelno), text_of(record, has_name=False))
+        record.is_of_job = True
+        if self.parent.isEnabledFor(record.levelno):
+            self.parent.handle(record)
+
+
+class _Installed:
+    """The one handler of this process, and how many workers use it."""
+
+    def __init__(self) -> None:
+        self.handler = JobLogHandler()
+        self.users = 0
+        self.lock = threading.Lock()
+
+
+_installed: Final = _Installed()
+
+
+def install() -> None:
+    """Begin to hand records of all loggers to the logs of the jobs in which they are written."""
+    with _installed.lock:
+        _installed.users += 1
+        if _installed.users == 1:
+            logging.getLogger().addHandler(_installed.handler)
+
+
+def uninstall() -> None:
+    """Undo one call of `install`."""
+    with _installed.lock:
+        _installed.users -= 1
+        if _installed.users == 0:
+            logging.getLogger().removeHandler(_installed.handler)
+
+
+class OutputLines:
+    """Cuts an output into lines. A progress bar, which returns to the beginning of its line, becomes one line with its
+    last state."""
+
+    def __init__(self, log: LogLines, level: str) -> None:
+        self._log = log
+        self._level = level
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
+
+    def feed(self, piece: bytes) -> None:
+        """Take a piece of the output."""
+        *lines, rest = (self._rest + self._decoder.decode(piece)).split("\n")
+        now_s = time.time()
+        for line in lines:
+            self._write(now_s, line)
+        if "\r" in rest[:-1]:
+            rest = rest[rest.rindex("\r", 0, -1) + 1 :]
+        while len(rest) > MAX_LINE_BYTES:
+            self._write(now_s, rest[:MAX_LINE_BYTES])
+            rest = rest[MAX_LINE_BYTES:]
+        self._rest = rest
+
+    def end(self) -> None:
+        """Take what is left as the last line."""
+        rest, self._rest = self._rest + self._decoder.decode(b"", final=True), ""
+        if rest:
+            self._write(time.time(), rest)
+
+    def _write(self, at_s: float, line: str) -> None:
+        line = line.removesuffix("\r")
+        self._log.write(at_s, self._level, line[line.rfind("\r") + 1 :])
+
+
+STDOUT_LEVEL: Final = "info"
+STDERR_LEVEL: Final = "warning"
+
+
+def is_output_logged() -> bool:
+    """Return whether some log handler writes to an output of this process."""
+    streams = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    return any(getattr(handler, "stream", None) in streams for handler in logging.getLogger().handlers)

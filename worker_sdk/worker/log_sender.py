@@ -1,0 +1,241 @@
+"""Log lines of jobs on their way to the masters: in batches, beside everything else, and never in its way."""
+
+import asyncio
+import logging
+import os
+import threading
+from collections import deque
+from typing import Any, Final
+
+import msgpack
+
+from worker_sdk import forked
+from worker_sdk.masters.client import MasterClient
+from worker_sdk.masters.masters import Answer, MasterUnreachableError, pause_s
+from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.job_log import cut
+
+logger = logging.getLogger(__name__)
+
+# Lines gather for so long, so that a handler that writes line by line makes few calls.
+GATHER_S: Final = 0.2
+MAX_LINES_PER_CALL: Final = 5_000
+MAX_BYTES_PER_CALL: Final = 1024 * 1024
+# Beyond this the oldest lines go, those of masters that cannot be reached and of floods.
+MAX_HELD_LINES: Final = 50_000
+MAX_HELD_BYTES: Final = 8 * 1024 * 1024
+# The cost of a line besides its text.
+LINE_BYTES: Final = 200
+# To a master without logs, or one that refuses them, nothing is sent for a while.
+REFUSED_PAUSE_S: Final = 60.0
+
+
+class ClaimLog:
+    """The log of one claim."""
+
+    __slots__ = ("_sender", "is_over", "job_id", "seq", "token")
+
+    def __init__(self, sender: "LogSender", job_id: str, token: str) -> None:
+        self._sender = sender
+        self.job_id = job_id
+        self.token = token
+        self.seq = 0
+        self.is_over = False
+
+    def write(self, at_s: float, level: str, text: str) -> None:
+        self._sender.add(self, at_s, level, text)
+
+
+class _Line:
+    __slots__ = ("at_ms", "level", "log", "seq", "text")
+
+    def __init__(self, log: ClaimLog, at_ms: int, level: str, text: str) -> None:
+        log.seq += 1
+        self.log = log
+        self.seq = log.seq
+        self.at_ms = at_ms
+        self.level = level
+        self.text = text
+
+    @property
+    def cost(self) -> int:
+        return len(self.text) + LINE_BYTES
+
+
+class LogSender:
+    """Sends lines from the event loop in which it was made; `add` from any thread. The numbers of the lines tell
+    masters how many were dropped, and where."""
+
+    def __init__(self, client: MasterClient, identity: Identity) -> None:
+        self._client = client
+        self._identity = identity
+        self._loop = asyncio.get_running_loop()
+        self._lock = threading.Lock()
+        self._pid = os.getpid()
+        self._held: deque[_Line] = deque()
+        self._held_bytes = 0
+        self._dropped = 0
+        self._sent: dict[str, set[ClaimLog]] = {}
+        self._is_woken = False
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._is_hurried = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._packer = msgpack.Packer(autoreset=False, unicode_errors="replace")
+        forked.renew_in_child(self)
+
+    def renew(self) -> None:
+        # Another thread may have held it when a handler forked. Nothing of that process reaches the masters.
+        self._lock = threading.Lock()
+
+    @property
+    def is_started(self) -> bool:
+        """Return whether `start` was called, and `stop` was not."""
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._pump(), name="jq-logs")
+
+    async def stop(self, timeout_s: float) -> None:
+        """Send what is there, for at most `timeout_s`."""
+        self._is_hurried.set()
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            logger.warning("%d log lines of jobs were not sent", len(self._held))
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        forked.leave(self)
+
+    def add(self, log: ClaimLog, at_s: float, level: str, text: str) -> None:
+        """Take a line. It does not block."""
+        if log.is_over or os.getpid() != self._pid:
+            return
+        text = cut(text)
+        with self._lock:
+            line = _Line(log, int(at_s * 1000), level, text)
+            self._held.append(line)
+            self._held_bytes += line.cost
+            while len(self._held) > MAX_HELD_LINES or self._held_bytes > MAX_HELD_BYTES:
+                self._held_bytes -= self._held.popleft().cost
+                self._dropped += 1
+            if self._is_woken:
+                return
+            self._is_woken = True
+        try:
+            self._loop.call_soon_threadsafe(self._begin)
+        except RuntimeError:  # the loop is closed
+            log.is_over = True
+
+    def _begin(self) -> None:
+        self._idle.clear()
+        self._wake.set()
+
+    async def _pump(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._gathered()
+            while body := self._take():
+                await self._send(body)
+                if len(self._held) < MAX_LINES_PER_CALL:
+                    await self._gathered()
+            with self._lock:
+                # A line that comes from now on wakes the loop again.
+                self._is_woken = bool(self._held)
+            if self._held:
+                self._wake.set()
+            else:
+                self._idle.set()
+
+    async def _gathered(self) -> None:
+        try:
+            async with asyncio.timeout(GATHER_S):
+                await self._is_hurried.wait()
+        except TimeoutError:
+            pass
+
+    def _take(self) -> bytes:
+        """Return the body of the next call; empty if there is nothing to send."""
+        lines, size = list[_Line](), 0
+        with self._lock:
+            while self._held and len(lines) < MAX_LINES_PER_CALL and size < MAX_BYTES_PER_CALL:
+                line = self._held.popleft()
+                self._held_bytes -= line.cost
+                size += line.cost
+                if not line.log.is_over:
+                    lines.append(line)
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            logger.warning("%d log lines of jobs were dropped: there were more than could be sent", dropped)
+        return self._encoded(lines) if lines else b""
+
+    def _encoded(self, lines: list[_Line]) -> bytes:
+        packer = self._packer
+        packer.reset()
+        packer.pack_map_header(1)
+        packer.pack("entries")
+        packer.pack_array_header(len(lines))
+        last: ClaimLog | None = None
+        sent = self._sent = {}
+        for line in lines:
+            entry: dict[str, Any] = {
+                "seq": line.seq,
+                "at": line.at_ms,
+                "level": line.level,
+                "text": line.text,
+            }
+            if line.log is not last:
+                sent.setdefault(line.log.job_id, set()).add(line.log)
+                # The entries behind it are of the same claim.
+                last = line.log
+                entry["job_id"], entry["token"] = last.job_id, last.token
+            packer.pack(entry)
+        return bytes(packer.bytes())
+
+    async def _send(self, body: bytes) -> None:
+        """Repeat the call until a master has answered."""
+        tries = 0
+        while True:
+            worker_id = self._identity.worker_id
+            retry_after_s = None
+            if worker_id is not None:
+                try:
+                    answer = await self._client.call("POST", f"/api/workers/{worker_id}/logs", body)
+                except MasterUnreachableError as exc:
+                    logger.debug("no answer to log lines: %s", exc)
+                else:
+                    if answer.is_ok:
+                        self._note_stale(answer)
+                        return
+                    if not answer.is_transient:
+                        await self._refused(answer)
+                        return
+                    retry_after_s = answer.retry_after_s
+            if self._is_hurried.is_set() and worker_id is None:
+                return
+            tries += 1
+            await asyncio.sleep(pause_s(tries, retry_after_s, max_s=2.0))
+
+    def _note_stale(self, answer: Answer) -> None:
+        for job_id in answer.ids("stale"):
+            logs = self._sent.get(job_id, set())
+            # Nobody knows which one of several claims of a job is meant.
+            if len(logs) == 1:
+                logs.pop().is_over = True
+
+    async def _refused(self, answer: Answer) -> None:
+        if answer.status == 404 and answer.code == "unknown_worker":
+            # It registers anew, and its claims are over.
+            return
+        logger.warning("a master took no log lines of jobs: %s", answer)
+        if answer.status in (404, 405):
+            # A release without logs: the oldest lines go meanwhile.
+            try:
+                async with asyncio.timeout(REFUSED_PAUSE_S):
+                    await self._is_hurried.wait()
+            except TimeoutError:
+                pass
