@@ -61,6 +61,7 @@ class Principal:
     scopes: frozenset[Scope]
     allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
     lineage: str = ""
+    # Its token was made for this process alone.
     is_own: bool = field(default=False, compare=False)
 
     @property

@@ -205,18 +205,20 @@ def test_it_gets_jobs_last_when_nobody_else_has_room(tmp_path: Path) -> None:
     try:
         other.start()
         until(lambda: len(jqmaster("workers", "--json", JQMASTER_URL=url).lines()) == 2)
-        # One after the other: at each of them, both workers have all their slots.
+        # One after the other, so that both workers have all their slots each time.
         for _ in range(4):
             done = jqmaster("enqueue", "pid", "--wait", 20, JQMASTER_URL=url)
             assert done.out.strip() == str(other.pid), done.err
-        for _ in range(4):
-            jqmaster("enqueue", "nap", "3", JQMASTER_URL=url)
+        with httpx.Client(base_url=url, trust_env=False, headers=JSON) as http:
+            jobs = [{"name": "nap", "argument": 5.0}] * 4
+            assert http.post("/api/jobs/bulk", json={"jobs": jobs}).status_code == 201
 
-        def busy() -> dict[int, int]:
-            return {w["pid"]: w["busy"] for w in jqmaster("workers", "--json", JQMASTER_URL=url).lines()}
+            def busy() -> dict[int, int]:
+                workers = http.get("/api/workers").json()["workers"]
+                return {one["pid"]: one["busy"] for one in workers if "nap" in one["names"]}
 
-        # The first two fill the other one.
-        until(lambda: busy() == {other.pid: 2, running.popen.pid: 2})
+            # Two of them fill the other one.
+            until(lambda: busy() == {other.pid: 2, running.popen.pid: 2})
     finally:
         other.terminate()
         assert running.end() == 0

@@ -178,7 +178,7 @@ async def test_slots_are_set_kept_listed_and_removed(its_screens: Screens, fleet
         await picture(page, "worker-slots")
         await dialog.get_by_role("button", name="Set slots").click()
         await expect(dialog).to_have_count(0)
-        await expect(page.locator("dl.facts")).to_contain_text(f"(registered with {worker.max_jobs})")
+        await expect(page.locator("dl.facts").first).to_contain_text(f"(registered with {worker.max_jobs})")
     async with its_screens.open("#/workers") as page:
         rules = page.get_by_role("region", name="Slots that are kept")
         await expect(rules.locator("tbody tr")).to_have_count(1)

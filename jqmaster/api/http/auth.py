@@ -21,6 +21,8 @@ from jqmaster.service.identity.sessions import Session
 __all__ = ["AccessPolicy", "Principal", "Scope"]
 
 _LOCAL: Final = Principal(LOCAL, frozenset(Scope))
+# The worker inside this process, while nobody needs a token.
+_OWN: Final = Principal(LOCAL, frozenset(Scope), is_own=True)
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
 
@@ -189,6 +191,9 @@ class AccessPolicy:
             raise ForbiddenError(
                 "without tokens and users, the master serves only its own machine", code="local_only"
             )
+        if authorization is not None:
+            known = self._configured.find(digest_of(authorization.partition(b" ")[2].strip()))
+            return _OWN if known is not None and known.is_own else _LOCAL
         return _LOCAL
 
     def _authenticate(self, authorization: bytes) -> Principal:

@@ -5626,6 +5626,15 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
     ${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//>`;
 }
 
+// labels.js
+var labelsIn = (text) => Object.fromEntries(
+  text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
+    const at2 = one.indexOf("=");
+    return at2 < 0 ? [one, ""] : [one.slice(0, at2).trim(), one.slice(at2 + 1).trim()];
+  })
+);
+var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
+
 // ui/values.js
 function Value({ value, label }) {
   const [mode, setMode] = E2("tree");
@@ -5709,15 +5718,6 @@ function Binary({ bytes, code }) {
     ${bytes.length > 0 && html`<pre class="hex" tabindex="0" aria-label=${t("value.binary")}>${lines.join("\n")}</pre>`}
     ${bytes.length > rows * 16 && html`<button type="button" class="link" onClick=${() => setRows(rows * 8)}>${t("value.more_bytes", { count: bytes.length - rows * 16 })}</button>`}</span>`;
 }
-
-// labels.js
-var labelsIn = (text) => Object.fromEntries(
-  text.split(",").map((one) => one.trim()).filter(Boolean).map((one) => {
-    const at2 = one.indexOf("=");
-    return at2 < 0 ? [one, ""] : [one.slice(0, at2).trim(), one.slice(at2 + 1).trim()];
-  })
-);
-var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
 
 // verdicts.js
 var MAX_VALUE = 60;
@@ -6067,6 +6067,7 @@ function Facts({ job, mayOperate }) {
     ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
     <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
     ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
+    ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
     ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
     ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
@@ -8129,6 +8130,7 @@ function Job({ job, made }) {
   const isTooLarge2 = job.argument === null && job.argument_bytes > 1;
   return html`<section class="card"><h2>${t("nav.job")}</h2><dl class="facts"><dt>${t("job.name")}</dt><dd><a href=${href("names", { name: job.name })}><${Text} value=${job.name} max=${100} /></a></dd>
       <dt>${t("job.timeout")}</dt><dd><${Duration} ms=${job.timeout * 1e3} /></dd><dt>${t("job.max_retry")}</dt><dd><${Num} value=${job.max_retry} /></dd><dt>${t("job.priority")}</dt><dd><${Num} value=${job.priority} /></dd>
+      ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
       ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<span key=${tag} class="chip"><${Text} value=${tag} max=${64} /></span> `)}</dd>`}</dl>
     <h3>${t("job.argument")}</h3>${job.argument_hidden || isTooLarge2 ? html`<p class="muted">${t("job.hidden")}</p>` : html`<${Value} value=${made ?? job.argument} label=${t("job.argument")} />`}</section>`;
 }

@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../lib.js";
 import { Problem, del, get, may, patch, post, toJson } from "../api.js";
 import { curl } from "../curl.js";
 import { t, tOr } from "../i18n.js";
+import { labelsText } from "../labels.js";
 import { useResource } from "../live.js";
 import { PauseButton } from "../pause_dialog.js";
 import { href } from "../router.js";
@@ -367,6 +368,7 @@ function Facts({ job, mayOperate }) {
     ${job.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${job.expires_at} /></dd>`}
     <dt>${t("job.keep_result")}</dt><dd>${t(job.keep_result ? "yes" : "no")}</dd>
     ${job.worker_id && html`<dt>${t("job.worker")}</dt><dd><${Id} id=${job.worker_id} href=${href("workers", { id: job.worker_id })} /></dd>`}
+    ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
     ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
     ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
