@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.key_value import KeyValue, canonical, key_value
-from jqmaster.domain.limit_kinds import KINDS, PER_VALUE, ConstraintError
+from jqmaster.domain.limit_kinds import AWAITING_COUNTS, KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.matcher import (
     MISSING,
     JobFields,
@@ -88,6 +88,8 @@ class Constraint:
     paused: bool | None = None
     max_backlog: int | None = None
     fair: bool = False
+    # False: the slot of a job is free as soon as its work is with another system.
+    counts_awaiting: bool = True
     overrides: tuple[Override, ...] = ()
     # Why it exists, for people.
     reason: str = ""
@@ -160,6 +162,8 @@ def _check_own(constraint: Constraint) -> None:
             raise ConstraintError(("overrides",), "require a key whose values they name")
     else:
         check_key(constraint.key)
+    if not (constraint.counts_awaiting or constraint.counted.slots):
+        raise ConstraintError((AWAITING_COUNTS.name,), AWAITING_COUNTS.needs)
     if len(constraint.overrides) > MAX_OVERRIDES:
         raise ConstraintError(("overrides",), f"more than {MAX_OVERRIDES}")
     if not (given or constraint.overrides):

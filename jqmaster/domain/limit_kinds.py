@@ -274,6 +274,21 @@ class Backlog(LimitKind[int | None]):
         return "" if document is None else f"{document} waiting"
 
 
+class AwaitingCounts(LimitKind[bool]):
+    """Whether jobs that await callbacks count at the concurrency. It closes no gate by itself."""
+
+    name = "counts_awaiting"
+    none = True
+    is_per_value = False
+    needs = "requires a concurrency, of which jobs that await callbacks are left out"
+
+    def script_fields(self, value: bool) -> Mapping[str, int | None]:
+        return {"is_awaiting_free": int(not value)}
+
+    def brief(self, document: Any) -> str:
+        return "" if document in (None, True) else "awaiting jobs do not count"
+
+
 class Fairness(LimitKind[bool], Explained):
     """The values of the key take turns within each priority. It closes no gate."""
 
@@ -313,10 +328,18 @@ CONCURRENCY: Final = ConcurrencyLimit()
 RATE: Final = RateLimit()
 PAUSE: Final = Pause()
 BACKLOG: Final = Backlog()
+AWAITING_COUNTS: Final = AwaitingCounts()
 FAIRNESS: Final = Fairness()
 HOLD: Final = Hold()
 # In the order in which documents and lists name them.
-KINDS: Final[tuple[LimitKind[Any], ...]] = (CONCURRENCY, RATE, PAUSE, BACKLOG, FAIRNESS)
+KINDS: Final[tuple[LimitKind[Any], ...]] = (
+    CONCURRENCY,
+    RATE,
+    PAUSE,
+    BACKLOG,
+    FAIRNESS,
+    AWAITING_COUNTS,
+)
 PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
 # The longest-lasting first.
 CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, CONCURRENCY, RATE)

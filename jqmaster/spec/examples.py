@@ -383,6 +383,7 @@ _CONSTRAINT: Final[dict[str, Any]] = {
     "paused": False,
     "max_backlog": None,
     "fair": True,
+    "counts_awaiting": True,
     "overrides": [{"value": "acme", "concurrency": 8, "rate": None, "paused": False}],
     "values_hidden": False,
 }
@@ -832,6 +833,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "concurrency": 4,
         "rate": {"limit": 100, "period_s": 60},
         "fair": True,
+        "counts_awaiting": True,
         "overrides": [{"value": "acme", "concurrency": 8}],
     },
     "ConstraintView": _CONSTRAINT_VIEW,

@@ -93,7 +93,7 @@ def _limit_kinds() -> str:
         f"/** The kinds of limits of a constraint. {_LIMITS_FROM} */",
         "",
         "/** @typedef {{name: string, path: string[], min: number, step: string}} Figure A number that a form asks for. */",
-        "/** @typedef {{name: string, isPerValue: boolean, figures: Figure[]}} LimitKind A kind without figures is a switch. */",
+        "/** @typedef {{name: string, isPerValue: boolean, figures: Figure[], isOn: boolean}} LimitKind A kind without figures is a switch, on or off by default. */",
         "",
         "/** @type {LimitKind[]} */",
         "export const LIMIT_KINDS = [",
@@ -114,7 +114,8 @@ def _limit_kinds() -> str:
                 f"        step: {json.dumps('1' if figure.is_whole else 'any')},",
                 "      },",
             ]
-        lines += [*(["    ],"] if kind.figures else []), "  },"]
+        is_on = kind.none is True
+        lines += [*(["    ],"] if kind.figures else []), f"    isOn: {json.dumps(is_on)},", "  },"]
     return "\n".join([*lines, "];"]) + "\n"
 
 

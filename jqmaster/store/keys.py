@@ -229,6 +229,13 @@ class Keys:
         of=("gates",),
     )
     slot_counts = Key("hash", "while not empty", "by gate without a key: how many of all slots are at it")
+    handed_over = NamedKey(
+        "set",
+        "while not empty",
+        "jobs with a slot at this gate whose work is with another system",
+        of=("gate",),
+    )
+    handed_over_gates = Key("set", "while not empty", "gates that have such jobs")
     slot_lists = Key("set", "while not empty", "lists of gates without a key under which slots are kept")
     starts = NamedKey(
         "sorted set", "expires", "tokens of the claims that the gate remembers; score: when, ms", of=("gate",)
@@ -520,6 +527,7 @@ class Keys:
         self.claims_prefix = self.claims("")
         self.lane_prefix = self.lane("")
         self.lanes_prefix = self.lanes("")
+        self.handed_over_prefix = self.handed_over("")
         self.slots_prefix = self.slots("")
         self.starts_prefix = self.starts("")
         self.action_prefix = self.action("")

@@ -16,9 +16,9 @@ const at = (document, path) => path.reduce((part, step) => part?.[step], documen
  */
 export function formOf(document) {
   return Object.fromEntries(
-    LIMIT_KINDS.flatMap(({ name, figures }) =>
+    LIMIT_KINDS.flatMap(({ name, figures, isOn }) =>
       figures.length === 0
-        ? [[name, document?.[name] ? "yes" : ""]]
+        ? [[name, (document?.[name] ?? isOn) ? "yes" : ""]]
         : figures.map((figure) => [figure.name, String(at(document, figure.path) ?? "")]),
     ),
   );
@@ -32,9 +32,9 @@ export function formOf(document) {
 export function limitsIn(form, kinds) {
   /** @type {Record<string, any>} */
   const limits = {};
-  for (const { name, figures } of kinds) {
+  for (const { name, figures, isOn } of kinds) {
     if (figures.length === 0) {
-      if (form[name]) limits[name] = true;
+      if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
     } else if (figures.some((figure) => form[figure.name])) {
       for (const figure of figures) {
         const value = Number(form[figure.name]);
@@ -52,7 +52,7 @@ export function limitsIn(form, kinds) {
  * @param {import("./limit_kinds.js").LimitKind[]} kinds
  */
 export function limitsOf(document, kinds) {
-  const given = kinds.filter(({ name }) => (document?.[name] ?? false) !== false);
+  const given = kinds.filter(({ name, isOn }) => (document?.[name] ?? isOn) !== isOn);
   return Object.fromEntries(given.map(({ name }) => [name, document[name]]));
 }
 

@@ -68,6 +68,12 @@ def override(value: object, **limits: Any) -> Override:
         ({"max_backlog": 100_000_001}, ("max_backlog",), "0 to 100000000"),
         ({"concurrency": None}, (), "has no limit"),
         ({"fair": True}, ("fair",), "requires a key"),
+        ({"concurrency": None, "counts_awaiting": False}, ("counts_awaiting",), "requires a concurrency"),
+        (
+            {"concurrency": None, "rate": Rate(1, 1000), "counts_awaiting": False},
+            ("counts_awaiting",),
+            "requires a concurrency",
+        ),
         ({"overrides": (override("a", paused=True),)}, ("overrides",), "require a key"),
         ({"key": parse_path("tags")}, ("key",), "many tags"),
         (

@@ -91,15 +91,17 @@ def test_a_summary_names_every_limit() -> None:
         "paused": True,
         "max_backlog": 9,
         "fair": True,
+        "counts_awaiting": False,
     }
-    assert brief(document) == "2 at once, 5 in 1.5 s, paused, 9 waiting, fair"
+    assert brief(document) == "2 at once, 5 in 1.5 s, paused, 9 waiting, fair, awaiting jobs do not count"
+    assert brief({"concurrency": 2, "counts_awaiting": True}) == "2 at once"
 
 
 def test_scripts_read_nothing_of_a_limit_that_is_not_there() -> None:
     fields = {field: value for kind in KINDS for field, value in kind.script_fields(kind.none).items()}
     assert fields == {
         "concurrency": None, "rate_limit": None, "rate_period_ms": None, "is_paused": 0, "max_backlog": None,
-        "is_fair": 0,
+        "is_fair": 0, "is_awaiting_free": 0,
     }  # fmt: skip
     assert RATE.script_fields(Rate(5, 1_000)) == {"rate_limit": 5, "rate_period_ms": 1_000}
 

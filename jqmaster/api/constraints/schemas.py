@@ -7,6 +7,7 @@ from pydantic import Field, WithJsonSchema, model_validator
 from jqmaster.api.jobs.schemas import JobSummary
 from jqmaster.api.schemas import (
     NAME_PATTERN,
+    SINCE,
     Answer,
     Instant,
     JobId,
@@ -147,6 +148,11 @@ class ConstraintRequest(Request):
         | None
     ) = None
     fair: bool = Field(False, description="Let the values of the key take turns within each priority.")
+    counts_awaiting: bool = Field(
+        True,
+        description="False: a job counts at the concurrency only until its work is with another system. Its slot is "
+        "free while it awaits its callback, and the run of the callback needs none.",
+    )
     overrides: list[OverrideRequest] = Field(
         default_factory=list, json_schema_extra={"maxItems": MAX_OVERRIDES}
     )
@@ -292,6 +298,9 @@ class ConstraintView(Answer):
     paused: bool
     max_backlog: int | None
     fair: bool
+    counts_awaiting: bool = Field(
+        description="Whether jobs that await callbacks count at the concurrency.", json_schema_extra=SINCE
+    )
     overrides: list[OverrideView]
     reason: str = Field("", description="Why the constraint exists, for people.")
     expires_at: Timestamp | None = Field(

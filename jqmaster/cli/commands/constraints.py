@@ -60,8 +60,8 @@ def show(
     if as_json:
         output.say_json(found)
         return
-    shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "etag", "created_at",
-        "changed_at", "held_until")}  # fmt: skip
+    shown = {field: found[field] for field in ("name", "mode", "key", "max_backlog", "fair", "counts_awaiting",
+        "etag", "created_at", "changed_at", "held_until")}  # fmt: skip
     output.show_fields({**shown, "state": _state(found), "limits": brief(found)}.items())
     output.show_fields(found["usage"].items())
     print("matcher")
@@ -112,6 +112,10 @@ def put(
     ] = None,
     paused: Annotated[bool, typer.Option("--paused", help="Nothing starts.")] = False,
     fair: Annotated[bool, typer.Option("--fair", help="Let the values of the key take turns.")] = False,
+    awaiting_free: Annotated[
+        bool,
+        typer.Option("--awaiting-free", help="Do not count jobs that await callbacks at the concurrency."),
+    ] = False,
     shadow: Annotated[
         bool, typer.Option("--shadow", help="Count the starts that it would delay, and delay none.")
     ] = False,
@@ -136,6 +140,8 @@ def put(
         given["matcher"] = {"field": "name", "op": "glob", "value": job_name}
     body = {field: value for field, value in given.items() if value is not None}
     body |= {field: True for field, is_set in (("paused", paused), ("fair", fair)) if is_set}
+    if awaiting_free:
+        body["counts_awaiting"] = False
     if disabled:
         body["enabled"] = False
     if shadow:

@@ -46,6 +46,23 @@ class Finding:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """Faults at a gate: `job_ids` are told to have handed their work over, and hold no slot there."""
+
+    key: str
+    gate: str
+    is_listed: bool
+    job_ids: Sequence[str]
+
+    def findings(self) -> list[Finding]:
+        found = [
+            Finding("slot", self.key, f"job {job_id} holds no slot that it could have handed over")
+            for job_id in self.job_ids
+        ]
+        return found if self.is_listed else [*found, Finding("slot", self.key, "is not listed")]
+
+
 async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
     """Yield every disagreement of one shard, each job told once. Nothing is changed."""
     client.bind(keys.tag)
@@ -61,14 +78,13 @@ async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
         for job_id in job_ids:
             if job_id not in told:
                 yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
-    async for finding in checker.check_documents():
-        yield finding
+    for look in (checker.check_documents, checker.check_slots, checker.check_handed_over):
+        async for finding in look():
+            yield finding
     for pages_of in (checker.lane_pages, checker.name_pages, checker.unique_pages):
         async for findings in pages_of():
             for finding in findings:
                 yield finding
-    async for finding in checker.check_slots():
-        yield finding
     async for fault in batch_faults(client, keys):
         yield Finding("batch", keys.batch(fault.batch_id), fault.detail)
 
@@ -380,6 +396,24 @@ class Checker:
                 yield Finding(
                     "slot", k.slot_counts, f"{counted} slots counted at {gate.decode()}, {held} held"
                 )
+
+    async def check_handed_over(self) -> AsyncIterator[Finding]:
+        async for fault in self.handed_over_pages():
+            for finding in fault.findings():
+                yield finding
+
+    async def handed_over_pages(self) -> AsyncIterator[HandedOver]:
+        """Yield the faults of pages of jobs whose work is with another system."""
+        k = self._keys
+        async for page in self._scan_keys(k.handed_over_prefix):
+            by_key = {k.handed_over(gate): gate for gate in page}
+            async for key, ids in self._members("SSCAN", list(by_key), step=1):
+                gate = by_key[key]
+                _, (is_listed, wrong) = await self._client.run(
+                    "inspect_handed_over", (k.handed_over_gates,), (k.tag, gate, *ids)
+                )
+                if wrong or not is_listed:
+                    yield HandedOver(key, gate, bool(is_listed), [one.decode() for one in wrong])
 
     async def slot_gates(self) -> list[str]:
         """Under what slots are kept, as slots:{gates} names it."""

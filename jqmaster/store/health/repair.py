@@ -12,7 +12,7 @@ from jqmaster.domain.definitions.definition import new_did
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.health.batches import BatchFault, batch_faults
-from jqmaster.store.health.fsck import PAGE, Checker, EventFault, Finding, event_faults
+from jqmaster.store.health.fsck import PAGE, Checker, EventFault, Finding, HandedOver, event_faults
 from jqmaster.store.identity.audit import MAX_ENTRIES, encode_entry
 from jqmaster.store.job_times import JobTimes
 from jqmaster.store.link.pages import pages
@@ -54,10 +54,12 @@ class Repair:
         async for step in self.order_steps():
             yield step
         yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
+        async for fault in self._checker.handed_over_pages():
+            yield Step(await self.repair_handed_over(fault))
         async for found in self._checker.unique_pages():
             yield Step(await self.repair_unique(found))
-        async for fault in batch_faults(self._client, self._keys):
-            yield Step(await self.repair_batch(fault))
+        async for batch_fault in batch_faults(self._client, self._keys):
+            yield Step(await self.repair_batch(batch_fault))
         # A group that is removed may leave its slot behind: the second look finds that.
         for _ in range(2):
             yield Step(await self.repair_events(await event_faults(self._client, self._keys)))
@@ -177,6 +179,14 @@ class Repair:
                 [gates for gates in page if gates],
             )
         return list(found) if count else []
+
+    async def repair_handed_over(self, fault: HandedOver) -> list[Finding]:
+        """Count the slots of these jobs again."""
+        k, found = self._keys, fault.findings()
+        count = await self._run(
+            "repair_handed_over", (k.handed_over_gates, k.audit), (fault.gate,), found, fault.job_ids
+        )
+        return found if count else []
 
     async def _run(
         self,

@@ -6591,7 +6591,8 @@ var LIMIT_KINDS = [
         min: 1,
         step: "1"
       }
-    ]
+    ],
+    isOn: false
   },
   {
     name: "rate",
@@ -6609,12 +6610,14 @@ var LIMIT_KINDS = [
         min: 1e-3,
         step: "any"
       }
-    ]
+    ],
+    isOn: false
   },
   {
     name: "paused",
     isPerValue: true,
-    figures: []
+    figures: [],
+    isOn: false
   },
   {
     name: "max_backlog",
@@ -6626,12 +6629,20 @@ var LIMIT_KINDS = [
         min: 0,
         step: "1"
       }
-    ]
+    ],
+    isOn: false
   },
   {
     name: "fair",
     isPerValue: false,
-    figures: []
+    figures: [],
+    isOn: false
+  },
+  {
+    name: "counts_awaiting",
+    isPerValue: false,
+    figures: [],
+    isOn: true
   }
 ];
 
@@ -6642,15 +6653,15 @@ var at = (document2, path) => path.reduce((part, step) => part?.[step], document
 function formOf(document2) {
   return Object.fromEntries(
     LIMIT_KINDS.flatMap(
-      ({ name, figures }) => figures.length === 0 ? [[name, document2?.[name] ? "yes" : ""]] : figures.map((figure) => [figure.name, String(at(document2, figure.path) ?? "")])
+      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, String(at(document2, figure.path) ?? "")])
     )
   );
 }
 function limitsIn(form, kinds) {
   const limits = {};
-  for (const { name, figures } of kinds) {
+  for (const { name, figures, isOn } of kinds) {
     if (figures.length === 0) {
-      if (form[name]) limits[name] = true;
+      if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
     } else if (figures.some((figure) => form[figure.name])) {
       for (const figure of figures) {
         const value = Number(form[figure.name]);
@@ -6662,7 +6673,7 @@ function limitsIn(form, kinds) {
   return limits;
 }
 function limitsOf(document2, kinds) {
-  const given = kinds.filter(({ name }) => (document2?.[name] ?? false) !== false);
+  const given = kinds.filter(({ name, isOn }) => (document2?.[name] ?? isOn) !== isOn);
   return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
 }
 function limitTexts(document2) {
@@ -7122,7 +7133,7 @@ function One2({ name, go: go3, session: session2 }) {
         ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
-      <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4e3} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}</section></div>
+      <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4e3} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>
       <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}

@@ -104,6 +104,7 @@ export default {
   "constraints.matcher.hint":
     'JSON, such as {"field": "name", "op": "glob", "value": "mail.*"}. Combine conditions with all, any and not.',
   "constraints.not_json": "The matcher is not JSON",
+  "constraints.awaiting_free": "jobs that await callbacks do not count",
   "constraints.fair": "fair between values",
   "constraints.held": "Held until",
   "constraints.changed": "Changed",
@@ -143,6 +144,7 @@ export default {
   "constraints.shadow": "shadow: only count",
   "constraints.form.enabled": "Enabled",
   "constraints.form.paused": "Paused",
+  "constraints.form.counts_awaiting": "Count jobs that await callbacks",
   "constraints.form.fair": "Fair between values (round-robin)",
   "constraints.preview": "Matching waiting jobs",
   "constraints.preview.count": "job||jobs",

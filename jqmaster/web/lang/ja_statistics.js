@@ -104,6 +104,7 @@ export default {
   "constraints.matcher.hint":
     'JSON。例: {"field": "name", "op": "glob", "value": "mail.*"}。all・any・not で組み合わせます。',
   "constraints.not_json": "条件が正しい JSON ではありません",
+  "constraints.awaiting_free": "コールバック待ちのジョブは数えない",
   "constraints.fair": "値ごとに順番に実行",
   "constraints.held": "保留の期限",
   "constraints.changed": "変更",
@@ -143,6 +144,7 @@ export default {
   "constraints.shadow": "シャドウ: 数えるだけで制限しない",
   "constraints.form.enabled": "有効",
   "constraints.form.paused": "一時停止中",
+  "constraints.form.counts_awaiting": "コールバック待ちのジョブも数える",
   "constraints.form.fair": "値ごとに順番に実行",
   "constraints.preview": "条件に合う待機中のジョブ",
   "constraints.preview.count": "件||件",

@@ -247,6 +247,33 @@ async def test_a_running_job_gets_its_slot_back(
 
 
 @pytest.mark.req("J13")
+@pytest.mark.parametrize("key", [None, "name"])
+@pytest.mark.parametrize("harm", ["a job that runs", "a job that is gone", "unlisted"])
+async def test_a_job_that_did_not_hand_its_work_over_counts_again(
+    limited: ConstrainedWorld, key: str | None, harm: str
+) -> None:
+    world, k = limited.world, limited.world.shard.keys
+    one = await limited.limit(key=key, concurrency=1, counts_awaiting=False)
+    first, second = await limited.enqueue(), await limited.enqueue()
+    worker = await world.worker()
+    (job,) = await limited.claim(worker)
+    (gate,) = await limited.slots(one)
+    if harm == "unlisted":
+        request = await world.open_challenge(worker, job)
+        assert await world.challenges.await_callbacks(worker, [(first, job.token, request.digest)]) == [1]
+        assert await world.findings() == []
+        await world.redis.delete(k.handed_over_gates)
+    else:
+        wrong = first if harm == "a job that runs" else world.spec().id
+        await world.redis.sadd(k.handed_over(gate), wrong)
+        await world.redis.sadd(k.handed_over_gates, gate)
+    assert {f.rule for f in await world.findings()} == {"slot"}
+    await repaired(world)
+    assert await world.findings() == []
+    assert await limited.take(worker) == ([second] if harm == "unlisted" else [])
+
+
+@pytest.mark.req("J13")
 async def test_a_lane_at_a_closed_gate_is_not_let_through(limited: ConstrainedWorld) -> None:
     """It is put among the open ones; the claim asks its gates all the same."""
     world, k = limited.world, limited.world.shard.keys

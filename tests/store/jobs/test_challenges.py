@@ -9,8 +9,10 @@ from jqmaster.domain.challenge import (
     Signature,
     new_request_id,
 )
+from jqmaster.domain.constraint import new_cid
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState
+from jqmaster.domain.matcher import parse_path
 from jqmaster.domain.outcome import Decision, NotReadyRecord
 from jqmaster.errors import NotFoundError
 from jqmaster.store import codec
@@ -280,6 +282,79 @@ async def test_a_constraint_counts_a_job_until_its_challenge_is_over(world: Stor
         assert await _expire(world) == [first]
     assert await constrained.take(worker) == [second]
     assert await constrained.slots(limit) == {gate: {second}}
+
+
+@pytest.mark.req("P1", "M7")
+@pytest.mark.parametrize("key", [None, "name"])
+@pytest.mark.parametrize("ending", ["succeeded", "failed", "canceled", "expired"])
+async def test_a_constraint_may_leave_out_jobs_that_await_their_callbacks(
+    world: StoreWorld, ending: str, key: str | None
+) -> None:
+    constrained = ConstrainedWorld(world)
+    limit = await constrained.limit(key=key, concurrency=1, counts_awaiting=False)
+    first, second, third = await constrained.enqueue_many(range(3))
+    worker, other = await world.worker(), await world.worker()
+    (job,) = await constrained.claim(worker)
+    request = await world.open_challenge(worker, job)
+    # Until it has handed its work over it counts, and its gate is closed.
+    assert await constrained.claim(other) == []
+    async with world.published(world.shard.wake_channel, f"freed:{worker}:1", "due", "ready"):
+        reports = [(first, job.token, request.digest)]
+        assert await world.challenges.await_callbacks(worker, reports) == [1]
+    (next_job,) = await constrained.claim(other)
+    assert next_job.job_id == second
+    assert await constrained.claim(worker) == []
+    await world.assert_sound()
+    # The run of the callback needs no slot, though the one that there is is taken.
+    if ending in ("succeeded", "failed"):
+        await world.call_back(request)
+        (again,) = await constrained.claim(worker)
+        assert again.job_id == first
+        await world.assert_sound()
+        assert await constrained.claim(worker) == []
+        if ending == "succeeded":
+            await constrained.succeed(worker, again)
+        else:
+            assert await world.fail(worker, again)
+    elif ending == "canceled":
+        assert await world.steering.cancel(first) is None
+    else:
+        world.pass_ms(60_000)
+        assert await _expire(world) == [first]
+    await world.assert_sound()
+    assert await constrained.claim(worker) == []
+    await constrained.succeed(other, next_job)
+    assert await constrained.take(worker) == [third]
+    (held,) = (await constrained.slots(limit)).values()
+    assert held == {third}
+    assert await world.redis.exists(world.shard.keys.handed_over_gates) == 0
+
+
+@pytest.mark.req("M7")
+async def test_whether_awaiting_jobs_count_can_be_changed_while_they_wait(world: StoreWorld) -> None:
+    constrained = ConstrainedWorld(world)
+    limit = await constrained.limit(concurrency=1)
+    first, second, third = await constrained.enqueue_many(range(3))
+    worker = await world.worker()
+    (job,) = await constrained.claim(worker)
+    request = await world.open_challenge(worker, job)
+    assert await world.challenges.await_callbacks(worker, [(first, job.token, request.digest)]) == [1]
+    assert await constrained.take(worker) == []
+    limit = await constrained.edit(limit, counts_awaiting=False)
+    assert await constrained.take(worker) == [second]
+    assert await constrained.take(worker) == []
+    limit = await constrained.edit(limit, counts_awaiting=True)
+    assert await constrained.take(worker) == []
+    # Another key: the gates are others, and so are the lanes.
+    limit = await constrained.edit(limit, key=parse_path("name"), counts_awaiting=False, cid=new_cid())
+    await world.assert_sound()
+    assert await constrained.take(worker) == []
+    assert await world.steering.cancel(first) is None
+    assert await constrained.take(worker) == []
+    again = await world.get(second)
+    assert await world.settlements.settle_success(worker, [(second, again.token, b"")]) == [True]
+    assert await constrained.take(worker) == [third]
+    await world.assert_sound()
 
 
 @pytest.mark.req("P2")

@@ -15,6 +15,8 @@
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
 -- include lib/homes.lua
+-- include lib/slots.lua
+-- include lib/challenges.lua
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], homes.read(ARGV[5])
 local tag, read, places = ARGV[2], ARGV[6], ARGV[7]
@@ -22,6 +24,12 @@ local FIRST = 8
 local PLACE_LENGTH = 10
 local is_unfinished = layout.is_unfinished
 local READY = layout.STATE.ready
+
+-- The work of its attempt is, or was, with another system.
+local function is_handed_over(id, head)
+  local challenge = challenges.open_one(id, head)
+  return challenge and challenge.since ~= nil
+end
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
@@ -66,7 +74,7 @@ for i, key in ipairs(keys) do
         lanes.free(old, old_own, id)
         local token_bytes, begun_ms = record.token_of(head), record.int64(head, layout.started_at_ms.at)
         running[#running + 1] = {gates = {lane.shared, own or lane.keyed}, holder = {id, token_bytes},
-          begun = {begun_ms, token_bytes}}
+          begun = {begun_ms, token_bytes}, is_handed_over = is_handed_over(id, head)}
       end
       moved = moved + 1
     end
@@ -77,5 +85,8 @@ lane_writes.write(nil)
 -- After the old slots were freed: a gate may be in both lanes.
 for _, claim in ipairs(running) do
   for _, ids in ipairs(claim.gates) do passing.pass(ids, claim.holder, claim.begun, now_ms) end
+  if claim.is_handed_over then
+    slots.hand_over({table.concat(claim.gates[1]), unpack(claim.gates[2])}, claim.holder[1])
+  end
 end
 return {'ok', moved}

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
 -- Lets running attempts wait for the callbacks of the challenges that they opened, each only for the holder of its
--- token. Their slots at constraints stay theirs. Where the callbacks came already, a worker may run them at once.
+-- token. Their slots at constraints stay theirs, but for constraints that do not count such jobs. Where the callbacks
+-- came already, a worker may run them at once.
 -- KEYS running:zset awaiting:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes digest(of its request ID)]
 -- REPLY ok:[1 accepted, 0 stale, 2 it opened no such challenge],[name](of each whose callbacks are there) | unknown
@@ -8,13 +9,17 @@
 -- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/lists.lua
+-- include lib/lanes.lua
 -- include lib/challenges.lua
+-- include lib/slots.lua
+-- include lib/parking.lua
 local running_key, awaiting_key, worker_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, tag, worker_id_bytes, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local FIRST, WIDTH = 5, 3
 
 local worker_id = record.uuid_text(worker_id_bytes)
 local accepted, ended, answered, known = {}, {}, {}, 0
+local freed = {}
 for i = FIRST, #ARGV, WIDTH do
   local id, token_bytes, digest = ARGV[i], ARGV[i + 1], ARGV[i + 2]
   local job_key = tag .. 'job:' .. id
@@ -37,6 +42,10 @@ for i = FIRST, #ARGV, WIDTH do
       else
         redis.call('ZADD', awaiting_key, challenge.due, id)
       end
+      local lane, own = lanes.home_of(head)
+      local gate_lists = {table.concat(lane.shared)}
+      for _, gate_id in ipairs(own or lane.keyed) do gate_lists[#gate_lists + 1] = gate_id end
+      for _, gate_id in ipairs(slots.hand_over(gate_lists, id)) do freed[#freed + 1] = gate_id end
       ended[#ended + 1] = id
       word = 1
     else
@@ -53,9 +62,10 @@ end
 if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
 lists.call('ZREM', running_key, ended)
 lists.call('SREM', tag .. 'claims:' .. worker_id, ended)
+local has_opened = parking.open_all(parking.closed_among(freed))
 if wake_channel ~= '' and #ended > 0 then
   redis.call('PUBLISH', wake_channel, 'freed:' .. worker_id .. ':' .. #ended)
   redis.call('PUBLISH', wake_channel, 'due')
-  if #answered > 0 then redis.call('PUBLISH', wake_channel, 'ready') end
+  if #answered > 0 or has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
 end
 return {'ok', accepted, answered}

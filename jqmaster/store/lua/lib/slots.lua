@@ -2,6 +2,7 @@
 -- include lib/lists.lua
 -- include lib/gate_ids.lua
 -- include lib/constraints.lua
+-- include lib/handed_over.lua
 -- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for
 -- all shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many
 -- there are.
@@ -9,9 +10,31 @@ local slots = lazily.made_by(function()
   local tag = ARGV.tag
   local split, is_shared = gate_ids.split, gate_ids.is_shared
 
-  local function used(gate_id)
+  local function held(gate_id)
     if is_shared(gate_id) then return tonumber(redis.call('HGET', tag .. 'slot_counts', gate_id) or 0) end
     return redis.call('HLEN', tag .. 'slots:' .. gate_id)
+  end
+
+  -- Those that count.
+  local function used(gate_id)
+    local limits = constraints.limits_of(gate_id)
+    if not (limits and limits.is_awaiting_free) then return held(gate_id) end
+    return math.max(0, held(gate_id) - handed_over.count(gate_id))
+  end
+
+  -- The work of a job is with another system. Returns the gates at which others may have its slot.
+  local function hand_over(gate_lists, id)
+    local freed = {}
+    for _, gate_list in ipairs(gate_lists) do
+      if gate_list ~= '' and redis.call('HEXISTS', tag .. 'slots:' .. gate_list, id) == 1 then
+        handed_over.add(gate_list, id)
+        for _, gate_id in ipairs(split(gate_list)) do
+          local limits = constraints.limits_of(gate_id)
+          if limits and limits.is_awaiting_free then freed[#freed + 1] = gate_id end
+        end
+      end
+    end
+    return freed
   end
 
   -- The lists of gates under which the slots of this one are kept.
@@ -53,6 +76,7 @@ local slots = lazily.made_by(function()
   -- Returns how many of these jobs had one.
   local function give_back(gate_list, ids)
     local fewer = lists.call('HDEL', tag .. 'slots:' .. gate_list, ids)
+    if fewer > 0 then handed_over.remove(gate_list, ids) end
     if fewer > 0 and is_shared(gate_list) then
       if redis.call('EXISTS', tag .. 'slots:' .. gate_list) == 0 then
         redis.call('SREM', tag .. 'slot_lists', gate_list)
@@ -62,5 +86,8 @@ local slots = lazily.made_by(function()
     return fewer
   end
 
-  return {used = used, kept_under = kept_under, are_needed = are_needed, take = take, give_back = give_back}
+  return {
+    used = used, hand_over = hand_over, kept_under = kept_under, are_needed = are_needed, take = take,
+    give_back = give_back,
+  }
 end)

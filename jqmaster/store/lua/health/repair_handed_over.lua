@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- Takes jobs off the list of those that have handed their work over at a gate, where they hold no slot; lists the gate.
+-- KEYS epoch:string handed_over_gates:set audit:stream
+-- ARGV now_ms tag epoch gate audit_entry audit_max [+ id]
+-- REPLY ok:how many were put right | stale_epoch
+-- CHECKS FIRST epoch, each job
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/handed_over.lua
+-- include lib/handed_over_faults.lua
+-- include lib/audit_log.lua
+local epoch_key, gates_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, tag, epoch, gate_id = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local audit_entry, audit_max = ARGV[5], tonumber(ARGV[6])
+local FIRST = 7
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local ids = {}
+for i = FIRST, #ARGV do ids[#ids + 1] = ARGV[i] end
+local count = handed_over.remove_at(gate_id, handed_over_faults.among(gate_id, ids))
+if redis.call('EXISTS', tag .. 'handed_over:' .. gate_id) == 1 then
+  count = count + redis.call('SADD', gates_key, gate_id)
+end
+if count > 0 then audit_log.write(audit_key, now_ms, audit_entry, audit_max) end
+return {'ok', count}
