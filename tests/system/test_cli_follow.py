@@ -32,6 +32,11 @@ def rows(argument, ctx: Context):
     if argument == "discard":
         raise Discard("nothing to do")
 
+@worker.handler("logs")
+def logs(argument, ctx: Context):
+    ctx.logger.info("\\x1b[31mred\\x1b[0m line")
+    ctx.logger.error("the file is gone")
+
 @worker.handler("parts")
 def parts(argument, ctx: Context):
     for n in range(2):
@@ -137,3 +142,20 @@ def test_partial_results_are_lines_of_json_and_the_exit_code_is_that_of_the_job(
         ended = jqmaster("job", job_id, "--stream", JQMASTER_URL=url)
         assert ended.code == code, ended.err
         assert [json.loads(line) for line in ended.out.splitlines()] == lines
+
+
+@pytest.mark.req("D17")
+def test_logs_are_printed_and_followed_until_the_job_is_over(url: str) -> None:
+    job_id = jqmaster("enqueue", "logs", "null", "--delay", 1, JQMASTER_URL=url).out.strip()
+    ended = jqmaster("logs", job_id, "-f", JQMASTER_URL=url)
+    assert ended.code == 0, ended.err
+    # Outside of a terminal there are no colours.
+    assert [line.split(maxsplit=1)[1] for line in ended.out.splitlines()] == [
+        "1 info     red line",
+        "1 error    the file is gone",
+    ]
+    found = jqmaster("logs", job_id, "--level", "error", "--attempt", 1, "--json", JQMASTER_URL=url)
+    (line,) = found.out.splitlines()
+    assert (json.loads(line)["seq"], json.loads(line)["text"]) == (2, "the file is gone")
+    assert len(jqmaster("logs", job_id, "--tail", 1, JQMASTER_URL=url).out.splitlines()) == 1
+    assert jqmaster("logs", "nothing", JQMASTER_URL=url).code == 3

@@ -34,7 +34,7 @@ def follow(http: Master, job_id: str, *, as_json: bool) -> NoReturn:
     """Show the job until it is over: as a bar in a terminal, elsewhere as lines. End the command with its outcome."""
     with _display(as_json) as display:
         while True:
-            view = _asked(http, job_path(job_id))
+            view = asked(http, job_path(job_id))
             display.show(view)
             if view["state"] in FINISHED:
                 break
@@ -46,12 +46,12 @@ def stream(http: Master, job_id: str) -> NoReturn:
     """Print each partial result as a line of JSON until the job is over. End the command with its outcome."""
     after = "0-0"
     while True:
-        page = _asked(http, f"{job_path(job_id, 'parts')}?after={after}&wait={_PARTS_WAIT_S}")
+        page = asked(http, f"{job_path(job_id, 'parts')}?after={after}&wait={_PARTS_WAIT_S}")
         for part in page["parts"]:
             output.say_json(part)
         sys.stdout.flush()
         if page["is_last"]:
-            _end(_asked(http, job_path(job_id)))
+            _end(asked(http, job_path(job_id)))
         after = page["next"]
 
 
@@ -64,7 +64,7 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
     exits.fail(exits.FAILED, f"job {view['id']} {state}{cause}" + (f": {message}" if message else ""))
 
 
-def _asked(http: Master, path: str) -> Mapping[str, Any]:
+def asked(http: Master, path: str) -> Mapping[str, Any]:
     """Return the answer at a path. A master that does not answer is asked again for a while."""
     end_s = time.monotonic() + PATIENCE_S
     while True:

@@ -19,6 +19,7 @@ COMMANDS: Final = (
     Command("enqueue", f"{_ROOM}jobs:enqueue"),
     Command("jobs", f"{_ROOM}jobs:list_jobs"),
     Command("job", f"{_ROOM}jobs:job"),
+    Command("logs", f"{_ROOM}logs:logs"),
     Command("why", f"{_ROOM}why:why"),
     Command("result", f"{_ROOM}jobs:result"),
     Command("cancel", f"{_ROOM}jobs:cancel"),

@@ -5635,6 +5635,209 @@ var labelsIn = (text) => Object.fromEntries(
 );
 var labelsText = (labels) => Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`).join(", ");
 
+// ansi.js
+var BASIC = 8;
+var plain = () => ({ fg: "", bg: "", marks: /* @__PURE__ */ new Set() });
+var MARKS2 = (
+  /** @type {Record<number, string>} */
+  { 1: "bold", 2: "dim", 3: "italic", 4: "underline" }
+);
+var UNMARKS = (
+  /** @type {Record<number, string[]>} */
+  {
+    22: ["bold", "dim"],
+    23: ["italic"],
+    24: ["underline"]
+  }
+);
+function ansiPieces(text) {
+  if (!text.includes("\x1B")) return [{ text, class: "" }];
+  const found = [];
+  let look = plain();
+  for (const part of text.split(/(\x1b\[[0-9;:]*m)/)) {
+    if (part.startsWith("\x1B[")) look = changed(look, part.slice(2, -1));
+    else if (part) found.push({ text: part.replaceAll("\x1B", ""), class: classOf(look) });
+  }
+  return found;
+}
+var withoutAnsi = (text) => text.replace(/\x1b\[[0-9;:]*m/g, "");
+function changed(look, codes) {
+  const numbers = codes.split(/[;:]/).map(Number);
+  for (let at2 = 0; at2 < numbers.length; at2 += 1) {
+    const code = numbers[at2] ?? 0;
+    if (code === 0) look = plain();
+    else if (MARKS2[code]) look.marks.add(MARKS2[code]);
+    else if (UNMARKS[code]) for (const mark of UNMARKS[code]) look.marks.delete(mark);
+    else if (code === 39) look.fg = "";
+    else if (code === 49) look.bg = "";
+    else if (code >= 30 && code < 30 + BASIC) look.fg = `${code - 30}`;
+    else if (code >= 40 && code < 40 + BASIC) look.bg = `${code - 40}`;
+    else if (code >= 90 && code < 90 + BASIC) look.fg = `${code - 90 + BASIC}`;
+    else if (code >= 100 && code < 100 + BASIC) look.bg = `${code - 100 + BASIC}`;
+    else if (code === 38 || code === 48) {
+      const colour = numbers[at2 + 1] === 5 ? numbers[at2 + 2] : void 0;
+      if (colour !== void 0 && colour < 2 * BASIC) look[code === 38 ? "fg" : "bg"] = `${colour}`;
+      at2 += numbers[at2 + 1] === 5 ? 2 : 4;
+    }
+  }
+  return look;
+}
+function classOf({ fg, bg, marks }) {
+  const classes = [...marks].map((mark) => `ansi-${mark}`);
+  if (fg) classes.push(`ansi-fg-${fg}`);
+  if (bg) classes.push(`ansi-bg-${bg}`);
+  return classes.join(" ");
+}
+
+// job_log.js
+var LEVELS2 = (
+  /** @type {const} */
+  ["debug", "info", "warning", "error", "critical"]
+);
+var MOST_SHOWN = 2e3;
+var PAGE3 = 1e3;
+var WAIT_S = 25;
+var AGAIN_MS = 2e3;
+var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false };
+function JobLog({ path }) {
+  const [level, setLevel] = E2(
+    /** @type {Level} */
+    "debug"
+  );
+  const [wanted, setWanted] = E2("");
+  const [isFollowing, setIsFollowing] = E2(true);
+  const [isSaving, setIsSaving] = E2(false);
+  const { log, problem, retry } = useLog(path, level);
+  const end = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const text = wanted.toLowerCase();
+  const shown = text ? log.entries.filter(
+    (entry) => withoutAnsi(entry.text ?? "").toLowerCase().includes(text)
+  ) : log.entries;
+  V2(() => {
+    if (isFollowing && end.current) end.current.scrollTop = end.current.scrollHeight;
+  }, [shown.length, log.entries.at(-1)?.seq, isFollowing]);
+  const save = async () => {
+    setIsSaving(true);
+    try {
+      await download(path, level);
+    } finally {
+      setIsSaving(false);
+    }
+  };
+  return html`<section class="card job-log" aria-labelledby="job-log"><div class="row log-head"><h2 id="job-log">${t("job.log")}</h2>
+      <label>${t("job.log.level")} <select value=${level} onChange=${(event) => setLevel(event.currentTarget.value)}>${LEVELS2.map(
+    (one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`
+  )}</select></label>
+      <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} /></label>
+      <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
+      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//></div>
+    <${ErrorBox} problem=${problem} onRetry=${retry} />
+    ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
+    ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
+    ${log.entries.length === 0 ? html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown.map(
+    (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? void 0 : shown[at2 - 1]} />`
+  )}</div>`}</section>`;
+}
+function Line2({ entry, before }) {
+  const lost = before ? entry.seq - before.seq - 1 : 0;
+  return html`${lost > 0 && html`<div class="log-gap muted">${t("job.log.gap", { count: lost })}</div>`}
+    ${before && before.attempt !== entry.attempt && html`<div class="log-gap muted">${t("job.log.attempt")} <${Num} value=${entry.attempt} /></div>`}
+    <div class=${`log-line log-${entry.level}`}><time datetime=${entry.at} title=${entry.at}>${entry.at.slice(11, 23)}</time> <span class="log-level">${t(`job.log.level.${entry.level}`)}</span> <span class="log-text">${entry.text === null ? html`<span class="muted">${t("job.log.hidden")}</span>` : ansiPieces(entry.text).map(
+    (piece) => html`<span class=${piece.class}>${pieces(piece.text, true)}</span>`
+  )}</span></div>`;
+}
+function useLog(path, level) {
+  const [log, setLog] = E2(NOTHING);
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [tries, setTries] = E2(0);
+  W2(() => {
+    const abort = new AbortController();
+    setLog(NOTHING);
+    follow(
+      path,
+      level,
+      abort.signal,
+      (found) => {
+        setProblem(null);
+        setLog(found);
+      },
+      setProblem
+    );
+    return () => abort.abort();
+  }, [path, level, tries]);
+  return { log, problem, retry: () => setTries((count2) => count2 + 1) };
+}
+async function follow(path, level, signal, onLog, onProblem) {
+  let log = NOTHING;
+  let after = 0;
+  let isFirst = true;
+  while (!signal.aborted && !log.isLast) {
+    try {
+      const page = await get(
+        /** @type {"api/jobs/{job_id}/logs"} */
+        `${path}/logs`,
+        {
+          after,
+          level,
+          limit: PAGE3,
+          ...isFirst ? { tail: MOST_SHOWN } : { wait: WAIT_S }
+        },
+        signal
+      );
+      isFirst = false;
+      after = page.next;
+      const entries = page.entries.length ? [...log.entries, ...page.entries] : log.entries;
+      log = {
+        entries: entries.slice(-MOST_SHOWN),
+        dropped: page.dropped,
+        isLast: page.is_last,
+        isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1
+      };
+      onLog(log);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof Problem)) throw error;
+      onProblem(error);
+      if (error.status !== 0 && error.status < 500) return;
+      await new Promise((done) => setTimeout(done, AGAIN_MS));
+    }
+  }
+}
+async function download(path, level) {
+  const lines = [];
+  let after = 0;
+  for (; ; ) {
+    const page = await get(
+      /** @type {"api/jobs/{job_id}/logs"} */
+      `${path}/logs`,
+      {
+        after,
+        level,
+        limit: 5e3
+      }
+    );
+    for (const { at: at2, attempt: attempt2, level: of2, text } of page.entries)
+      lines.push(`${at2} ${attempt2} ${of2} ${text ?? ""}
+`);
+    if (page.next === after) break;
+    after = page.next;
+  }
+  const url = URL.createObjectURL(new Blob(lines, { type: "text/plain" }));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = `job-${path.split("/").at(-1)}.log`;
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(url), 1e4);
+}
+
 // ui/values.js
 function Value({ value, label }) {
   const [mode, setMode] = E2("tree");
@@ -5880,6 +6083,7 @@ function Page3({ query, go: go3, session: session2 }) {
       <${Facts} job=${job} mayOperate=${mayOperate} />
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
+    ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/cancel`);
@@ -6113,21 +6317,21 @@ function Change({ job, path, onClose, onDone }) {
       /** @type {import("../ui/forms.js").Values} */
       changeable(base)
     );
-    const changed = CHANGEABLE.filter((name) => values2[name] !== opened[name]);
+    const changed2 = CHANGEABLE.filter((name) => values2[name] !== opened[name]);
     const present = (
       /** @type {import("../ui/forms.js").Values} */
       changeable(await get(path))
     );
-    if (changed.some((name) => present[name] !== opened[name] && present[name] !== values2[name]))
+    if (changed2.some((name) => present[name] !== opened[name] && present[name] !== values2[name]))
       throw new Problem(412, { title: t("form.conflict") });
-    const sent = changed.map((name) => [
+    const sent = changed2.map((name) => [
       name,
       name === "run_at" ? instantIn(values2[name] ?? "") : Number(values2[name])
     ]);
     await patch(path, Object.fromEntries(sent));
     await onDone();
     return t("form.saved", {
-      what: changed.map((name) => `${changeLabel(name)} ${opened[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
+      what: changed2.map((name) => `${changeLabel(name)} ${opened[name]} → ${(values2[name] ?? "").replace("T", " ")}`).join(", ")
     });
   };
   return html`<${FormDialog} title=${t("job.change.title")} form=${form} onClose=${onClose} onSave=${save} reread=${() => get(path)} labelOf=${changeLabel}><div class="form-grid">
@@ -6140,7 +6344,7 @@ function Change({ job, path, onClose, onDone }) {
 // pages/names.js
 var SPANS2 = ["1h", "6h", "24h", "7d", "30d"];
 var SORTS = ["name", "pushed", "failed", "ready"];
-var PAGE3 = 50;
+var PAGE4 = 50;
 var FAILING_SHARE2 = 0.05;
 function Page4({ query, go: go3, session: session2 }) {
   return query["name"] ? html`<${One} name=${query["name"]} query=${query} session=${session2} />` : html`<${List} query=${query} go=${go3} session=${session2} />`;
@@ -6157,7 +6361,7 @@ function List({ query, go: go3, session: session2 }) {
   const of2 = JSON.stringify([query["q"], span, sort, query["cursor"]]);
   const found = useResource(
     async (signal) => {
-      const wanted = { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE3 };
+      const wanted = { q: query["q"], span, sort, cursor: query["cursor"], limit: PAGE4 };
       return { ...await get("api/names", wanted, signal), of: of2 };
     },
     [of2],
@@ -6347,7 +6551,7 @@ function Contracts({ name }) {
 }
 
 // pages/failures.js
-var PAGE4 = 50;
+var PAGE5 = 50;
 var ALL2 = 500;
 var IGNORED = { "": "false", ignored: "true", all: void 0 };
 var SPLITS = ["name", "version"];
@@ -6372,7 +6576,7 @@ function Page5({ query, go: go3, session: session2 }) {
           version: query["version"],
           ignored: IGNORED[show],
           cursor: query["cursor"],
-          limit: split2 ? ALL2 : PAGE4
+          limit: split2 ? ALL2 : PAGE5
         },
         signal
       ),
@@ -6440,7 +6644,7 @@ function partsOf(groups, split2) {
 }
 
 // pages/audit.js
-var PAGE5 = 50;
+var PAGE6 = 50;
 var FILTERS2 = ["target", "who", "since", "until"];
 function Page6({ query, go: go3, session: session2 }) {
   if (!may(session2, "operate"))
@@ -6453,7 +6657,7 @@ function Entries({ query, go: go3 }) {
   const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const isFiltered = Object.keys(wanted).length > 0;
   const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE5 }, signal),
+    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE6 }, signal),
     [JSON.stringify(wanted), cursor],
     { everyMs: 6e4 }
   );
@@ -7705,11 +7909,11 @@ function Matches({ matches }) {
   if (matches === null) return html`<span class="muted">${t("events.preview.unknown")}</span>`;
   return html`<${Badge} kind=${matches ? "ok" : "off"}>${t(matches ? "yes" : "no")}<//>`;
 }
-var MOST_SHOWN = 300;
+var MOST_SHOWN2 = 300;
 function Excerpt({ value, isHidden }) {
   if (isHidden) return html`<span class="muted">${t("job.hidden")}</span>`;
   if (value === null || value === void 0) return html`<${Num} value=${null} />`;
-  const text = visible(toJson(value).slice(0, MOST_SHOWN));
+  const text = visible(toJson(value).slice(0, MOST_SHOWN2));
   return html`<bdi class="line code-line" title=${text}>${text}</bdi>`;
 }
 
@@ -8052,7 +8256,7 @@ function ReplayEvent({ event, onClose }) {
 
 // definition_page.js
 var COMING2 = 10;
-var PAGE6 = 30;
+var PAGE7 = 30;
 var OUTCOMES2 = ["", "fired", "skipped", "missed"];
 var FIELDS4 = ["kind", "enabled", "reason", "description", "overlap"];
 var TIME_FIELDS = [
@@ -8178,7 +8382,7 @@ function Runs({ one, query, go: go3 }) {
   const of2 = JSON.stringify([one.name, outcome, query["cursor"]]);
   const found = useResource(
     async (signal) => ({
-      ...await get(path, { outcome, cursor: query["cursor"], limit: PAGE6 }, signal),
+      ...await get(path, { outcome, cursor: query["cursor"], limit: PAGE7 }, signal),
       of: of2
     }),
     [of2],
@@ -8246,7 +8450,7 @@ function columnsOf(one) {
 }
 
 // pages/definitions.js
-var PAGE7 = 25;
+var PAGE8 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
 var KINDS2 = ["", "time", "event"];
 var EXAMPLE = {
@@ -8266,7 +8470,7 @@ function List3({ query, go: go3, session: session2 }) {
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
-      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE7 };
+      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE8 };
       return { ...await get("api/definitions", wanted, signal), of: of2 };
     },
     [of2],
@@ -8347,7 +8551,7 @@ var actions = (onDone) => ({
 });
 
 // pages/events.js
-var PAGE8 = 50;
+var PAGE9 = 50;
 var ANY = "*";
 var FILTERS3 = ["type", "source", "definition"];
 var MOST_STATES = 20;
@@ -8360,8 +8564,8 @@ var idOf2 = (event) => event.event_id;
 async function load2(query, signal) {
   const events = [];
   let cursor = query["cursor"] ?? null;
-  for (let page = 0; page < MOST_PAGES && events.length < PAGE8; page += 1) {
-    const found = await get("api/events", { ...query, cursor, limit: PAGE8 - events.length }, signal);
+  for (let page = 0; page < MOST_PAGES && events.length < PAGE9; page += 1) {
+    const found = await get("api/events", { ...query, cursor, limit: PAGE9 - events.length }, signal);
     events.push(...found.events);
     cursor = found.next_cursor;
     if (cursor === null) break;

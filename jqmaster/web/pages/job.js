@@ -6,6 +6,7 @@ import { t, tOr } from "../i18n.js";
 import { labelsText } from "../labels.js";
 import { useResource } from "../live.js";
 import { PauseButton } from "../pause_dialog.js";
+import { JobLog } from "../job_log.js";
 import { href } from "../router.js";
 import { admits, isIn } from "../states.js";
 import { visible } from "../text.js";
@@ -99,6 +100,7 @@ export function Page({ query, go, session }) {
       <${Facts} job=${job} mayOperate=${mayOperate} />
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
+    ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${
       dialog === "cancel" &&

@@ -1,0 +1,80 @@
+"""`jqmaster logs ID`: the log of a job, and what is added to it until the job is over."""
+
+import re
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+from urllib.parse import urlencode
+
+import typer
+
+from jqmaster.cli.commands.follow import asked
+from jqmaster.cli.commands.jobs import JobArgument
+from jqmaster.cli.console import output
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
+from jqmaster.domain.logs.lines import LogLevel
+
+_PAGE: Final = 5_000
+# Shorter than the time that a call may take.
+_WAIT_S: Final = 5
+_COLOUR: Final = re.compile(r"(\x1b\[[0-9;:]{0,64}m)")
+_PLAIN: Final = "\x1b[0m"
+
+
+def logs(
+    job_id: JobArgument,
+    *,
+    follow: Annotated[
+        bool, typer.Option("-f", "--follow", help="Wait for further lines until the job is over.")
+    ] = False,
+    level: Annotated[LogLevel, typer.Option(help="Only lines of this level or above.")] = LogLevel.DEBUG,
+    attempt: Annotated[int | None, typer.Option(min=1, help="Only lines of this attempt.")] = None,
+    tail: Annotated[
+        int | None, typer.Option(min=1, help="Begin at most this many lines before the newest one.")
+    ] = None,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the log of a job, the oldest line first. Standard error tells of lines that are missing."""
+    wanted = {"level": level.value, "attempt": attempt, "tail": tail}
+    with Master(master, token) as http:
+        _print(http, job_id, wanted, is_following=follow, as_json=as_json)
+
+
+def _print(
+    http: Master, job_id: str, wanted: Mapping[str, Any], *, is_following: bool, as_json: bool
+) -> None:
+    after = told = 0
+    is_first = True
+    while True:
+        query = {**wanted, "after": after, "limit": _PAGE}
+        if not is_first:
+            query |= {"tail": None, "wait": _WAIT_S if is_following else None}
+        given = urlencode({name: value for name, value in query.items() if value is not None})
+        page = asked(http, f"{job_path(job_id, 'logs')}?{given}")
+        for entry in page["entries"]:
+            if as_json:
+                output.say_json(entry)
+            else:
+                print(_text(entry))
+        sys.stdout.flush()
+        if page["dropped"] > told and wanted["tail"] is None:
+            typer.echo(f"{page['dropped'] - told} lines are missing: there were too many", err=True)
+            told = page["dropped"]
+        is_end = page["next"] == after
+        after, is_first = page["next"], False
+        if page["is_last"] or (is_end and not is_following):
+            return
+
+
+def _text(entry: Mapping[str, Any]) -> str:
+    """Return a line for people: with its colours in a terminal, without them elsewhere."""
+    head = f"{entry['at']} {entry['attempt']} {entry['level']:8}"
+    if entry["text"] is None:
+        return f"{head} (hidden)"
+    parts = _COLOUR.split(entry["text"])
+    if not sys.stdout.isatty():
+        return f"{head} {output.inert(''.join(parts[::2]))}"
+    parts[::2] = map(output.inert, parts[::2])
+    return f"{head} {''.join(parts)}{_PLAIN if len(parts) > 1 else ''}"

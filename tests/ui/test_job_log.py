@@ -1,0 +1,69 @@
+"""The log on the page of a job, in a browser: live, by level, searched, with colours, and as a file."""
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+from tests.support import real_time
+from tests.support.master import Api
+from tests.support.scripted_worker import puller_at
+from tests.ui.conftest import HOSTILE, Screens
+from tests.ui.test_core import accessible
+
+pytestmark = [pytest.mark.req("D17"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
+
+AT = 1_800_000_000_000
+
+
+async def test_a_log_is_followed_selected_searched_and_saved(
+    screens: Screens, api: Api, tmp_path: Path
+) -> None:
+    name = f"logs.{uuid.uuid4().hex[:8]}"
+    async with puller_at(api, name) as worker:
+        job_id = await api.enqueue(name)
+        (job,) = await worker.claim()
+
+        async def send(*entries: dict[str, Any]) -> None:
+            claim = {"job_id": job["job_id"], "token": job["token"]}
+            sent = {"entries": [{**claim, "at": AT, **entry} for entry in entries]}
+            status, problem = await api.call("POST", f"/api/workers/{worker.id}/logs", sent)
+            assert status == 200, problem
+
+        async with screens.open(f"#/job?id={job_id}") as page:
+            log = page.locator("section.job-log")
+            await expect(log).to_contain_text("No lines yet.")
+            await send(
+                {"seq": 1, "text": "\x1b[31mred\x1b[0m plain", "level": "info"},
+                {"seq": 2, "text": HOSTILE, "level": "debug"},
+            )
+            lines = log.locator(".log-line")
+            await expect(lines).to_have_count(2)
+            await expect(log.locator(".ansi-fg-1")).to_have_text("red")
+            await expect(lines.nth(1)).to_contain_text("<img src=x onerror=alert(1)>")
+            await send({"seq": 5, "text": "it fails", "level": "error"})
+            # Live within a second, and it says what is missing.
+            await expect(lines).to_have_count(3)
+            await expect(log).to_contain_text("2 lines are missing here.")
+            await accessible(page)
+            await log.get_by_role("searchbox").fill("RED")
+            await expect(lines).to_have_count(1)
+            await log.get_by_role("searchbox").fill("nowhere")
+            await expect(log).to_contain_text("No line contains this text.")
+            await log.get_by_role("searchbox").fill("")
+            await log.get_by_role("combobox").select_option("error")
+            await expect(lines).to_have_count(1)
+            await expect(lines).to_contain_text("it fails")
+            await log.get_by_role("combobox").select_option("debug")
+            await expect(lines).to_have_count(3)
+            async with page.expect_download() as saved:
+                await log.get_by_role("button", name="Download").click()
+            await (await saved.value).save_as(tmp_path / "log")
+            text = await asyncio.to_thread((tmp_path / "log").read_text)
+            assert text.splitlines()[-1] == "2027-01-15T08:00:00.000Z 1 error it fails"
+            await worker.end(job)
+        async with screens.open(f"#/job?id={job_id}", locale="ja") as page:
+            await expect(page.locator("section.job-log")).to_contain_text("ここで 2 行が失われました。")
