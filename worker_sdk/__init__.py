@@ -35,6 +35,7 @@ from worker_sdk.errors import (
 )
 
 if TYPE_CHECKING:
+    from worker_sdk.approval import Approval
     from worker_sdk.conditions import (
         DefinitionRan,
         HttpOk,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from worker_sdk.dependencies.depends import Depends
     from worker_sdk.environment import configure
+    from worker_sdk.forms import Choice, Form, FormAnswer
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.outside import OutsideWork, Ready
     from worker_sdk.pusher.after import After
@@ -75,12 +77,14 @@ __all__ = [
     "INPUTS",
     "After",
     "AnswerMismatchError",
+    "Approval",
     "Batch",
     "Callback",
     "CancelSignal",
     "Challenge",
     "Challenged",
     "CheckpointNotSaved",
+    "Choice",
     "CodedError",
     "CommandOutput",
     "Context",
@@ -95,6 +99,8 @@ __all__ = [
     "Fail",
     "Flow",
     "FlowHandles",
+    "Form",
+    "FormAnswer",
     "HttpOk",
     "Input",
     "InputMissing",
@@ -158,10 +164,12 @@ _MODULES: Final = {
     "INPUT": "worker_sdk.tasks.signature",
     "INPUTS": "worker_sdk.tasks.signature",
     "After": "worker_sdk.pusher.after",
+    "Approval": "worker_sdk.approval",
     "Batch": "worker_sdk.tasks.batch",
     "Callback": "worker_sdk.worker.challenge",
     "CancelSignal": "worker_sdk.worker.context",
     "Challenge": "worker_sdk.worker.challenge",
+    "Choice": "worker_sdk.forms",
     "CommandOutput": "worker_sdk.tasks.command",
     "Context": "worker_sdk.worker.context",
     "Debounce": "worker_sdk.pusher.unique",
@@ -170,6 +178,8 @@ _MODULES: Final = {
     "Event": "worker_sdk.pusher.events",
     "Flow": "worker_sdk.tasks.flow",
     "FlowHandles": "worker_sdk.tasks.flow",
+    "Form": "worker_sdk.forms",
+    "FormAnswer": "worker_sdk.forms",
     "HttpOk": "worker_sdk.conditions",
     "Input": "worker_sdk.worker.inputs",
     "Inputs": "worker_sdk.worker.inputs",

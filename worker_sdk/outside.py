@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from worker_sdk.worker.challenge import Callback
     from worker_sdk.worker.context import Context
 
+Phase = Callable[..., Any]
 RETRY_CODES: Final = frozenset({"TEMPORARY_UNAVAILABLE", "RESOURCE_CONFLICT", "NETWORK_ERROR"})
 
 
@@ -73,29 +74,33 @@ class OutsideWork:
         """
         raise NotImplementedError
 
+    def _phases(self) -> tuple[Phase, ...]:
+        """Return the methods that a derived class may have, the one last that every class has of its own."""
+        return (self.prepare, self.challenge, self.on_callback)
+
 
 def is_async(work: OutsideWork) -> bool:
     """Return whether any phase is an `async def`."""
-    return any(map(inspect.iscoroutinefunction, (work.prepare, work.challenge, work.on_callback)))
+    return any(map(inspect.iscoroutinefunction, work._phases()))
 
 
 def add_to(registry: Registry, work: OutsideWork, *, isolated: bool = False) -> None:
     """Register the handler of `work`. Raise ValueError for a name that is bad or taken."""
     check_name(work.name)
     is_coroutine = is_async(work)
-    on_callback = type(work).on_callback
+    own = getattr(type(work), work._phases()[-1].__name__)
     handler = Handler(
         work.name,
         Kind.ISOLATED if isolated else Kind.ASYNC if is_coroutine else Kind.SYNC,
         handler_of(work),
         takes_context=True,
         is_coroutine=is_coroutine,
-        origin=origin_of(on_callback) if isolated else None,
+        origin=origin_of(own) if isolated else None,
         retry_codes=frozenset(work.retry_codes),
     )
     if isolated:
         # The process of an attempt finds the handler by this method.
-        setattr(on_callback, ATTRIBUTE, {**getattr(on_callback, ATTRIBUTE, {}), work.name: handler})
+        setattr(own, ATTRIBUTE, {**getattr(own, ATTRIBUTE, {}), work.name: handler})
     registry.put(handler)
 
 

@@ -9,6 +9,7 @@ from jqmaster.config import Durability, Settings
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.challenges.challenges import ChallengeService
+from jqmaster.service.challenges.forms import ChallengeForms
 from jqmaster.service.challenges.reader import ChallengeReader
 from jqmaster.service.constraints.editor import ConstraintEditor
 from jqmaster.service.constraints.pauses import Pauses
@@ -100,6 +101,7 @@ class Services:
     batches: BatchService
     challenges: ChallengeService
     challenge_reader: ChallengeReader
+    challenge_forms: ChallengeForms
     deliveries: DeliveryReader
     notices: NoticeReader
     notice_editor: NoticeEditor

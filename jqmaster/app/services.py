@@ -10,7 +10,9 @@ from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
 from jqmaster.service.challenges.challenges import ChallengeService
+from jqmaster.service.challenges.forms import ChallengeForms
 from jqmaster.service.challenges.reader import ChallengeReader
+from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.service.constraints.pauses import Pauses
 from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader
@@ -90,6 +92,7 @@ class RequestServices:
         shared, parts, stores, clock = self._shared, self._parts, self._stores, self._shared.clock
         audit, traffic, turns = AuditStore(parts.link), Traffic(), PreviewTurns(clock)
         constraints = self._make_reader(turns)
+        audit_writer, request_ids = AuditWriter(audit), RequestIds(clock)
         return Services(
             live=shared.live,
             enqueue=parts.enqueue,
@@ -126,7 +129,10 @@ class RequestServices:
             event_intake=parts.events,
             events=EventReader(stores.events),
             batches=parts.batches,
-            challenges=ChallengeService(stores.challenges, clock, parts.challenge_figures),
+            challenges=ChallengeService(stores.challenges, request_ids, parts.challenge_figures),
+            challenge_forms=ChallengeForms(
+                stores.challenges, request_ids, parts.challenge_figures, audit_writer
+            ),
             challenge_reader=ChallengeReader(stores.challenges, stores.records),
             deliveries=DeliveryReader(stores.records, parts.job_actions),
             notices=parts.notices,
@@ -139,7 +145,7 @@ class RequestServices:
             ),
             declarations=stores.declarations,
             audit=audit,
-            audit_writer=AuditWriter(audit),
+            audit_writer=audit_writer,
             identity=self._identity,
             masters=self.masters,
             stats=self.stats,

@@ -7,10 +7,11 @@ import secrets
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Literal, NamedTuple
 
+from jqmaster.domain.challenge_form import Audience, Form, GivenAnswer
 from jqmaster.domain.histogram import Histogram
 
 # The length of the secret part of a request ID. People see a part of it: 144 of its 192 bits are never shown.
@@ -130,7 +131,8 @@ class Challenge:
 
     `shown` is the part of its request ID that people see. `awaiting_since_ms`: when its attempt reported that the
     outside system has the work, and `run_at_ms` when its callbacks were given to a worker. When a
-    challenge is over, the store keeps how many callbacks came, and not their bodies.
+    challenge is over, the store keeps how many callbacks came, and not their bodies. With a `form`, people answer it:
+    `answers` has what they chose, and `link` its whole request ID until it is over.
     """
 
     job_id: str
@@ -151,6 +153,16 @@ class Challenge:
     told_at_ms: int = 0
     meta: bytes | None = None
     callbacks: Sequence[Callback] = ()
+    digest: bytes = b""
+    form: Form | None = None
+    audience: Audience = Audience.LINK
+    answers: Sequence[GivenAnswer] = ()
+    link: str = field(default="", repr=False)
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it waits for a callback."""
+        return self.state is ChallengeState.PROCESSING and self.received < self.expect
 
 
 class CallbackAnswer(StrEnum):

@@ -422,6 +422,21 @@ _USER: Final[dict[str, Any]] = {
     "is_disabled": False,
 }
 
+_FORM_VIEW: Final[dict[str, Any]] = {
+    "title": "Refund order 42?",
+    "description": "The parcel came back yesterday.",
+    "choices": [
+        {"value": "approve", "label": "", "needs_comment": False, "skips_fields": False},
+        {"value": "reject", "label": "", "needs_comment": True, "skips_fields": True},
+    ],
+    "comment": "optional",
+    "fields": {
+        "type": "object",
+        "properties": {"amount": {"type": "number", "title": "Amount", "minimum": 0}},
+        "required": ["amount"],
+    },
+}
+
 EXAMPLES: Final[dict[str, Any]] = {
     "LoginRequest": {"user": "ada", "password": "correct horse battery"},
     "SessionView": {
@@ -759,6 +774,16 @@ EXAMPLES: Final[dict[str, Any]] = {
         "request_id": REQUEST_ID,
         "callback_url": f"https://jobs.example.org/callbacks/{REQUEST_ID}",
     },
+    "PersonalChallengeView": {
+        "form": _FORM_VIEW,
+        "audience": "users",
+        "state": "processing",
+        "is_open": True,
+        "expect": 1,
+        "received": 0,
+        "due_at": "2026-11-22T04:30:02.920Z",
+        "answers": [],
+    },
     "CallbackReceipt": {"repeated": False},
     "CallbackProgressRequest": {"fraction": 0.5, "message": "packed"},
     "ChallengeList": {
@@ -783,6 +808,9 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "error": None,
                 "code": None,
                 "failures": 0,
+                "form": None,
+                "audience": None,
+                "answers": [],
             }
         ],
         "next_cursor": None,

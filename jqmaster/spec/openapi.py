@@ -48,6 +48,7 @@ MEDIA_TYPES: Final = ("application/json", MSGPACK)
 EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_MEDIA_TYPES: Final = ("application/problem+json", MSGPACK)
 TEXT: Final = "text/plain"
+PAGE: Final = "text/html"
 _REF: Final = "#/components/schemas/{model}"
 _INFO: Final = {"license": {"name": "Apache-2.0", "identifier": "Apache-2.0"}}
 
@@ -459,6 +460,8 @@ def _answer_content(op: Operation, schema: dict[str, Any], model: type[BaseModel
         return {EVENT_STREAM: {"schema": {"type": "string"}}}
     if op.is_text:
         return {TEXT: {"schema": {"type": "string"}}}
+    if op.has_page:
+        return {**_content(schema, MEDIA_TYPES, model), PAGE: {"schema": {"type": "string"}}}
     return _content(schema, MEDIA_TYPES, model)
 
 

@@ -121,8 +121,8 @@ class Keys:
     challenges = NamedKey(
         "string",
         "with its job",
-        "challenges of the job, as MessagePack: digests of their request IDs, times, and callbacks that wait for a "
-        "worker (lua/lib/challenges.lua)",
+        "challenges of the job, as MessagePack: digests of their request IDs, times, callbacks that wait for a "
+        "worker, forms and answers of people (lua/lib/challenges.lua)",
         of=("job_id",),
     )
     challenged = Key(

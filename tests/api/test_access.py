@@ -102,7 +102,8 @@ OPEN: set[tuple[str, str]] = {
     ("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/openapi.json"),
     ("GET", "/api/session"), ("POST", "/api/session"), ("DELETE", "/api/session"),
     ("GET", "/api/login/oidc"), ("GET", "/api/login/oidc/callback"),
-    ("POST", "/callbacks/{request_id}"), ("POST", "/callbacks/{request_id}/progress"),
+    ("GET", "/callbacks/{request_id}"), ("POST", "/callbacks/{request_id}"),
+    ("POST", "/callbacks/{request_id}/progress"),
 }  # fmt: skip
 
 

@@ -83,7 +83,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "definitions": {"constraints"},
         "events": {"constraints", "jobs.batching", "jobs.push_pace"},
         "batches": {"constraints", "jobs"},
-        "challenges": {"jobs.reader"},
+        "challenges": {"jobs.reader", "identity.audit_writer"},
         "logs": {"jobs"},
         "notices": {"constraints", "jobs"},
         "identity": {"jobs.batching"},

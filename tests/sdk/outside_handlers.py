@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from worker_sdk import Callback, Context, OutsideWork, Worker
+from worker_sdk import Approval, Callback, Context, Form, FormAnswer, OutsideWork, Worker
 
 worker = Worker("http://127.0.0.1:1")
 
@@ -20,3 +20,16 @@ class Isolated(OutsideWork):
 
 
 worker.outside(Isolated(), isolated=True)
+
+
+class Approved(Approval):
+    name = "isolated.approve"
+
+    def form(self, argument: Any, ctx: Context) -> Form:
+        return Form("Go on?")
+
+    def on_answer(self, answer: FormAnswer, ctx: Context) -> Any:
+        return answer.choice
+
+
+worker.outside(Approved(), isolated=True)

@@ -170,17 +170,16 @@ class StoreWorld:
 
     async def challenged(self, **fields: Any) -> tuple[str, ClaimedJob, RequestId]:
         """A worker, the one job that it runs, and the open challenge of that."""
-        wait_ms = fields.pop("wait_ms", 60_000)
-        expect = fields.pop("expect", 1)
+        terms = {key: fields.pop(key) for key in ("wait_ms", "expect", "form", "audience") if key in fields}
         worker_id, job = await self.running(**fields)
-        return worker_id, job, await self.open_challenge(worker_id, job, wait_ms=wait_ms, expect=expect)
+        return worker_id, job, await self.open_challenge(worker_id, job, **terms)
 
     async def open_challenge(
-        self, worker_id: str, job: ClaimedJob, *, wait_ms: int = 60_000, expect: int = 1
+        self, worker_id: str, job: ClaimedJob, *, wait_ms: int = 60_000, expect: int = 1, **terms: Any
     ) -> RequestId:
         request = new_request_id(job.job_id)
         opened = await self.challenges.open(
-            worker_id, job.token, request, wait_ms=wait_ms, expect=expect, meta=None
+            worker_id, job.token, request, wait_ms=wait_ms, expect=expect, meta=None, **terms
         )
         assert isinstance(opened, Opened), opened
         return request

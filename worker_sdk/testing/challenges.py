@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from worker_sdk.forms import FormAnswer
+
 if TYPE_CHECKING:
     from worker_sdk.protocol import OutsideCallback
 
@@ -32,7 +34,16 @@ class KeptChallenges:
 
 
 def callback_of(value: Any) -> "OutsideCallback":
-    """Return a callback as a worker gets it: bytes as they are, any other value as JSON."""
+    """Return a callback as a worker gets it: bytes as they are, the answer of a person as a master sends it, any other
+    value as JSON."""
+    if isinstance(value, FormAnswer):
+        value = {
+            "choice": value.choice,
+            "comment": value.comment,
+            "values": dict(value.values),
+            "by": value.by,
+            "address": value.address,
+        }
     is_raw = isinstance(value, bytes)
     return {
         "content_type": "application/octet-stream" if is_raw else "application/json",

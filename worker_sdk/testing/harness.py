@@ -38,6 +38,8 @@ class Ending:
     * `checkpoint`: what the next attempt would find in `ctx.checkpoint`.
     * `progress`: fraction and message of the last `ctx.progress`.
     * `parts`: the values that the handler handed out with `ctx.emit`.
+    * `challenge`: what the handler asked for with `ctx.open_challenge`, as a master gets it: `form`, `audience`,
+      `expect`, `timeout_s`, `meta`. None: it opened no challenge.
     """
 
     type: str
@@ -45,6 +47,7 @@ class Ending:
     checkpoint: Any = None
     progress: tuple[float | None, str] | None = None
     parts: Sequence[Any] = ()
+    challenge: Mapping[str, Any] | None = None
 
     @property
     def result(self) -> Any:
@@ -104,8 +107,8 @@ class WorkerHarness:
         * `headers`: headers of the job.
         * `job_id`: ID of the job, a UUID. Default: another one for each run.
         * `checkpoint`: value of `ctx.checkpoint`, as if an earlier attempt had saved it. Default: none was saved.
-        * `callback`: callback of the outside system: bytes as they are, any other value as JSON. The handler runs as it
-          does after its challenge was answered. Default: none came.
+        * `callback`: callback of the outside system: bytes as they are, any other value as JSON. A `FormAnswer` is that
+          of a person. The handler runs as it does after its challenge was answered. Default: none came.
         * `inputs`: results of the jobs for which the job waited, in order, for `ctx.inputs`. An `Ending`, which another
           run returned, stands for a job that ended so. Default: it waited for none.
         """
@@ -127,7 +130,7 @@ class WorkerHarness:
         handler = self._assembly.registry.get(name)
         assert handler is not None
         kept = KeptReports(None if checkpoint is None else encode(checkpoint))
-        sink = _Sink()
+        sink, challenges = _Sink(), KeptChallenges()
         executor = Executor(
             max_jobs=1,
             settlements=sink,
@@ -136,7 +139,7 @@ class WorkerHarness:
                 "Pushers", _Recorder(self.enqueued, chain_of(self._assembly.middleware), self.unmet)
             ),
             reports=kept,
-            challenges=KeptChallenges(),
+            challenges=challenges,
             child_access=(["http://127.0.0.1:8080"], None),
         )
         number = next(self._numbers)
@@ -167,7 +170,14 @@ class WorkerHarness:
         finally:
             executor.close()
         saved = None if kept.checkpoint is None else decode(kept.checkpoint)
-        return Ending(fields.pop("type"), fields, saved, kept.progress, [decode(part) for part in kept.parts])
+        return Ending(
+            fields.pop("type"),
+            fields,
+            saved,
+            kept.progress,
+            [decode(part) for part in kept.parts],
+            challenges.opened[-1] if challenges.opened else None,
+        )
 
 
 async def _started(worker: Worker) -> Assembly:

@@ -19,6 +19,7 @@ class Challenge:
 
 
 if TYPE_CHECKING:
+    from worker_sdk.forms import FormAnswer
 
     class Opened(Challenge):
         """The result of `ctx.open_challenge`: a `Challenge`, and an awaitable of it in an async handler."""
@@ -48,6 +49,13 @@ class Callback:
         import json
 
         return json.loads(self.body)
+
+    def answer(self) -> "FormAnswer":
+        """Return the answer of a person to the form of the challenge. Raise ValueError if the callback is
+        something else."""
+        from worker_sdk.forms import answer_of
+
+        return answer_of(self.json(), self.received_at)
 
 
 def callback_of(fields: Mapping[str, Any]) -> Callback:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
     from concurrent.futures import Future
     from datetime import datetime
 
+    from worker_sdk.forms import Form
     from worker_sdk.protocol import JobInput
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.jobs import JobLike, JobOptions
@@ -248,13 +249,18 @@ class Context:
         expect: int = 1,
         meta: Any = None,
         signature: Mapping[str, str] | None = None,
+        form: "Form | None" = None,
+        audience: str = "link",
     ) -> "Opened":
-        """Open a challenge, and return its `request_id` and `callback_url` for the outside system.
+        """Open a challenge, and return its `request_id` and `callback_url` for the outside system, or for people.
 
         * `timeout_s`: time to wait for the callback, in seconds. Default: `answer_within_s` of `OutsideWork`, or a day.
         * `expect`: number of callbacks to wait for.
         * `meta`: a note for people, up to 4 KiB.
         * `signature`: the signature that callbacks must bear: `header`, `secret`, and maybe `prefix` and `encoding`.
+        * `form`: a question to people, to whom `callback_url` shows a page. `ctx.callback.answer()` has what they say.
+        * `audience`: people who may answer the form. `"link"`: whoever has the URL. `"users"`: those who are also
+          logged in at the master, and may operate; each answers once, and `expect` is their number.
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise RefusedError if the master opens none,
         UnavailableError if no master answers.
@@ -268,6 +274,8 @@ class Context:
             fields["meta"] = meta
         if signature is not None:
             fields["signature"] = dict(signature)
+        if form is not None:
+            fields.update(form=form.request(), audience=audience)
         opening = self._challenges.open(self.job_id, self._token, fields, self.deadline_s)
 
         def opened(answer: Mapping[str, Any]) -> "Challenge":

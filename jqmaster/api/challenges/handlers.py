@@ -4,15 +4,25 @@ import re
 from typing import Final
 from urllib.parse import urlsplit
 
-from jqmaster.api.challenges import views
+import msgpack
+
+from jqmaster.api.challenges import people, views
 from jqmaster.api.challenges.schemas import CallbackProgressRequest, OpenChallengeRequest
 from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.http.auth import is_loopback
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.domain.challenge import MAX_META_BYTES, Callback, ChallengeState
+from jqmaster.domain.challenge_form import MAX_FORM_BYTES, Audience
 from jqmaster.domain.ids import is_id
-from jqmaster.errors import ConflictError, FieldError, InvalidError, TooLargeError, UnparsableError
+from jqmaster.errors import (
+    ConflictError,
+    FieldError,
+    InvalidError,
+    TooLargeError,
+    UnparsableError,
+    invalid,
+)
 from jqmaster.service.challenges.challenges import NewChallenge
 from jqmaster.service.challenges.reader import Place
 from jqmaster.service.jobs.reader import unknown_job
@@ -33,6 +43,7 @@ async def open_challenge(call: Call) -> Reply:
             code="meta_too_large",
             errors=[FieldError(("meta",), f"at most {MAX_META_BYTES} bytes")],
         )
+    _check_form(request)
     base = _base(call)
     opened = await call.services.challenges.open(
         call.path["worker_id"],
@@ -43,19 +54,24 @@ async def open_challenge(call: Call) -> Reply:
             request.expect,
             request.meta,
             request.signature.to_signature() if request.signature else None,
+            request.form.to_form() if request.form else None,
+            Audience(request.audience),
         ),
     )
     return Reply(201, {"request_id": opened.text, "callback_url": f"{base}/callbacks/{opened.text}"})
 
 
 async def call_back(call: Call) -> Reply:
+    callback = await _callback(call)
     is_new = await call.services.challenges.call_back(
         call.path["request_id"],
-        await _callback(call),
+        callback,
         key=_key(call),
         headers={name.decode("latin-1"): value.decode("latin-1") for name, value in call.fields.items()},
         address=call.address,
     )
+    if is_new is None:
+        return await people.answer(call, callback)
     return Reply(202 if is_new else 200, {"repeated": not is_new})
 
 
@@ -98,13 +114,36 @@ async def answer(call: Call) -> Reply:
     job_id, shown = call.path["job_id"], call.path["request"]
     if not is_id(job_id):
         raise unknown_job(job_id)
-    is_new = await call.services.challenge_reader.answer(job_id, shown, await _callback(call))
+    callback = await _callback(call)
+    if (asked := await call.services.challenge_forms.find_shown(job_id, shown)) is not None:
+        return await people.answer_shown(call, asked, callback)
+    is_new = await call.services.challenge_reader.answer(job_id, shown, callback)
     if is_new:
         entry = encode_entry(
             who=call.who, action="challenge.answer", target=job_id, before=None, after={"request": shown[:64]}
         )
         await call.services.audit_writer.write(entry)
     return Reply(202 if is_new else 200, {"repeated": not is_new})
+
+
+def _check_form(request: OpenChallengeRequest) -> None:
+    """Raise InvalidError where parts of the request do not fit a form."""
+    if request.form is None:
+        if request.audience != "link":
+            raise invalid([FieldError(("audience",), "belongs to a form")])
+        return
+    if request.signature is not None:
+        raise invalid([FieldError(("signature",), "people who answer a form sign nothing")])
+    if request.expect > 1 and request.audience == "link":
+        raise invalid(
+            [FieldError(("expect",), "must be 1 where nobody knows the people apart: set audience to users")]
+        )
+    if len(msgpack.packb(request.form.model_dump())) > MAX_FORM_BYTES:
+        raise TooLargeError(
+            f"form has more than {MAX_FORM_BYTES} bytes",
+            code="form_too_large",
+            errors=[FieldError(("form",), f"at most {MAX_FORM_BYTES} bytes")],
+        )
 
 
 def _base(call: Call) -> str:

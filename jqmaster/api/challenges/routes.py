@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from jqmaster.api.challenges import handlers, schemas
+from jqmaster.api.challenges import handlers, people, schemas
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.domain.access import Scope
 from jqmaster.domain.challenge import ChallengeState
@@ -30,20 +30,30 @@ _CALLBACK_TEXT: Final = (
     "Answers a challenge with any body, of at most `max_argument_bytes`, which the job's handler gets with its content "
     "type. The request ID is the credential. The answer is 202 for a new callback, 200 if the same one came before, "
     "409 `callback_conflict` if another one did, 410 `challenge_over` after the attempt, and 404 for an unknown ID. "
-    "Where several callbacks are expected, those with equal bodies need an `Idempotency-Key` each."
+    "Where several callbacks are expected, those with equal bodies need an `Idempotency-Key` each. A challenge with a "
+    "form takes `{choice, comment, values}` in JSON or MessagePack, or as its page sends it: people who may not answer "
+    "get 401 or 403, and 422 names each field and its rule."
+)
+_PAGE_TEXT: Final = (
+    "Shows browsers a page on which people answer a challenge that has a form, and others the form. The request ID is "
+    "the credential; with `audience` `users`, the caller must also be logged in and have the scope `operate`. The "
+    "answer is 404 `no_form` for a challenge that another system answers."
 )
 _ANSWER_TEXT: Final = (
     "Answers a challenge in the place of the outside system, with the body as its callback. It is written to the audit "
-    "log."
+    "log. A challenge with a form takes `{choice, comment, values}`, and its record says who answered."
 )
 
 OPERATIONS: Final = [
     Operation("POST", "/api/workers/{worker_id}/challenges", handlers.open_challenge, Scope.WORK, "Open a challenge",
               "challenges", {201: schemas.OpenChallengeAnswer}, schemas.OpenChallengeRequest,
               problems=(404, 409, 413, *_STORE), text=_OPEN_TEXT),
+    Operation("GET", "/callbacks/{request_id}", people.show, None, "Show a challenge to people", "challenges",
+              {200: schemas.PersonalChallengeView}, problems=(401, 403, 404, 410, 429, *_STORE), text=_PAGE_TEXT,
+              has_page=True),
     Operation("POST", "/callbacks/{request_id}", handlers.call_back, None, "Answer a challenge", "challenges",
               {202: schemas.CallbackReceipt, 200: schemas.CallbackReceipt},
-              problems=(403, 404, 409, 410, 413, 429, *_STORE), text=_CALLBACK_TEXT, takes_any_body=True),
+              problems=(401, 403, 404, 409, 410, 413, 415, 429, *_STORE), text=_CALLBACK_TEXT, takes_any_body=True),
     Operation("POST", "/callbacks/{request_id}/progress", handlers.tell_progress, None, "Tell progress of a challenge",
               "challenges", {204: None}, schemas.CallbackProgressRequest,
               problems=(403, 404, 410, 429, *_STORE)),
@@ -54,5 +64,5 @@ OPERATIONS: Final = [
     Operation("POST", "/api/jobs/{job_id}/challenges/{request}/callback", handlers.answer, Scope.OPERATE,
               "Answer a challenge for the outside system", "challenges",
               {202: schemas.CallbackReceipt, 200: schemas.CallbackReceipt},
-              problems=(404, 409, 410, 413, *_STORE), text=_ANSWER_TEXT, takes_any_body=True),
+              problems=(404, 409, 410, 413, 415, *_STORE), text=_ANSWER_TEXT, takes_any_body=True),
 ]  # fmt: skip

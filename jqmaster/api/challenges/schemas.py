@@ -1,6 +1,6 @@
 """HTTP models of challenges and callbacks."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -16,8 +16,20 @@ from jqmaster.api.schemas import (
     Token,
 )
 from jqmaster.domain.challenge import MAX_EXPECT, MAX_WAIT_S, ChallengeState, Signature
+from jqmaster.domain.challenge_form import (
+    CHOICE_PATTERN,
+    MAX_CHOICES,
+    MAX_COMMENT,
+    MAX_DESCRIPTION,
+    MAX_LABEL,
+    MAX_TITLE,
+    Form,
+    FormError,
+    form_of,
+)
 from jqmaster.domain.job import JobState
 from jqmaster.domain.progress import MAX_MESSAGE_CHARS
+from jqmaster.errors import FieldError, invalid
 
 
 class SignatureRequest(Request):
@@ -36,6 +48,46 @@ class SignatureRequest(Request):
 
     def to_signature(self) -> Signature:
         return Signature(self.header, self.secret, self.prefix, self.encoding)
+
+
+class ChoiceRequest(Request):
+    """A way to answer."""
+
+    value: Annotated[str, Field(pattern=CHOICE_PATTERN)] = Field(
+        description="Name of the choice, as the handler gets it.", examples=["approve"]
+    )
+    label: Annotated[str, Field(max_length=MAX_LABEL)] = Field(
+        "", description="Text of its button. `approve` and `reject` have one in each language."
+    )
+    needs_comment: bool = Field(False, description="An answer with it must have a comment.")
+    skips_fields: bool = Field(False, description="An answer with it has no values of fields.")
+
+
+class FormRequest(Request):
+    """A question to people, with a page of its own at the address of the challenge."""
+
+    title: Annotated[str, Field(min_length=1, max_length=MAX_TITLE)] = Field(examples=["Refund order 42?"])
+    description: Annotated[str, Field(max_length=MAX_DESCRIPTION)] = Field(
+        "", description="Plain text; its line breaks are shown."
+    )
+    choices: Annotated[list[ChoiceRequest], Field(max_length=MAX_CHOICES)] = Field(
+        [], description="Ways to answer. Empty: `approve`, and `reject`, which skips the fields."
+    )
+    comment: Literal["none", "optional", "required"] = "optional"
+    fields: dict[str, Any] | None = Field(
+        None,
+        description="JSON Schema of an object of at most 20 fields, which people fill in. A field is a string (`enum`, "
+        "`minLength`, `maxLength`, `format` `date`, `email` or `uri`), an integer or a number (`enum`, `minimum`, "
+        "`maximum`) or a boolean, with `title`, `description` and `default`.",
+        examples=[{"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}],
+    )
+
+    def to_form(self) -> Form:
+        """Raise InvalidError that names the part of `fields` and its rule."""
+        try:
+            return form_of(self.model_dump())
+        except FormError as error:
+            raise invalid([FieldError(("form", *error.loc), error.msg)]) from None
 
 
 class OpenChallengeRequest(Request):
@@ -58,6 +110,68 @@ class OpenChallengeRequest(Request):
         None, description="A note for people, of at most 4 KiB: what the challenge is about."
     )
     signature: SignatureRequest | None = None
+    form: FormRequest | None = Field(
+        None,
+        description="People answer the challenge, at a page that its address shows. The handler gets the callback "
+        "`application/json` with `choice`, `comment`, `values`, `by` and `address`.",
+    )
+    audience: Literal["link", "users"] = Field(
+        "link",
+        description="People who may answer the form. link: whoever has the address. users: whoever has it, is logged "
+        "in and may operate; each answers once, so that `expect` is the number of people.",
+    )
+
+
+class FormAnswerRequest(Request):
+    """The answer of a person to a form."""
+
+    choice: Annotated[str, Field(max_length=64)] = Field(examples=["approve"])
+    comment: Annotated[str, Field(max_length=MAX_COMMENT)] = ""
+    values: dict[str, Any] = Field({}, description="Values of the form's fields.")
+
+
+class ChoiceView(Answer):
+    """A way to answer."""
+
+    value: str
+    label: str
+    needs_comment: bool
+    skips_fields: bool
+
+
+class FormView(Answer):
+    """A question to people."""
+
+    title: str
+    description: str
+    choices: list[ChoiceView]
+    comment: Literal["none", "optional", "required"]
+    fields: dict[str, Any] | None = Field(description="JSON Schema of an object. Null: there are no fields.")
+
+
+class GivenAnswerView(Answer):
+    """An answer that a person gave."""
+
+    choice: str
+    comment: str | None = Field(description="Null if the caller sees no content.")
+    by: str | None = Field(
+        description="The person, as the audit log names them. Null: somebody who had the link."
+    )
+    address: str = Field(description="The network address that the answer came from.")
+    at: Timestamp
+
+
+class PersonalChallengeView(Answer):
+    """A challenge as the people see it who answer it."""
+
+    form: FormView
+    audience: Literal["link", "users"]
+    state: ChallengeState
+    is_open: bool = Field(description="Answers are taken.")
+    expect: Count
+    received: Count
+    due_at: Timestamp | None
+    answers: list[GivenAnswerView]
 
 
 class OpenChallengeAnswer(Answer):
@@ -118,6 +232,14 @@ class ChallengeView(Answer):
     error: str | None = Field(description="Message of the attempt that failed.")
     code: str | None = Field(description="Code of the failure.")
     failures: Count = Field(description="Failed attempts of the job.", json_schema_extra=SINCE)
+    form: FormView | None = Field(
+        description="Question to people. Null if another system answers, or the caller sees no content.",
+        json_schema_extra=SINCE,
+    )
+    audience: Literal["link", "users"] | None = Field(
+        description="People who may answer. Null: another system answers.", json_schema_extra=SINCE
+    )
+    answers: list[GivenAnswerView] = Field(description="Answers of people.", json_schema_extra=SINCE)
 
 
 class ChallengeList(Answer):

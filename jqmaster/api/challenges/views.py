@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import msgpack
+
 from jqmaster.api.encoding.answers import RawMsgpack
+from jqmaster.domain.challenge import Challenge
+from jqmaster.domain.challenge_form import Form, document_of
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job_content import JobContent
@@ -41,7 +45,44 @@ def challenge_view(shown: ShownChallenge, access: ContentAccess) -> dict[str, An
         "error": None if end is None else content.message(end),
         "code": None if end is None else end.code,
         "failures": job.failures,
+        "form": _form(challenge.form, content) if challenge.form else None,
+        "audience": str(challenge.audience) if challenge.form else None,
+        "answers": _answers(challenge, content),
     }
+
+
+def form_view(challenge: Challenge) -> dict[str, Any]:
+    """`PersonalChallengeView`."""
+    assert challenge.form is not None
+    return {
+        "form": document_of(challenge.form),
+        "audience": str(challenge.audience),
+        "state": str(challenge.state),
+        "is_open": challenge.is_open,
+        "expect": challenge.expect,
+        "received": challenge.received,
+        "due_at": _time(challenge.due_at_ms),
+        "answers": _answers(challenge, None),
+    }
+
+
+def _form(form: Form, content: JobContent) -> Any:
+    """Return a form as callers see it who see content of its job: without the redacted values of that."""
+    shown = content.value(msgpack.packb(document_of(form)))
+    return None if shown is None else RawMsgpack(readable(shown))
+
+
+def _answers(challenge: Challenge, content: JobContent | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "choice": one.choice,
+            "comment": content.text(one.comment) if content else one.comment,
+            "by": one.by or None,
+            "address": one.address,
+            "at": iso_ms(one.at_ms),
+        }
+        for one in challenge.answers
+    ]
 
 
 def _time(ms: int) -> str | None:

@@ -4,7 +4,7 @@ No framework object is built per request: this is the path of every push and eve
 """
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from time import perf_counter
@@ -178,6 +178,8 @@ class Reply:
     headers: tuple[tuple[bytes, bytes], ...] = ()
     # For a `value` of bytes that is sent as it is.
     media_type: bytes | None = None
+    # A page for people has its own, in the place of those of all other answers.
+    security_headers: Sequence[tuple[bytes, bytes]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,8 @@ class Operation:
     has_effect: bool = False
     # Its handler takes a body of any type as it comes, and its callers are of no kind that is known.
     takes_any_body: bool = False
+    # It answers browsers with a page.
+    has_page: bool = False
 
 
 class Endpoint:
@@ -275,7 +279,10 @@ class Endpoint:
             if operation.is_stream:
                 demand_events(fields)
             encoding = negotiate(
-                fields, strict=not (operation.is_stream or operation.is_text or operation.takes_any_body)
+                fields,
+                strict=not (
+                    operation.is_stream or operation.is_text or operation.takes_any_body or operation.has_page
+                ),
             )
             call = Call(
                 fields,
@@ -362,7 +369,7 @@ class Endpoint:
             headers = [
                 (b"content-type", reply.media_type or encoding.value.encode()),
                 (b"content-length", str(len(body)).encode()),
-                *self._headers,
+                *(self._headers if reply.security_headers is None else reply.security_headers),
                 *reply.headers,
             ]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})

@@ -86,7 +86,7 @@ def problem_response(exc: Exception, encoding: Encoding) -> Response:
         incident = uuid.uuid4().hex[:12]
         logger.error("incident %s", incident, exc_info=exc)
         exc = JqmasterError(f"incident {incident}")
-    status, title = next(STATUS[cls] for cls in type(exc).__mro__ if cls in STATUS)
+    status, title = status_of(exc)
     headers = {}
     if status in (429, 503):
         headers["retry-after"] = str(max(1, math.ceil(exc.retry_after_s or 1)))
@@ -96,6 +96,11 @@ def problem_response(exc: Exception, encoding: Encoding) -> Response:
     return _response(
         status, title, exc.detail, exc.code, errors=exc.errors, encoding=encoding, headers=headers, more=more
     )
+
+
+def status_of(exc: JqmasterError) -> tuple[int, str]:
+    """Return the status of an error, and what it is called."""
+    return next(STATUS[cls] for cls in type(exc).__mro__ if cls in STATUS)
 
 
 def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> InvalidError:

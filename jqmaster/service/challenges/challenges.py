@@ -3,9 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NoReturn
 
-from jqmaster.clock import Clock
 from jqmaster.domain.challenge import (
     Callback,
     CallbackAnswer,
@@ -13,22 +11,12 @@ from jqmaster.domain.challenge import (
     RequestId,
     Signature,
     new_request_id,
-    read_request_id,
 )
+from jqmaster.domain.challenge_form import Audience, Form
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.quota import Quota
-from jqmaster.errors import (
-    ChallengeOverError,
-    ConflictError,
-    ForbiddenError,
-    NotFoundError,
-    RateLimitedError,
-    unknown_worker,
-)
-from jqmaster.store.jobs.challenges import ChallengeStore, Opened
-
-# Unknown request IDs that one address may ask for within a minute.
-MAX_MISSES: Final = 30
+from jqmaster.errors import ConflictError, ForbiddenError, unknown_worker
+from jqmaster.service.challenges.request_ids import RequestIds
+from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, Opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +29,17 @@ class NewChallenge:
     expect: int = 1
     meta: bytes | None = None
     signature: Signature | None = None
+    form: Form | None = None
+    audience: Audience = Audience.LINK
 
 
 class ChallengeService:
     """Methods raise what the store raises."""
 
-    def __init__(self, store: ChallengeStore, clock: Clock, figures: ChallengeFigures) -> None:
+    def __init__(self, store: ChallengeStore, ids: RequestIds, figures: ChallengeFigures) -> None:
         self._store = store
-        self._clock = clock
+        self._ids = ids
         self._figures = figures
-        self._misses = Quota()
 
     async def open(self, worker_id: str, new: NewChallenge) -> RequestId:
         """Open a challenge for the attempt that holds a job. Raise NotFoundError for a worker that is not registered,
@@ -66,6 +55,8 @@ class ChallengeService:
             expect=new.expect,
             meta=new.meta,
             signature=new.signature,
+            form=new.form,
+            audience=new.audience,
         )
         if isinstance(opened, Opened):
             self._figures.opened += 1
@@ -81,13 +72,14 @@ class ChallengeService:
 
     async def call_back(
         self, request_id: str, callback: Callback, *, key: str, headers: Mapping[str, str], address: str
-    ) -> bool:
-        """Take a callback; return False if the same one came before. `key` tells callbacks with equal bodies apart.
+    ) -> bool | None:
+        """Take a callback; return False if the same one came before, and None where people answer a form. `key` tells
+        callbacks with equal bodies apart.
 
         Raise NotFoundError, ConflictError for another callback than the one before, ChallengeOverError after the
         attempt, ForbiddenError for a wrong signature, RateLimitedError for an address that guesses.
         """
-        request = self._known(request_id, address)
+        request = self._ids.read(request_id, address)
         identity = hashlib.sha256(key.encode()).digest()[:16] if key else callback.digest
         received = await self._store.take(request, callback, identity)
         if isinstance(received, Signature):
@@ -96,39 +88,18 @@ class ChallengeService:
                     "the signature of the callback is missing or wrong", code="bad_signature"
                 )
             received = await self._store.take(request, callback, identity, is_verified=True)
-            assert not isinstance(received, Signature)
+        if isinstance(received, AskedForm):
+            return None
+        assert not isinstance(received, Signature)
         self._figures.received(received.answer, received.after_ms)
         if received.answer is CallbackAnswer.TAKEN:
             return True
         if received.answer is not CallbackAnswer.REPEATED:
-            self._refuse(received.answer, address)
+            self._ids.refuse(received.answer, address)
         return False
 
     async def tell(self, request_id: str, fraction: float | None, message: str, *, address: str) -> None:
         """Keep the progress of the outside system. Raise as `call_back`."""
-        answer = await self._store.tell(self._known(request_id, address), fraction, message)
+        answer = await self._store.tell(self._ids.read(request_id, address), fraction, message)
         if answer is not CallbackAnswer.TAKEN:
-            self._refuse(answer, address)
-
-    def _known(self, request_id: str, address: str) -> RequestId:
-        now_s = self._clock.monotonic_s()
-        if self._misses.count(address, now_s) >= MAX_MISSES:
-            raise RateLimitedError(
-                "too many unknown request IDs; wait a moment",
-                code="too_many_callbacks",
-                retry_after_s=self._misses.left_s(now_s),
-            )
-        request = read_request_id(request_id)
-        if request is None:
-            self._refuse(CallbackAnswer.UNKNOWN, address)
-        return request
-
-    def _refuse(self, answer: CallbackAnswer, address: str) -> NoReturn:
-        if answer is CallbackAnswer.CONFLICT:
-            raise ConflictError("another callback came before", code="callback_conflict")
-        if answer is CallbackAnswer.OVER:
-            raise ChallengeOverError(
-                "the attempt that waited for this callback is over", code="challenge_over"
-            )
-        self._misses.add(address, self._clock.monotonic_s())
-        raise NotFoundError("no challenge has this request ID", code="unknown_challenge")
+            self._ids.refuse(answer, address)

@@ -15,6 +15,7 @@ from jqmaster.domain.challenge import (
     RequestId,
     Signature,
 )
+from jqmaster.domain.challenge_form import Audience, Form, GivenAnswer, document_of, form_of
 from jqmaster.domain.job import Job
 from jqmaster.domain.outcome import NotReadyRecord
 from jqmaster.domain.tally import Tally
@@ -35,6 +36,9 @@ _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeErro
 # Callbacks that one read takes from the store may have the size of arguments.
 CALLBACKS_PER_READ: Final = 16
 
+# The audience of a challenge, as the store keeps it.
+_AUDIENCES: Final = {str(audience): audience for audience in Audience}
+
 # The answer to a report that an attempt waits for its callbacks, where it had opened no such challenge.
 NOT_OPENED: Final = 2
 
@@ -54,6 +58,11 @@ class Received:
     answer: CallbackAnswer
     name: str = ""
     after_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AskedForm:
+    """The answer to a callback of a challenge that people answer: it is not taken before it was checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,8 @@ class ChallengeStore:
         expect: int,
         meta: bytes | None,
         signature: Signature | None = None,
+        form: Form | None = None,
+        audience: Audience = Audience.LINK,
     ) -> Opened | str:
         """Open a challenge for the attempt that holds the job. Otherwise return the reason: `stale`, `answered` (its
         callbacks are there) or `unknown` (the worker)."""
@@ -99,7 +110,8 @@ class ChallengeStore:
             (self._shard.now_arg, k.tag, codec.id_bytes(worker_id), request.job_id, bytes.fromhex(token),
              request.shown, request.digest, wait_ms, expect, meta or b"",
              *((signature.header, signature.secret, signature.prefix, signature.encoding) if signature
-               else ("", "", "", ""))),
+               else ("", "", "", "")),
+             *((codec.pack(document_of(form)), audience, request.text) if form else ("", "", ""))),
         )  # fmt: skip
         return Opened(data[0].decode(), data[1]) if word == "ok" else word
 
@@ -143,38 +155,59 @@ class ChallengeStore:
     # --- for the outside system
 
     async def take(
-        self, request: RequestId, callback: Callback, identity: bytes, *, is_verified: bool = False
-    ) -> Received | Signature:
-        """Take a callback. `identity` tells it from others of the same challenge.
+        self,
+        request: RequestId,
+        callback: Callback,
+        identity: bytes,
+        *,
+        is_verified: bool = False,
+        answer: GivenAnswer | None = None,
+        digest: bytes | None = None,
+    ) -> Received | Signature | AskedForm:
+        """Take a callback. `identity` tells it from others of the same challenge, and `digest` those apart that say
+        different things; by default that of the callback. `answer`: of a person, whose time is that of the callback.
 
-        Return the signature to look for where the challenge asks for one, unless `is_verified`.
+        Return the signature to look for where the challenge asks for one, or that it has a form, unless `is_verified`.
         """
         k = self._keys
         word, data = await self._client.run(
             "take_callback",
             (k.job(request.job_id), k.challenges(request.job_id)),
-            (self._shard.now_arg, k.tag, request.job_id, request.digest, identity, callback.digest,
-             callback.content_type, callback.body, self._shard.wake_channel, int(is_verified)),
+            (self._shard.now_arg, k.tag, request.job_id, request.digest, identity, digest or callback.digest,
+             callback.content_type, callback.body, self._shard.wake_channel, int(is_verified),
+             codec.pack([answer.choice, answer.comment, answer.by, answer.address]) if answer else b""),
         )  # fmt: skip
+        if word == "form":
+            return AskedForm()
         if word == "unverified":
             header, secret, prefix, encoding = (raw.decode() for raw in data)
             return Signature(header, secret, prefix, "base64" if encoding == "base64" else "hex")
-        answer = CallbackAnswer(word)
-        if answer is not CallbackAnswer.TAKEN:
-            return Received(answer, data[0].decode() if data else "")
+        told = CallbackAnswer(word)
+        if told is not CallbackAnswer.TAKEN:
+            return Received(told, data[0].decode() if data else "")
         if data[2]:
             self._shard.leader.wake(JobsReady())
-        return Received(answer, data[0].decode(), data[1])
+        return Received(told, data[0].decode(), data[1])
 
     async def take_shown(self, job_id: str, shown: str, callback: Callback) -> Received:
         """Take a callback that an operator gives, who knows what is shown of the request ID."""
-        packed = await self._client.command("GET", self._keys.challenges(job_id))
-        for digest in _digests(packed, shown) if packed else ():
-            request = RequestId("", job_id, shown, digest)
-            received = await self.take(request, callback, callback.digest, is_verified=True)
-            assert isinstance(received, Received)
-            return received
-        return Received(CallbackAnswer.UNKNOWN)
+        found = await self.find_shown(job_id, shown)
+        if found is None:
+            return Received(CallbackAnswer.UNKNOWN)
+        request = RequestId("", job_id, shown, found.digest)
+        received = await self.take(request, callback, callback.digest, is_verified=True)
+        assert isinstance(received, Received)
+        return received
+
+    async def find(self, request: RequestId) -> Challenge | None:
+        """Return the challenge of a request ID; None: there is none."""
+        found = (await self.of([request.job_id]))[request.job_id]
+        return next((one for one in found if one.digest == request.digest), None)
+
+    async def find_shown(self, job_id: str, shown: str) -> Challenge | None:
+        """Return the newest challenge of which operators see this part of the request ID; None: there is none."""
+        found = (await self.of([job_id]))[job_id]
+        return next((one for one in reversed(found) if one.shown == shown), None)
 
     async def tell(self, request: RequestId, fraction: float | None, message: str) -> CallbackAnswer:
         """Keep what the outside system tells of its progress."""
@@ -267,14 +300,6 @@ class ChallengeStore:
         return await newest_first(self._client, self._keys.challenged, before, count)
 
 
-def _digests(packed: bytes, shown: str) -> list[bytes]:
-    try:
-        found = msgpack.unpackb(packed, raw=True)
-        return [fields[b"digest"] for fields in reversed(found) if fields.get(b"id") == shown.encode()]
-    except _UNREADABLE:
-        return []
-
-
 def decode_challenges(job_id: str, packed: bytes) -> list[Challenge]:
     """Return the challenges of a job; none where they cannot be read."""
     try:
@@ -313,4 +338,25 @@ def _challenge(job_id: str, fields: dict[bytes, Any]) -> Challenge:
         callbacks=[
             Callback(one[3].decode(errors="replace"), one[4], int(one[2])) for one in taken if len(one) > 4
         ],
+        digest=bytes(fields.get(b"digest", b"")),
+        form=_form(fields[b"form"]) if b"form" in fields else None,
+        audience=_AUDIENCES.get(text(b"audience"), Audience.LINK),
+        answers=[
+            _answer(answer, int(one[2]))
+            for answer, one in zip(fields.get(b"answers") or (), taken, strict=False)
+        ],
+        link=text(b"link"),
     )
+
+
+def _answer(packed: bytes, at_ms: int) -> GivenAnswer:
+    choice, comment, by, address = msgpack.unpackb(packed)
+    return GivenAnswer(choice, comment, by, address, at_ms)
+
+
+def _form(packed: bytes) -> Form | None:
+    """Return a form; None where it cannot be read: its challenge is shown all the same."""
+    try:
+        return form_of(msgpack.unpackb(packed))
+    except _UNREADABLE:
+        return None

@@ -6,7 +6,20 @@ from typing import Any
 import pytest
 
 from tests.sdk import outside_handlers
-from worker_sdk import Callback, Challenged, CodedError, Context, Defer, OutsideWork, Ready, Worker
+from worker_sdk import (
+    Approval,
+    Callback,
+    Challenged,
+    Choice,
+    CodedError,
+    Context,
+    Defer,
+    Form,
+    FormAnswer,
+    OutsideWork,
+    Ready,
+    Worker,
+)
 from worker_sdk.testing import WorkerHarness
 
 pytestmark = pytest.mark.req("P1", "P2", "P3")
@@ -130,3 +143,101 @@ async def test_an_isolated_process_opens_challenges_and_gets_callbacks() -> None
     assert challenged.progress == (0.5, "http://127.0.0.1/callbacks/request-1")
     ended = await harness.run("isolated.ship", callback=b"one")
     assert (ended.type, ended.fields["result"]) == ("success", ["one"])
+
+
+class Refund(Approval):
+    name = "order.refund"
+    audience = "users"
+    answer_within_s = 3_600.0
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def form(self, argument: Any, ctx: Context) -> Form:
+        return Form(
+            f"Refund order {argument['order']}?",
+            choices=[Choice("approve"), Choice("reject", "No", needs_comment=True, skips_fields=True)],
+            fields={"type": "object", "properties": {"amount": {"type": "number"}}},
+        )
+
+    def ask(self, argument: Any, ctx: Context, url: str) -> None:
+        self.told.append(url)
+
+    def on_answer(self, answer: FormAnswer, ctx: Context) -> Any:
+        if not answer.is_approved:
+            raise CodedError("REJECTED", answer.comment)
+        return {"amount": answer.values["amount"], "by": answer.by}
+
+
+class AsyncRefund(Refund):
+    name = "order.async_refund"
+
+    async def ask(self, argument: Any, ctx: Context, url: str) -> None:  # type: ignore[override]
+        self.told.append(url)
+
+
+@pytest.mark.req("P10")
+@pytest.mark.parametrize("work", [Refund(), AsyncRefund()])
+async def test_people_are_asked_and_their_answer_decides(work: Refund) -> None:
+    worker = Worker("http://127.0.0.1:1")
+    worker.outside(work)
+    harness = WorkerHarness(worker)
+    asked = await harness.run(work.name, {"order": 42})
+    assert (asked.type, work.told) == ("challenged", ["http://127.0.0.1/callbacks/request-1"])
+    assert asked.challenge is not None
+    assert (asked.challenge["audience"], asked.challenge["timeout_s"]) == ("users", 3_600.0)
+    assert asked.challenge["form"] == {
+        "title": "Refund order 42?", "description": "", "comment": "optional",
+        "choices": [
+            {"value": "approve", "label": "", "needs_comment": False, "skips_fields": False},
+            {"value": "reject", "label": "No", "needs_comment": True, "skips_fields": True},
+        ],
+        "fields": {"type": "object", "properties": {"amount": {"type": "number"}}},
+    }  # fmt: skip
+    approved = await harness.run(
+        work.name, callback=FormAnswer("approve", values={"amount": 7}, by="user:ada")
+    )
+    assert approved.result == {"amount": 7, "by": "user:ada"}
+    assert approved.challenge is None
+    rejected = await harness.run(work.name, callback=FormAnswer("reject", "too late"))
+    assert (rejected.fields["code"], rejected.fields["message"]) == ("REJECTED", "too late")
+    wrong = await harness.run(work.name, callback={"paid": True})
+    assert "not the answer to a form" in wrong.fields["message"]
+
+
+@pytest.mark.req("P10")
+async def test_a_plain_handler_asks_people_too() -> None:
+    worker = Worker("http://127.0.0.1:1")
+
+    @worker.handler("plain.ask")
+    async def ask(argument: Any, ctx: Context) -> Any:
+        if ctx.callback is None:
+            opened = await ctx.open_challenge(form=Form("Go on?"))
+            raise Challenged(opened.request_id)
+        answer = ctx.callback.answer()
+        return [
+            answer.choice,
+            answer.comment,
+            dict(answer.values),
+            answer.by,
+            answer.address,
+            answer.at.tzname(),
+        ]
+
+    harness = WorkerHarness(worker)
+    asked = await harness.run("plain.ask")
+    assert asked.challenge is not None
+    assert [choice["value"] for choice in asked.challenge["form"]["choices"]] == ["approve", "reject"]
+    answered = await harness.run("plain.ask", callback=FormAnswer("approve", address="203.0.113.9"))
+    assert answered.result == ["approve", "", {}, None, "203.0.113.9", "UTC"]
+
+
+@pytest.mark.req("P10")
+async def test_an_isolated_process_asks_people() -> None:
+    harness = WorkerHarness(outside_handlers.worker)
+    asked = await harness.run("isolated.approve")
+    assert asked.type == "challenged", asked
+    assert asked.challenge is not None
+    assert asked.challenge["form"]["title"] == "Go on?"
+    ended = await harness.run("isolated.approve", callback=FormAnswer("approve"))
+    assert ended.result == "approve"

@@ -1,14 +1,17 @@
 """Challenges: opened by an attempt, answered by callbacks, run by a worker, or over."""
 
+import msgpack
 import pytest
 
 from jqmaster.domain.challenge import (
     Callback,
     CallbackAnswer,
     ChallengeState,
+    RequestId,
     Signature,
     new_request_id,
 )
+from jqmaster.domain.challenge_form import Audience, Form, GivenAnswer
 from jqmaster.domain.constraint import new_cid
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import Cause, JobState
@@ -16,7 +19,7 @@ from jqmaster.domain.matcher import parse_path
 from jqmaster.domain.outcome import Decision, NotReadyRecord
 from jqmaster.errors import NotFoundError
 from jqmaster.store import codec
-from jqmaster.store.jobs.challenges import NOT_OPENED, Opened, Received
+from jqmaster.store.jobs.challenges import NOT_OPENED, AskedForm, Opened, Received
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.settlements import Settlement
 from tests.store.jobs.test_settle import HANDED_BACK, RETRYING
@@ -504,3 +507,84 @@ async def test_an_outstanding_challenge_is_small_and_a_job_without_one_has_none(
         per_job.append((await used() - before) / count)
     assert per_job[1] - per_job[0] <= 600
     assert not [key for key in await world.key_names() if "challenges:" in key][count:]
+
+
+FORM = Form("Refund order 42?")
+
+
+async def _answer(world: StoreWorld, request: RequestId, choice: str, by: str = "") -> CallbackAnswer:
+    """Answer as a person does: each answers once, and `choice` is all that an answer says."""
+    callback = Callback("application/json", choice.encode() + by.encode())
+    received = await world.challenges.take(
+        request,
+        callback,
+        (by or choice).encode(),
+        is_verified=True,
+        answer=GivenAnswer(choice, "", by, "203.0.113.9", 0),
+        digest=choice.encode(),
+    )
+    assert isinstance(received, Received)
+    return received.answer
+
+
+@pytest.mark.req("P10", "P4")
+async def test_a_form_takes_answers_of_people_and_no_plain_callback(world: StoreWorld) -> None:
+    _, job, request = await world.awaiting(form=FORM, audience=Audience.USERS, expect=2)
+    async with world.unchanged():
+        assert await world.challenges.take(request, Callback("", b"paid"), b"x") == AskedForm()
+    (opened,) = (await world.challenges.of([job.job_id]))[job.job_id]
+    assert (opened.form, opened.audience, opened.link, opened.is_open) == (
+        FORM, Audience.USERS, request.text, True,
+    )  # fmt: skip
+    assert request.text not in repr(opened)
+    assert await world.challenges.find(request) == opened
+    assert await world.challenges.find_shown(job.job_id, request.shown) == opened
+    assert await world.challenges.find(new_request_id(job.job_id)) is None
+    assert await world.challenges.find_shown(job.job_id, "nothing0") is None
+    assert await _answer(world, request, "approve", "user:ada") is CallbackAnswer.TAKEN
+    async with world.unchanged():
+        assert await _answer(world, request, "approve", "user:ada") is CallbackAnswer.REPEATED
+        assert await _answer(world, request, "reject", "user:ada") is CallbackAnswer.CONFLICT
+    world.pass_ms(1_000)
+    assert await _answer(world, request, "reject", "user:bob") is CallbackAnswer.TAKEN
+    async with world.unchanged():
+        assert await _answer(world, request, "approve", "user:eve") is CallbackAnswer.CONFLICT
+    worker, again = await _claim_callback(world)
+    assert [one.body for one in again.callbacks] == [b"approveuser:ada", b"rejectuser:bob"]
+    await world.settlements.settle_success(worker, [(job.job_id, again.token, b"")])
+    (over,) = (await world.challenges.of([job.job_id]))[job.job_id]
+    assert over.answers == [
+        GivenAnswer("approve", "", "user:ada", "203.0.113.9", world.now_ms - 1_000),
+        GivenAnswer("reject", "", "user:bob", "203.0.113.9", world.now_ms),
+    ]
+    # Its link goes with its end; what was asked stays, for those who open it.
+    assert (over.link, over.form, over.is_open, list(over.callbacks)) == ("", FORM, False, [])
+
+
+@pytest.mark.req("P10")
+async def test_the_link_of_a_form_goes_with_each_kind_of_end(world: StoreWorld) -> None:
+    worker, job, first = await world.challenged(form=FORM)
+    second = await world.open_challenge(worker, job, form=FORM)
+    assert [one.link for one in (await world.challenges.of([job.job_id]))[job.job_id]] == ["", second.text]
+    assert await _answer(world, first, "approve") is CallbackAnswer.OVER
+    await world.challenges.await_callbacks(worker, [(job.job_id, job.token, second.digest)])
+    world.pass_ms(60_001)
+    assert await _expire(world) == [job.job_id]
+    over = (await world.challenges.of([job.job_id]))[job.job_id]
+    assert [(one.link, one.state) for one in over] == [
+        ("", ChallengeState.VOID),
+        ("", ChallengeState.EXPIRED),
+    ]
+    await world.assert_sound()
+
+
+@pytest.mark.req("P10")
+async def test_a_form_that_cannot_be_read_hides_no_challenge(world: StoreWorld) -> None:
+    _, job, request = await world.awaiting(form=FORM)
+    key = world.shard.keys.challenges(job.job_id)
+    fields = msgpack.unpackb(await world.redis.get(key), raw=True)
+    fields[0][b"form"] = b"\xc1"
+    await world.redis.set(key, msgpack.packb(fields, use_bin_type=False))
+    found = await world.challenges.find(request)
+    assert found is not None
+    assert (found.form, found.state) == (None, ChallengeState.PROCESSING)

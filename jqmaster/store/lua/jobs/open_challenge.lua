@@ -3,6 +3,7 @@
 -- KEYS job:string challenged:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes job_id token_bytes shown digest wait_ms expect meta(empty: none)
 --   sign_header(empty: callbacks are not signed) sign_secret sign_lead sign_encoding
+--   form(empty: none; a form's MessagePack) audience link(its request ID, for people who are told of it)
 -- REPLY ok:name,now_ms | stale | answered | unknown
 -- CHECKS FIRST state, token and worker; that its callbacks are not there already; that the worker is registered
 -- include lib/clock.lua
@@ -13,6 +14,7 @@ local now_ms, worker_id_bytes, id, token_bytes = clock.now_ms(ARGV[1]), ARGV[3],
 local tag, shown, digest = ARGV[2], ARGV[6], ARGV[7]
 local wait_ms, expect, meta = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
 local sign_header, sign_secret, sign_lead, sign_encoding = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
+local form, audience, link = ARGV[15], ARGV[16], ARGV[17]
 
 local head = record.read_head(job_key)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then
@@ -22,10 +24,14 @@ end
 local before, list = challenges.open_one(id, head)
 if before and (before.since or challenges.is_answered(before)) then return {'answered'} end
 list = list or challenges.read(id)
-if before then before.state, before.ended, before.sign = challenges.VOID, now_ms, nil end
+if before then before.state, before.ended, before.sign, before.link = challenges.VOID, now_ms, nil, nil end
 list[#list + 1] = {id = shown, digest = digest, attempt = (record.attempts_of(head)), state = challenges.OPEN,
   opened = now_ms, wait = wait_ms, expect = expect > 1 and expect or nil, meta = meta ~= '' and meta or nil,
   sign = sign_header ~= '' and {sign_header, sign_secret, sign_lead, sign_encoding} or nil}
+if form ~= '' then
+  local opened = list[#list]
+  opened.form, opened.audience, opened.link = form, audience, link
+end
 challenges.write(id, list)
 redis.call('ZADD', challenged_key, now_ms, id)
 local flags = record.flags_of(head)

@@ -3,16 +3,17 @@
 -- workers may run them.
 -- KEYS job:string challenges:string
 -- ARGV now_ms tag job_id digest(of the request ID) identity(tells it from other callbacks) body_digest content_type
---   body wake_channel(empty: nobody to wake) is_verified(1: its signature is right)
+--   body wake_channel(empty: nobody to wake) is_verified(1: its signature is right, or it is the answer to the form)
+--   answer(empty: none; of a person, as MessagePack)
 -- REPLY taken:name,ms since it was opened,1 if a worker may run it now | repeated:name | conflict:name | over:name |
---   unverified:header,secret,prefix,encoding (of the signature to look for) | unknown
+--   unverified:header,secret,prefix,encoding (of the signature to look for) | form | unknown
 -- CHECKS FIRST that there is such a challenge, the signature, what it took before, and that its attempt goes on
 -- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/challenges.lua
 local job_key, challenges_key = KEYS[1], KEYS[2]
 local now_ms, id, digest, identity, body_digest = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
-local content_type, body, wake_channel, is_verified = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local content_type, body, wake_channel, is_verified, answer = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 local head = record.read_head(job_key)
 if head == '' then return {'unknown'} end
@@ -22,6 +23,7 @@ for _, challenge in ipairs(list) do
 end
 if not found then return {'unknown'} end
 if found.sign and is_verified ~= '1' then return {'unverified', unpack(found.sign)} end
+if found.form and is_verified ~= '1' then return {'form'} end
 local name = record.name_of(head)
 if found.state == challenges.OPEN or found.state == challenges.SUCCEEDED or found.state == challenges.FAILED then
   for _, one in ipairs(found.taken or {}) do
@@ -40,6 +42,10 @@ local is_live = challenges.open_one(id, head) and found == list[#list] and found
 if not is_live then return {'over', name} end
 found.taken = found.taken or {}
 found.taken[#found.taken + 1] = {identity, body_digest, now_ms, content_type, body}
+if answer ~= '' then
+  found.answers = found.answers or {}
+  found.answers[#found.answers + 1] = answer
+end
 redis.call('SET', challenges_key, cmsgpack.pack(list))
 local may_run = challenges.is_answered(found) and state == layout.STATE.awaiting_callback
 if may_run then

@@ -8,6 +8,9 @@
 --   since, due   when it was reported, and its deadline; an attempt that runs after that runs the callbacks
 --   sign         how callbacks are signed: [header, secret, prefix, encoding]; it goes with its end
 --   taken        the callbacks: [identity, digest of type and body, when, type, body]; the last two go with its end
+--   form, audience                what people are asked, as MessagePack, and who may answer
+--   answers      of people, as MessagePack, each in the place of its callback in `taken`
+--   link         the request ID of one that people answer; it goes with its end
 --   fraction, note, told          progress
 --   run, ended                    when the callbacks were given to a worker, and when its attempt ended
 local challenges = lazily.made_by(function()
@@ -96,7 +99,7 @@ local challenges = lazily.made_by(function()
 
   -- Ends a challenge: bodies go, what tells them apart stays.
   local function finish(id, challenge, list, state, head, now_ms)
-    challenge.state, challenge.ended, challenge.sign = state, now_ms, nil
+    challenge.state, challenge.ended, challenge.sign, challenge.link = state, now_ms, nil, nil
     if is_answered(challenge) and record.state_of(head) == layout.STATE.running then
       challenge.run = record.int64(head, layout.started_at_ms.at)
     end

@@ -1,0 +1,134 @@
+"""Challenges that people answer: what they are asked, and their answers."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Final
+
+from jqmaster.domain.access import Principal, Scope
+from jqmaster.domain.challenge import Callback, CallbackAnswer, Challenge, ChallengeFigures, RequestId
+from jqmaster.domain.challenge_form import Audience, GivenAnswer, Submission, check_submission
+from jqmaster.errors import (
+    ForbiddenError,
+    NotFoundError,
+    UnauthorizedError,
+    after_it_was_done,
+    invalid,
+)
+from jqmaster.service.challenges.request_ids import RequestIds
+from jqmaster.service.identity.audit_writer import AuditWriter
+from jqmaster.store.identity.audit import encode_entry
+from jqmaster.store.jobs.challenges import ChallengeStore, Received
+
+# The person in the audit log of whom nobody knows more than that they had the link.
+BY_LINK: Final = "link"
+ANSWER_TYPE: Final = "application/json"
+
+
+class ChallengeForms:
+    """Methods raise what the store raises."""
+
+    def __init__(
+        self, store: ChallengeStore, ids: RequestIds, figures: ChallengeFigures, audit: AuditWriter
+    ) -> None:
+        self._store = store
+        self._ids = ids
+        self._figures = figures
+        self._audit = audit
+
+    async def find(self, request_id: str, address: str) -> Challenge:
+        """Return the challenge of a request ID. Raise NotFoundError, also for one without a form (`no_form`), and
+        RateLimitedError for an address that guesses."""
+        request = self._ids.read(request_id, address)
+        found = await self._store.find(request)
+        if found is None:
+            self._ids.refuse(CallbackAnswer.UNKNOWN, address)
+        if found.form is None:
+            raise NotFoundError("this address takes the callback of another system", code="no_form")
+        return found
+
+    async def find_shown(self, job_id: str, shown: str) -> Challenge | None:
+        """Return the challenge of which operators see this part of the request ID, if it has a form."""
+        found = await self._store.find_shown(job_id, shown)
+        return found if found is not None and found.form is not None else None
+
+    async def answer(
+        self,
+        challenge: Challenge,
+        *,
+        choice: str,
+        comment: str,
+        values: Mapping[str, Any],
+        person: Principal | None,
+        address: str,
+    ) -> bool:
+        """Take the answer of a person; return False if the same one came before.
+
+        Raise UnauthorizedError and ForbiddenError for a person who may not answer, InvalidError that names each field
+        and its rule, ConflictError for another answer than the one before, ChallengeOverError after the attempt.
+        """
+        assert challenge.form is not None
+        check_person(challenge, person)
+        submission, errors = check_submission(challenge.form, choice, comment, values)
+        if challenge.is_open and errors:
+            raise invalid(errors)
+        by = person.name if person else ""
+        given = GivenAnswer(submission.choice, submission.comment, by, address, 0)
+        content = _content(submission)
+        # Each user answers once. People who have a link cannot be told apart.
+        identity = _digest(by.encode() if challenge.audience is Audience.USERS else content)
+        request = RequestId("", challenge.job_id, challenge.shown, challenge.digest)
+        callback = Callback(ANSWER_TYPE, _body(submission, by, address))
+        received = await self._store.take(
+            request, callback, identity, is_verified=True, answer=given, digest=_digest(content)
+        )
+        assert isinstance(received, Received)
+        self._figures.received(received.answer, received.after_ms)
+        if received.answer is CallbackAnswer.REPEATED:
+            return False
+        if received.answer is not CallbackAnswer.TAKEN:
+            self._ids.refuse(received.answer, address)
+        with after_it_was_done():
+            await self._audit.write(
+                encode_entry(
+                    who=by or BY_LINK,
+                    action="challenge.answer",
+                    target=challenge.job_id,
+                    before=None,
+                    after={"request": challenge.shown, "choice": submission.choice, "from": address},
+                )
+            )
+        return True
+
+
+def check_person(challenge: Challenge, person: Principal | None) -> None:
+    """Raise UnauthorizedError or ForbiddenError for a person who may neither see nor answer the form."""
+    if challenge.audience is not Audience.USERS:
+        return
+    if person is None:
+        raise UnauthorizedError("people who are logged in answer this challenge")
+    if Scope.OPERATE not in person.scopes:
+        raise ForbiddenError(f"the caller does not have the scope {Scope.OPERATE}")
+
+
+def _body(submission: Submission, by: str, address: str) -> bytes:
+    return json.dumps(
+        {
+            "choice": submission.choice,
+            "comment": submission.comment,
+            "values": dict(submission.values),
+            "by": by or None,
+            "address": address,
+        },
+        ensure_ascii=False,
+    ).encode()
+
+
+def _content(submission: Submission) -> bytes:
+    return json.dumps(
+        [submission.choice, submission.comment, sorted(submission.values.items())], ensure_ascii=False
+    ).encode()
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.sha256(data).digest()[:16]

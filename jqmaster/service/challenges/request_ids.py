@@ -1,0 +1,45 @@
+"""Request IDs that callers show: who guesses is slowed down."""
+
+from typing import Final, NoReturn
+
+from jqmaster.clock import Clock
+from jqmaster.domain.challenge import CallbackAnswer, RequestId, read_request_id
+from jqmaster.domain.quota import Quota
+from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError, RateLimitedError
+
+# Unknown request IDs that one address may ask for within a minute.
+MAX_MISSES: Final = 30
+
+
+class RequestIds:
+    """Counts the unknown request IDs of each address."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._misses = Quota()
+
+    def read(self, text: str, address: str) -> RequestId:
+        """Return the parts of a request ID. Raise NotFoundError for any other text, RateLimitedError for an address
+        that guesses."""
+        now_s = self._clock.monotonic_s()
+        if self._misses.count(address, now_s) >= MAX_MISSES:
+            raise RateLimitedError(
+                "too many unknown request IDs; wait a moment",
+                code="too_many_callbacks",
+                retry_after_s=self._misses.left_s(now_s),
+            )
+        request = read_request_id(text)
+        if request is None:
+            self.refuse(CallbackAnswer.UNKNOWN, address)
+        return request
+
+    def refuse(self, answer: CallbackAnswer, address: str) -> NoReturn:
+        """Raise the error of a callback that is not taken; count an unknown request ID."""
+        if answer is CallbackAnswer.CONFLICT:
+            raise ConflictError("another callback came before", code="callback_conflict")
+        if answer is CallbackAnswer.OVER:
+            raise ChallengeOverError(
+                "the attempt that waited for this callback is over", code="challenge_over"
+            )
+        self._misses.add(address, self._clock.monotonic_s())
+        raise NotFoundError("no challenge has this request ID", code="unknown_challenge")

@@ -1,0 +1,76 @@
+"""Work of people: a job that somebody decides."""
+
+import inspect
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from worker_sdk.forms import Form, FormAnswer
+from worker_sdk.outside import OutsideWork, Phase
+
+if TYPE_CHECKING:
+    from worker_sdk.worker.challenge import Callback
+    from worker_sdk.worker.context import Context
+
+
+class Approval(OutsideWork):
+    """Jobs that a person decides. Derive a class, and add it to a worker with `worker.outside(…)`. The methods are
+    `def` or `async def`.
+
+    * `audience`: `"link"`: whoever has the address may answer. `"users"`: only people who are logged in at the master
+      and may operate.
+    * `name`, `answer_within_s`, `retry_codes` and the others: as in `OutsideWork`.
+    """
+
+    audience: ClassVar[Literal["link", "users"]] = "link"
+
+    def form(self, argument: Any, ctx: "Context") -> Any:
+        """Return the `Form` that people see.
+
+        * `argument`, `ctx`: as for a handler.
+        """
+        raise NotImplementedError
+
+    def ask(self, argument: Any, ctx: "Context", url: str) -> Any:
+        """Tell people the address of the page, say by mail or chat. Default: nobody is told here.
+
+        * `argument`, `ctx`: as for a handler.
+        * `url`: address of the page. It is a secret if the audience is `"link"`.
+        """
+
+    def on_answer(self, answer: FormAnswer, ctx: "Context") -> Any:
+        """Decide by the answer. Return the result of the job, or raise as in any handler.
+
+        * `answer`: the first answer; `ctx.callbacks` has all.
+        * `ctx`: as for a handler.
+        """
+        raise NotImplementedError
+
+    def challenge(self, argument: Any, ctx: "Context") -> Any:
+        """Open the challenge with the form, and tell people.
+
+        * `argument`, `ctx`: as for a handler.
+        """
+        if any(map(inspect.iscoroutinefunction, self._phases())):
+            return self._challenge(argument, ctx)
+        self.ask(argument, ctx, self._open(self.form(argument, ctx), ctx).callback_url)
+        return None
+
+    def on_callback(self, callback: "Callback", ctx: "Context") -> Any:
+        """Give the answer to `on_answer`.
+
+        * `callback`: the callback that holds it.
+        * `ctx`: as for a handler.
+        """
+        return self.on_answer(callback.answer(), ctx)
+
+    async def _challenge(self, argument: Any, ctx: "Context") -> None:
+        form = self.form(argument, ctx)
+        opened = await self._open(await form if inspect.isawaitable(form) else form, ctx)
+        told = self.ask(argument, ctx, opened.callback_url)
+        if inspect.isawaitable(told):
+            await told
+
+    def _open(self, form: Form, ctx: "Context") -> Any:
+        return ctx.open_challenge(form=form, audience=self.audience)
+
+    def _phases(self) -> tuple[Phase, ...]:
+        return (*super()._phases(), self.form, self.ask, self.on_answer)

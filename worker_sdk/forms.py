@@ -1,0 +1,104 @@
+"""Questions to people, and their answers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+_NO_TIME: Final = datetime.fromtimestamp(0, UTC)
+APPROVE: Final = "approve"
+REJECT: Final = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A way to answer a form.
+
+    * `value`: its name in the answer: letters, digits and `_ . -`.
+    * `label`: the text of its button. Default: for `approve` and `reject` one in the reader's language, otherwise
+      `value`.
+    * `needs_comment`: an answer with it must have a comment.
+    * `skips_fields`: an answer with it has no values, and required fields may stay empty.
+    """
+
+    value: str
+    label: str = ""
+    needs_comment: bool = False
+    skips_fields: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A question to people. The address of a challenge that has it shows a page for them.
+
+    * `title`: the question.
+    * `description`: what one has to know to answer it, as plain text with line breaks.
+    * `choices`: the ways to answer. Default: approve or reject, where a rejection skips the fields.
+    * `comment`: `"optional"`, `"required"` or `"none"`.
+    * `fields`: JSON Schema of an object with at most 20 fields to fill in. A field is a `string` (with `enum`,
+      `minLength`, `maxLength`, and `format` `date`, `email` or `uri`), an `integer` or a `number` (with `enum`,
+      `minimum`, `maximum`) or a `boolean`, each with `title`, `description` and `default`.
+    """
+
+    title: str
+    description: str = ""
+    choices: Sequence[Choice] = (Choice(APPROVE), Choice(REJECT, skips_fields=True))
+    comment: Literal["none", "optional", "required"] = "optional"
+    fields: Mapping[str, Any] | None = None
+
+    def request(self) -> dict[str, Any]:
+        """Return the form as masters take it."""
+        return {
+            "title": self.title,
+            "description": self.description,
+            "choices": [
+                {
+                    "value": one.value,
+                    "label": one.label,
+                    "needs_comment": one.needs_comment,
+                    "skips_fields": one.skips_fields,
+                }
+                for one in self.choices
+            ],
+            "comment": self.comment,
+            "fields": None if self.fields is None else dict(self.fields),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class FormAnswer:
+    """The answer of a person.
+
+    * `choice`: the value of the choice.
+    * `comment`: the comment; empty if there is none.
+    * `values`: the values of the fields that were filled in, by name.
+    * `by`: the person, such as `user:ada`, as the audit log names them. None: somebody who had the link.
+    * `address`: the network address that the answer came from.
+    * `at`: when it came, in UTC.
+    """
+
+    choice: str
+    comment: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    by: str | None = None
+    address: str = ""
+    at: datetime = _NO_TIME
+
+    @property
+    def is_approved(self) -> bool:
+        """Return whether the choice is `approve`."""
+        return self.choice == APPROVE
+
+
+def answer_of(told: Any, at: datetime) -> FormAnswer:
+    """Return the answer that the body of a callback, which came at `at`, holds. Raise ValueError if it holds none."""
+    if not isinstance(told, dict) or not isinstance(told.get("choice"), str):
+        raise ValueError("the callback is not the answer to a form")
+    return FormAnswer(
+        told["choice"],
+        told.get("comment") or "",
+        told.get("values") or {},
+        told.get("by"),
+        told.get("address") or "",
+        at,
+    )
