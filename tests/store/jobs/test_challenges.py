@@ -27,6 +27,7 @@ from tests.support.constraints import ConstrainedWorld
 from tests.support.store import LEASE_MS, START_MS, StoreWorld
 
 pytestmark = pytest.mark.req("P2", "P3")
+DAY_MS = 86_400_000
 LOST = Decision(JobState.READY, "lost", is_loss=True)
 UNANSWERED = Decision(
     JobState.RETRYING, "callback_timeout", delay_ms=100, cause=Cause.CALLBACK_TIMEOUT, is_counted=True
@@ -358,6 +359,26 @@ async def test_whether_awaiting_jobs_count_can_be_changed_while_they_wait(world:
     assert await world.settlements.settle_success(worker, [(second, again.token, b"")]) == [True]
     assert await constrained.take(worker) == [third]
     await world.assert_sound()
+
+
+@pytest.mark.req("P6")
+async def test_a_callback_that_comes_a_day_later_counts_if_its_job_waits_so_long(world: StoreWorld) -> None:
+    _, job, request = await world.awaiting(wait_ms=2 * DAY_MS)
+    world.pass_ms(DAY_MS)
+    assert await _expire(world) == []
+    assert await world.call_back(request) is CallbackAnswer.TAKEN
+    _, again = await _claim_callback(world)
+    assert (again.job_id, again.record.attempt) == (job.job_id, 1)
+
+
+@pytest.mark.req("P6")
+async def test_a_callback_that_comes_after_its_day_is_answered_and_changes_nothing(world: StoreWorld) -> None:
+    _, job, request = await world.awaiting(wait_ms=DAY_MS)
+    world.pass_ms(DAY_MS)
+    assert await _expire(world) == [job.job_id]
+    async with world.unchanged():
+        assert await world.call_back(request) is CallbackAnswer.OVER
+    assert await _states(world, job.job_id) == [ChallengeState.EXPIRED]
 
 
 @pytest.mark.req("P2")
