@@ -28,7 +28,7 @@ SETTLED_MS: Final = 8_000
 CHROMIUM: Final = shutil.which("chromium") or "/usr/bin/chromium"
 PAGES: Final = (
     "overview", "jobs", "jobs?state=ready", "jobs?state=succeeded", "jobs?state=scheduled&order=newest", "names",
-    "failures", "constraints", "definitions", "events", "workers", "masters", "audit", "settings",
+    "failures", "batches", "constraints", "definitions", "events", "workers", "masters", "audit", "settings",
 )  # fmt: skip
 # As Lighthouse counts them: the time of a long task beyond 50 ms, and shifts that no input caused.
 OBSERVE: Final = """() => {

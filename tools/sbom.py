@@ -17,7 +17,9 @@ ROOT: Final = Path(__file__).parents[1]
 FILE: Final = ROOT / "sbom.cdx.json"
 LOCK: Final = ROOT / "requirements.lock"
 # Packages of tools/web/package.json that are copied into the pages. The others only check and build.
-VENDORED: Final = ("htm", "preact", "uplot")
+VENDORED: Final = (
+    "d3-array", "d3-dag", "htm", "javascript-lp-solver", "preact", "quadprog", "stringify-object", "uplot",
+)  # fmt: skip
 
 _PINNED: Final = re.compile(r"^([a-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE | re.IGNORECASE)
 

@@ -25,6 +25,7 @@ from jqmaster.service.jobs.bulk_actions import BulkActionService
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.excerpts import JobExcerpts
 from jqmaster.service.jobs.failure_actions import FailureActions
+from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.service.jobs.parts import PartService
@@ -99,6 +100,7 @@ class Services:
     event_intake: EventIntake
     events: EventReader
     batches: BatchService
+    flows: FlowReader
     challenges: ChallengeService
     challenge_reader: ChallengeReader
     challenge_forms: ChallengeForms

@@ -28,6 +28,7 @@ from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.service.events.gathering import EventGathering
 from jqmaster.service.events.intake import EventIntake
 from jqmaster.service.jobs.enqueue import EnqueueService
+from jqmaster.service.jobs.flows import FlowReader
 from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.service.jobs.intake import Intake
 from jqmaster.service.jobs.operator_actions import JobActions
@@ -145,6 +146,7 @@ class ShardParts:
             life_ms=policies.batch_life_ms,
             figures=self.batch_figures,
         )
+        self.flows = FlowReader(stores.records, stores.order, stores.batches)
         self.batch_expiry = BatchExpiry(
             stores.batches, retention_ms=policies.batch_retention_ms, figures=self.batch_figures
         )

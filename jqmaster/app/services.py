@@ -129,6 +129,7 @@ class RequestServices:
             event_intake=parts.events,
             events=EventReader(stores.events),
             batches=parts.batches,
+            flows=parts.flows,
             challenges=ChallengeService(stores.challenges, request_ids, parts.challenge_figures),
             challenge_forms=ChallengeForms(
                 stores.challenges, request_ids, parts.challenge_figures, audit_writer

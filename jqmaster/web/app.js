@@ -18,6 +18,7 @@ import { Page as Jobs } from "./pages/jobs.js";
 import { Page as Job } from "./pages/job.js";
 import { Page as Names } from "./pages/names.js";
 import { Page as Failures } from "./pages/failures.js";
+import { Page as Batches } from "./pages/batches.js";
 import { Page as Constraints } from "./pages/constraints.js";
 import { Page as Definitions } from "./pages/definitions.js";
 import { Page as Events } from "./pages/events.js";
@@ -41,6 +42,7 @@ const ENTRIES = [
   { page: "jobs", key: "j", scope: "read", group: 0 },
   { page: "failures", key: "f", scope: "read", group: 0 },
   { page: "names", key: "n", scope: "read", group: 0 },
+  { page: "batches", key: "b", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
   { page: "events", key: "v", scope: "read", group: 1 },
@@ -66,6 +68,7 @@ const COMPONENTS = {
   job: Job,
   names: Names,
   failures: Failures,
+  batches: Batches,
   constraints: Constraints,
   definitions: Definitions,
   events: Events,

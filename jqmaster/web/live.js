@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from "./lib.js";
 import { Problem, call, urlOf } from "./api.js";
 
-/** @typedef {"stats" | "jobs" | "workers" | "masters" | "constraints" | "definitions" | "events" | "settings" | "action"} LiveEvent */
+/** @typedef {"stats" | "jobs" | "workers" | "masters" | "constraints" | "definitions" | "events" | "batches" | "settings" | "action"} LiveEvent */
 /** @typedef {"connecting" | "live" | "lost" | "paused" | "off"} LiveStatus */
 
 /** @type {LiveEvent[]} */
@@ -17,6 +17,7 @@ const EVENTS = [
   "constraints",
   "definitions",
   "events",
+  "batches",
   "settings",
   "action",
 ];

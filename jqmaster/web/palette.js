@@ -1,5 +1,6 @@
 /** The command palette (Ctrl K): pages, actions, and whatever the queue has under the typed name. */
 import { get, may, post } from "./api.js";
+import { titleOf } from "./batch_parts.js";
 import { t } from "./i18n.js";
 import { html, useEffect, useId, useRef, useState } from "./lib.js";
 import { PauseDialog } from "./pause_dialog.js";
@@ -128,8 +129,9 @@ async function search(text, session, onPause, signal) {
   const mayOperate = may(session, "operate");
   const fits = (/** @type {(string | null | undefined)[]} */ ...parts) =>
     parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, workers, constraints, definitions, events, jobs] = await Promise.all([
+  const [names, batches, workers, constraints, definitions, events, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
+    get("api/batches", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
@@ -156,6 +158,13 @@ async function search(text, session, onPause, signal) {
           ]
         : []),
     ]),
+    ...batches.batches.map((one) => ({
+      key: `batch ${one.id}`,
+      kind: t("batches.batch"),
+      label: visible(titleOf(one)),
+      hint: visible(one.id),
+      act: () => go("batches", { id: one.id }),
+    })),
     ...constraints.constraints
       .filter((one) => fits(one.name, one.reason))
       .slice(0, MOST)

@@ -8,6 +8,7 @@ export const PAGES = /** @type {const} */ ([
   "job",
   "names",
   "failures",
+  "batches",
   "constraints",
   "definitions",
   "events",

@@ -225,6 +225,8 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
         notice = {"when": "job_failed", "to": [{"slack": "https://hooks.example/services/one"}]}
         assert (await api.call("PUT", "/api/notices/trouble", notice))[0] == 201
         waiting = await api.enqueue("ui.echo", {"tenant": "42"}, **LATER)
+        batch = (await api.call("POST", "/api/batches", {"description": "Album 7"}))[1]["id"]
+        await api.enqueue("ui.fail", "x", batch=batch, max_retry=0)
         forms: set[frozenset[str]] = set()
         inputs: list[str] = []
 
@@ -245,6 +247,7 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
             addresses = [f"#/{name}" for name in pages if name != "job"]
             # The longest first.
             one_each = ["#/constraints?name=tenants", f"#/job?id={waiting}", "#/definitions?name=nightly"]
+            one_each.append(f"#/batches?id={batch}")
             addresses = [*one_each, "#/notices?name=trouble", *addresses]
             async with asyncio.TaskGroup() as people:
                 for _ in range(AT_ONCE):

@@ -13,6 +13,8 @@ const bundle = join(web, "bundle");
 const SOURCES = [".js", ".css", ".html"];
 const SHEETS = ["vendor/uplot.css", "style.css", "states.css"];
 const LANGUAGES = { en: "lang/english.js", ja: "lang/japanese.js" };
+// What a page loads when it needs it.
+const LATER = { layout: "flow_library.js" };
 const target = ["es2022", "chrome105", "firefox110", "safari16"];
 const small = { minify: true, charset: "utf8", target };
 // Lines as in the sources: a small change there is a small change here, in reviews and in merges. gzip does the rest.
@@ -55,13 +57,16 @@ const libraries = {
     })),
 };
 
-const script = async (path) =>
-  (await build({ ...readable, plugins: [libraries], entryPoints: [join(web, path)] })).outputFiles[0].text;
+const script = async (path, more = {}) =>
+  (await build({ ...readable, plugins: [libraries], entryPoints: [join(web, path)], ...more })).outputFiles[0]
+    .text;
 
 /** The files of the bundle by name. */
 async function made() {
   const files = { "app.js": await script("app.js") };
   for (const [code, path] of Object.entries(LANGUAGES)) files[`${code}.js`] = await script(path);
+  for (const [name, path] of Object.entries(LATER))
+    files[`${name}.js`] = await script(path, { minify: true });
   files["app.css"] = SHEETS.map((path) => readFileSync(join(web, path), "utf8")).join("\n");
   const versioned = (name) => `bundle/${name}?v=${sha256(files[name]).slice(0, 16)}`;
   const boot = transformSync(readFileSync(join(web, "boot.js"), "utf8"), small).code.trim();
@@ -79,6 +84,8 @@ async function made() {
   replace('src="app.js"', `src="${versioned("app.js")}"`);
   for (const [code, path] of Object.entries(LANGUAGES))
     replace(`data-language-${code}="${path}"`, `data-language-${code}="${versioned(`${code}.js`)}"`);
+  for (const [name, path] of Object.entries(LATER))
+    replace(`data-${name}="${path}"`, `data-${name}="${versioned(`${name}.js`)}"`);
   files["index.html"] = page;
   files["sources.sha256"] = `${digest()}\n`;
   return files;

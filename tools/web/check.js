@@ -18,6 +18,7 @@ const TYPES = {
   "preact.d.ts": 'export * from "preact";\n',
   "hooks.d.ts": 'export * from "preact/hooks";\n',
   "htm.d.ts": 'export { default } from "htm";\n',
+  "d3-dag.d.ts": 'export * from "d3-dag";\n',
   "uplot.d.ts": "declare const uPlot: any;\nexport default uPlot;\n",
 };
 for (const [name, text] of Object.entries(TYPES)) writeFileSync(join(vendor, name), text);

@@ -18,6 +18,13 @@ const FILES = {
   "uplot.js": ["uplot", "dist/uPlot.esm.js"],
   "uplot.css": ["uplot", "dist/uPlot.min.css"],
   "LICENSE.uplot": ["uplot", "LICENSE"],
+  "d3-dag.js": ["d3-dag", "dist/d3-dag.esm.min.mjs"],
+  "LICENSE.d3-dag": ["d3-dag", "LICENSE"],
+  // Parts of these are within d3-dag's build.
+  "LICENSE.d3-array": ["d3-array", "LICENSE"],
+  "LICENSE.quadprog": ["quadprog", "LICENSE"],
+  "LICENSE.javascript-lp-solver": ["javascript-lp-solver", "LICENSE"],
+  "LICENSE.stringify-object": ["stringify-object", "license"],
 };
 
 /** Browsers resolve no bare names, and the maps are not shipped. */

@@ -88,6 +88,7 @@ async def seal(call: Call) -> Reply:
     await _check_owner(call)
     await call.services.batches.seal(call.path["batch_id"])
     with after_it_was_done():
+        await _write_down(call, "batch.seal")
         return await _shown(call)
 
 

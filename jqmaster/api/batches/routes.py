@@ -4,9 +4,12 @@ from typing import Any, Final
 
 from jqmaster.api.batches import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
+from jqmaster.api.jobs import flows
+from jqmaster.api.jobs.flow_schemas import FlowView
 from jqmaster.domain.access import Scope
 from jqmaster.domain.batches.batch import BatchState
 from jqmaster.domain.job import JobState
+from jqmaster.service.jobs.flows import MOST_MEMBERS
 
 _STORE: Final = (503,)
 _PAGE: Final[dict[str, Any]] = {
@@ -37,6 +40,10 @@ _CREATE_TEXT: Final = (
     "The batch is open: push jobs with its ID in `batch`, then seal it. Each callback is a job that is enqueued once, "
     "under an ID that follows from that of the batch. A repeat of the request with the same `id` answers 200."
 )
+_FLOW_TEXT: Final = (
+    "The members that wait for other jobs, or for which others wait, and the jobs that are connected with them. It "
+    f"looks at the oldest {MOST_MEMBERS} members."
+)
 _SEAL_TEXT: Final = (
     "The batch is complete as soon as all of its jobs are over, at once if it has none. Until then its jobs may add "
     "further ones. A repeat changes nothing."
@@ -62,6 +69,8 @@ OPERATIONS: Final = [
               {200: schemas.BatchJobs}, query={**_JOB_STATE, **_PAGE}, problems=(404, *_STORE)),
     Operation("GET", "/api/batches/{batch_id}/why", handlers.why, Scope.READ, "Explain what a batch waits for",
               "batches", {200: schemas.BatchWhy}, problems=(404, *_STORE)),
+    Operation("GET", "/api/batches/{batch_id}/flow", flows.of_batch, Scope.READ, "Get the flow of a batch", "batches",
+              {200: FlowView}, query=flows.LIMIT, problems=(404, *_STORE), text=_FLOW_TEXT),
     Operation("POST", "/api/batches/{batch_id}/seal", handlers.seal, Scope.PUSH, "Seal a batch", "batches",
               {200: schemas.BatchView}, problems=(404, *_STORE), text=_SEAL_TEXT),
     Operation("POST", "/api/batches/{batch_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a batch", "batches",

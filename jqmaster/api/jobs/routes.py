@@ -5,6 +5,8 @@ from typing import Any, Final
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import (
     bulk_schemas,
+    flow_schemas,
+    flows,
     handlers,
     lists,
     part_schemas,
@@ -138,6 +140,10 @@ _SAVE_TEXT: Final = (
     "413 `too_many_parts` beyond `max_parts` and `max_parts_bytes`. Make one call at a time for a job, and report the "
     "end of the attempt after the last one."
 )
+_FLOW_TEXT: Final = (
+    "All jobs that are connected with this one by the order of jobs, before and behind it, over any number of "
+    "steps."
+)
 _CANCEL_TEXT: Final = "Without scope read, the answer omits argument, headers and attempts."
 _WHY_TEXT: Final = (
     "The first verdict is the one that has to change first. Constraints are reported as a claim would find them at "
@@ -176,6 +182,8 @@ OPERATIONS: Final = [
               text=_SAVE_TEXT),
     Operation("GET", "/api/jobs/{job_id}/why", why_handlers.job, Scope.READ, "Explain why a job is not running", "jobs",
               {200: why_schemas.WhyAnswer}, problems=(404, *_STORE), text=_WHY_TEXT),
+    Operation("GET", "/api/jobs/{job_id}/flow", flows.of_job, Scope.READ, "Get the flow around a job", "jobs",
+              {200: flow_schemas.FlowView}, query=flows.LIMIT, problems=(404, *_STORE), text=_FLOW_TEXT),
     Operation("POST", "/api/jobs/{job_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a waiting or running job",
               "jobs",
               {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),

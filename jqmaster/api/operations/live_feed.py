@@ -30,7 +30,7 @@ RETRY_AFTER_S: Final = 5.0
 # The running actions on many jobs, and as many that ended.
 _MAX_ACTIONS: Final = 64
 # Events that only say: fetch it again. Other masters' changes are told by the store, at the next look.
-_SIGNS: Final = ("workers", "masters", "constraints", "definitions", "events", "settings")
+_SIGNS: Final = ("workers", "masters", "constraints", "definitions", "events", "batches", "settings")
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 Body = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -177,6 +177,7 @@ class LiveFeed:
                 ("constraints", last.constraints, look.constraints),
                 ("definitions", last.definitions, look.definitions),
                 ("events", last.events, look.events),
+                ("batches", last.batches, look.batches),
             ):
                 if before != now:
                     self._say(sign)
@@ -230,6 +231,7 @@ _SIGN_OF_CHANGE: Final = {
     "master": "masters",
     "constraint": "constraints",
     "definition": "definitions",
+    "batch": "batches",
     "settings": "settings",
 }
 

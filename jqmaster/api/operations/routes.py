@@ -49,11 +49,11 @@ _DEMOTE_TEXT: Final = (
 
 _STREAM_TEXT: Final = (
     "Server-sent events, at most one of each kind per second. `stats` holds the body of `GET /api/stats`, `jobs` "
-    "holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, `constraints` and "
-    "`settings` mean that the client should fetch these again. Each event is the current state, so a client that "
-    f"reconnects misses nothing, and a slow client gets the newest. `alive` comes every {live.PING_S} s regardless "
-    "of other events; a stream that is silent for much longer is dead. Beyond `max_streams` the answer is 503 "
-    "`too_many_streams`."
+    "holds `counts` by state, and `action` holds an action on many jobs. `workers`, `masters`, `constraints`, "
+    "`definitions`, `events`, `batches` and `settings` mean that the client should fetch these again. Each event is "
+    "the current state, so a client that reconnects misses nothing, and a slow client gets the newest. `alive` comes "
+    f"every {live.PING_S} s regardless of other events; a stream that is silent for much longer is dead. Beyond "
+    "`max_streams` the answer is 503 `too_many_streams`."
 )
 
 OPERATIONS: Final = [

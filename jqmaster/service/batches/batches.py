@@ -115,9 +115,16 @@ class BatchService:
         await self._store.seal(spec.id, expires_at_ms=expires_at_ms)
         return answer
 
+    async def find(self, batch_id: str) -> Batch:
+        """Return a batch. Raise NotFoundError."""
+        batch = await self._store.get(batch_id) if is_id(batch_id) else None
+        if batch is None:
+            raise unknown_batch(batch_id)
+        return batch
+
     async def get(self, batch_id: str) -> ShownBatch:
         """Return a batch with its unfinished jobs by state. Raise NotFoundError."""
-        batch = await self._existing(batch_id)
+        batch = await self.find(batch_id)
         return ShownBatch(batch, await self._store.unfinished(batch))
 
     async def page(
@@ -155,7 +162,7 @@ class BatchService:
         self, batch_id: str, after: str, limit: int, *, states: frozenset[JobState] | None
     ) -> MemberPage:
         """Return members of a batch behind another one, oldest first, without their arguments. Raise NotFoundError."""
-        await self._existing(batch_id)
+        await self.find(batch_id)
         found: list[Job] = []
         looked_at = 0
         size = min(limit, MEMBERS_PER_READ) if states is None else MEMBERS_PER_READ
@@ -189,7 +196,7 @@ class BatchService:
 
     async def retry(self, batch_id: str) -> int:
         """Have the leader retry the members that have failed; return how many have now. Raise NotFoundError."""
-        batch = await self._existing(batch_id)
+        batch = await self.find(batch_id)
         if not await self._store.ask_retry(batch_id):
             raise unknown_batch(batch_id)
         return batch.ended_as(JobState.FAILED)
@@ -204,12 +211,6 @@ class BatchService:
 
     async def count(self) -> int:
         return await self._store.count()
-
-    async def _existing(self, batch_id: str) -> Batch:
-        batch = await self._store.get(batch_id) if is_id(batch_id) else None
-        if batch is None:
-            raise unknown_batch(batch_id)
-        return batch
 
     async def _put(self, spec: BatchSpec, expires_at_ms: int | None = None, filled_by: str = "") -> bool:
         try:

@@ -32,6 +32,13 @@ class Released(NamedTuple):
     revivable: list[str]
 
 
+class Dependents(NamedTuple):
+    """The first of the jobs that wait, or waited, for a job, and the number of all."""
+
+    first: list[str]
+    total: int
+
+
 class OrderStore:
     """The order of the jobs of one shard. `tally` counts the jobs that are skipped. Raises what `StoreClient.run`
     raises."""
@@ -152,6 +159,28 @@ class OrderStore:
             dependents_count=count or 0,
             skipped_by=_root(root.decode()) if root and job.state is JobState.SKIPPED else None,
         )
+
+    async def dependents(self, job_ids: Sequence[str], most: int) -> dict[str, Dependents]:
+        """Return the dependents of each of these jobs: their number, and `most` IDs for all of the jobs together."""
+        counts: dict[str, int] = {}
+        named: dict[str, int] = {}
+        left = most
+        for page in pages(job_ids, MAX_PER_CALL):
+            replies = await self._client.pipeline(
+                [("ZCARD", self._keys.dependents(one)) for one in page], skip_damaged=True
+            )
+            for one, count in zip(page, replies, strict=True):
+                counts[one] = count or 0
+                if wanted := min(counts[one], left):
+                    named[one] = wanted
+                    left -= wanted
+        first: dict[str, list[str]] = {}
+        for page in pages(list(named), MAX_PER_CALL):
+            replies = await self._client.pipeline(
+                [("ZRANGE", self._keys.dependents(one), 0, named[one] - 1) for one in page], skip_damaged=True
+            )
+            first |= {one: [raw.decode() for raw in ids] for one, ids in zip(page, replies, strict=True)}
+        return {one: Dependents(first.get(one, []), count) for one, count in counts.items()}
 
     async def _states(self, job_ids: Sequence[str]) -> list[JobState | None]:
         codes = await self._client.pipeline(

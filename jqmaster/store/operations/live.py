@@ -11,6 +11,8 @@ from jqmaster.store.link.shard import Shard
 
 # Entries that were written since the last look, in each log.
 _MAX_ENTRIES: Final = 50
+# Replies that stand behind those on jobs.
+_BEHIND_JOBS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Look:
     constraints: tuple[Any, ...]
     definitions: tuple[Any, ...]
     events: tuple[Any, ...]
+    batches: tuple[Any, ...]
     changed: frozenset[str]
     running_actions: frozenset[str]
     news_of_actions: frozenset[str]
@@ -75,6 +78,10 @@ class LiveStore:
                 # Several of one millisecond change the score of none of them, but their number.
                 ("ZRANGE", k.events, -1, -1, "WITHSCORES"),
                 ("ZCARD", k.events),
+                # One that is made, over or removed; how its jobs end is told as a change of jobs.
+                ("ZRANGE", k.batches, -1, -1, "WITHSCORES"),
+                ("ZCARD", k.batches),
+                ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),
             ]
         )  # fmt: skip
         time, *workers_and_masters = replies[:6]
@@ -94,13 +101,14 @@ class LiveStore:
                 replies[10],
                 ready,
                 *replies[12 : 12 + len(indexes)],
-                *map(tuple, replies[12 + len(indexes) : -3]),
+                *map(tuple, replies[12 + len(indexes) : -_BEHIND_JOBS]),
             ),
             workers=tuple(workers_and_masters[:2]),
             masters=tuple(workers_and_masters[2:]),
             constraints=tuple(rules),
-            definitions=tuple(replies[-3]),
-            events=(*replies[-2], replies[-1]),
+            definitions=tuple(replies[-6]),
+            events=(*replies[-5], replies[-4]),
+            batches=(*replies[-3], replies[-2], *replies[-1]),
             changed=frozenset(kind for kind, _ in changes),
             running_actions=frozenset(raw.decode() for raw in actions),
             news_of_actions=frozenset(target for kind, target in changes if kind == "jobs"),

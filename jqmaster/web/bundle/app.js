@@ -678,6 +678,7 @@ var EVENTS = [
   "constraints",
   "definitions",
   "events",
+  "batches",
   "settings",
   "action"
 ];
@@ -1148,6 +1149,7 @@ var PATHS = {
   jobs: "M2.5 4h11M2.5 8h11M2.5 12h11",
   failures: "M8 2.5 14 13.5H2ZM8 6.5v3.2M8 11.4v.4",
   names: "M2.5 8.5v-6h6l5 5-6 6ZM5.5 5.5h.1",
+  batches: "M2.500 5 8 2.500 13.500 5 8 7.500ZM2.500 8 8 10.500 13.500 8M2.500 11 8 13.500 13.500 11",
   constraints: "M2.5 3h11L9.5 8.5v4l-3 1.5V8.5Z",
   definitions: "M2.500 4h11v9.500h-11ZM2.500 7h11M5.500 2v3.500M10.500 2v3.500M8 9v1.800l1.500.9",
   events: "M8 2.500a3.500 3.500 0 0 0-3.500 3.500v3L3 11.500h10L11.500 9V6A3.500 3.500 0 0 0 8 2.500ZM6.500 13.500h3",
@@ -1552,6 +1554,213 @@ function ActionsUnderWay({ mayOperate }) {
   })}</div>`;
 }
 
+// router.js
+var PAGES = (
+  /** @type {const} */
+  [
+    "overview",
+    "jobs",
+    "job",
+    "names",
+    "failures",
+    "batches",
+    "constraints",
+    "definitions",
+    "events",
+    "notices",
+    "workers",
+    "masters",
+    "audit",
+    "settings",
+    "access",
+    "account",
+    "enqueue",
+    "login"
+  ]
+);
+function parseRoute(hash) {
+  const [path = "", search2 = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
+  const name = path === "" ? "overview" : path;
+  const page = PAGES.find((known) => known === name) ?? null;
+  const query = /* @__PURE__ */ Object.create(null);
+  for (const [key, value] of new URLSearchParams(search2)) query[key] = value;
+  return { page, query };
+}
+function href(page, query = {}) {
+  const params = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value !== null && value !== void 0 && value !== "") params.set(key, String(value));
+  }
+  const search2 = params.toString();
+  return `#/${page}${search2 ? "?" + search2 : ""}`;
+}
+function go(page, query = {}, { replace = false } = {}) {
+  const target = href(page, query);
+  if (!replace) location.hash = target;
+  else if (location.hash !== target) {
+    history.replaceState(null, "", target);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  }
+}
+function useRoute() {
+  const [hash, setHash] = E2(location.hash);
+  W2(() => {
+    const change2 = () => setHash(location.hash);
+    addEventListener("hashchange", change2);
+    change2();
+    return () => removeEventListener("hashchange", change2);
+  }, []);
+  return parseRoute(hash);
+}
+
+// states.js
+var STATES = {
+  ready: {
+    label: "Ready",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"]
+  },
+  running: {
+    label: "Running",
+    phase: "running",
+    actions: ["cancel"]
+  },
+  awaiting_callback: {
+    label: "Awaiting callback",
+    phase: "running",
+    actions: ["cancel"]
+  },
+  retrying: {
+    label: "Retrying",
+    phase: "waiting",
+    actions: ["cancel", "run", "set_priority", "delete"]
+  },
+  scheduled: {
+    label: "Scheduled",
+    phase: "waiting",
+    actions: ["cancel", "run", "set_priority", "delete"]
+  },
+  awaiting_jobs: {
+    label: "Awaiting jobs",
+    phase: "waiting",
+    actions: ["cancel", "set_priority", "delete"]
+  },
+  failed: {
+    label: "Failed",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  succeeded: {
+    label: "Succeeded",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  discarded: {
+    label: "Discarded",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  canceled: {
+    label: "Canceled",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  },
+  skipped: {
+    label: "Skipped",
+    phase: "finished",
+    actions: ["retry", "delete"]
+  }
+};
+var OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
+var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
+var admits = (state, action) => STATES[state]?.actions.includes(action) ?? false;
+
+// batch_parts.js
+var CALLBACKS = (
+  /** @type {const} */
+  ["on_success", "on_complete", "on_failure"]
+);
+var titleOf = (batch) => batch.description.split("\n")[0] || `…${batch.id.slice(-10)}`;
+var hasFailed = ({ counts, batches }) => counts.failed + counts.canceled + counts.skipped + counts.deleted + batches.failed > 0;
+function BatchState({ batch }) {
+  const { state, canceled_at } = batch;
+  if (canceled_at) return html`<${Badge} kind="off">${t("batches.state.canceled")}<//>`;
+  const kind = state === "complete" ? hasFailed(batch) ? "bad" : "ok" : state === "sealed" ? "info" : "warn";
+  const word = state === "complete" && hasFailed(batch) ? "complete_failed" : state;
+  return html`<${Badge} kind=${kind}>${t(`batches.state.${word}`)}<//>`;
+}
+function countsOf({ counts }) {
+  const all = Object.keys(STATES).map((state) => [
+    state,
+    /** @type {any} */
+    counts[state]
+  ]);
+  const known = (
+    /** @type {[string, number][]} */
+    all.filter(([, count2]) => count2 > 0)
+  );
+  const isCounted = all.every(([, count2]) => count2 !== null && count2 !== void 0);
+  return isCounted || !counts.unfinished ? known : [["unfinished", counts.unfinished], ...known];
+}
+var shareOf = ({ counts }) => counts.total ? Math.floor((counts.total - counts.unfinished) / counts.total * 100) : 0;
+function BatchStrip({ batch }) {
+  const counts = countsOf(batch).filter(([state]) => state !== "unfinished");
+  const { total, unfinished } = batch.counts;
+  const ended = counts.filter(([state]) => STATES[state]?.phase === "finished");
+  const label = t("batches.over_of", { over: total - unfinished, total });
+  return html`<span class="strip batch-strip" role="img" aria-label=${label} title=${label}>${ended.map(([state, count2]) => html`<i key=${state} class=${`seg seg-${state}`} style=${{ width: `${count2 / Math.max(1, total) * 100}%` }}></i>`)}</span>`;
+}
+function BatchProgress({ batch }) {
+  const { total, unfinished } = batch.counts;
+  return html`<span class="batch-progress"><${BatchStrip} batch=${batch} /><span class="num"><${Num} value=${total - unfinished} /> / <${Num} value=${total} /></span></span>`;
+}
+function reasonText(batch, reason) {
+  const { counts, batches } = batch;
+  switch (reason.code) {
+    case "open":
+      return t("batches.why.open");
+    case "jobs":
+      return t("batches.why.jobs", { count: counts.unfinished, total: counts.total });
+    case "batches":
+      return t("batches.why.batches", {
+        count: batches.total - batches.succeeded - batches.failed,
+        total: batches.total
+      });
+    case "callback":
+      return t("batches.why.callback", {
+        callback: CALLBACKS.filter((one) => batch.callbacks[one]?.state === "due").join(", ")
+      });
+    case "failed": {
+      const bad = (
+        /** @type {const} */
+        ["failed", "canceled", "skipped", "deleted"]
+      );
+      const what = bad.filter((state) => counts[state] > 0).map(
+        (state) => t(`batches.why.${state === "failed" ? "failed_jobs" : state}`, { count: counts[state] })
+      );
+      if (batches.failed) what.push(t("batches.why.in_batches", { count: batches.failed }));
+      return t("batches.why.failed", { what: what.join(", ") || t("batches.state.canceled") });
+    }
+    default:
+      return visible(reason.text);
+  }
+}
+function Callbacks({ batch }) {
+  const some = CALLBACKS.flatMap((callback) => {
+    const one = batch.callbacks[callback];
+    return one ? [{ ...one, callback }] : [];
+  });
+  return html`<section class="card" aria-labelledby="callbacks"><h2 id="callbacks">${t("batches.callbacks")}</h2>${some.length === 0 ? html`<p class="muted">${t("batches.callbacks.none")}</p>` : html`<dl class="facts">${some.map((one) => html`<dt key=${one.callback}>${t(`batches.${one.callback}`)}</dt><dd>${one.state === "enqueued" ? html`<a href=${href("job", { id: one.job_id })}><${Text} value=${one.name} max=${80} /></a>` : html`<${Text} value=${one.name} max=${80} />`} <${Badge} kind=${one.state === "enqueued" ? "ok" : one.state === "due" ? "info" : "off"}>${tOr(`batches.callback.${one.state}`, visible(one.state))}<//></dd>`)}</dl>`}</section>`;
+}
+function BatchWhy({ batch, why }) {
+  if (!why?.reasons.length) return null;
+  const late = batch.expires_at && Date.parse(batch.expires_at) - nowMs() < 36e5;
+  return html`<section class="card why" aria-labelledby="why"><h2 id="why">${t(batch.state === "complete" ? "batches.why.complete" : "batches.why.title")}</h2>
+    <ol class="verdicts">${why.reasons.map((reason, at2) => html`<li key=${reason.code + at2} class=${at2 === 0 ? "first" : ""}><p>${reasonText(batch, reason)}</p></li>`)}</ol>
+    ${late && html`<p class="muted">${t("batches.why.expires")}</p>`}
+    ${why.jobs.length > 0 && html`<h3>${t("batches.why.oldest")}</h3><ul class="plain">${why.jobs.map((job) => html`<li key=${job.id}><${State} state=${job.state} /> <a href=${href("job", { id: job.id })}><${Text} value=${job.name} max=${60} /></a> <span class="id muted">…${job.id.slice(-10)}</span></li>`)}</ul>`}</section>`;
+}
+
 // ui/form_dialog.js
 function FormDialog({
   title: title2,
@@ -1680,64 +1889,6 @@ function PauseDialog({ target, what, onClose, onDone }) {
     <${FormField} form=${form} name="duration_s" as="select" label=${t("pause.duration")}>${DURATIONS_S.map((seconds) => html`<option key=${seconds} value=${String(seconds)}>${durationText(seconds * 1e3)}</option>`)}<option value="">${t("pause.forever")}</option><//><//>`;
 }
 
-// router.js
-var PAGES = (
-  /** @type {const} */
-  [
-    "overview",
-    "jobs",
-    "job",
-    "names",
-    "failures",
-    "constraints",
-    "definitions",
-    "events",
-    "notices",
-    "workers",
-    "masters",
-    "audit",
-    "settings",
-    "access",
-    "account",
-    "enqueue",
-    "login"
-  ]
-);
-function parseRoute(hash) {
-  const [path = "", search2 = ""] = hash.replace(/^#\/?/, "").split(/\?(.*)/s);
-  const name = path === "" ? "overview" : path;
-  const page = PAGES.find((known) => known === name) ?? null;
-  const query = /* @__PURE__ */ Object.create(null);
-  for (const [key, value] of new URLSearchParams(search2)) query[key] = value;
-  return { page, query };
-}
-function href(page, query = {}) {
-  const params = new URLSearchParams();
-  for (const [key, value] of Object.entries(query)) {
-    if (value !== null && value !== void 0 && value !== "") params.set(key, String(value));
-  }
-  const search2 = params.toString();
-  return `#/${page}${search2 ? "?" + search2 : ""}`;
-}
-function go(page, query = {}, { replace = false } = {}) {
-  const target = href(page, query);
-  if (!replace) location.hash = target;
-  else if (location.hash !== target) {
-    history.replaceState(null, "", target);
-    dispatchEvent(new HashChangeEvent("hashchange"));
-  }
-}
-function useRoute() {
-  const [hash, setHash] = E2(location.hash);
-  W2(() => {
-    const change2 = () => setHash(location.hash);
-    addEventListener("hashchange", change2);
-    change2();
-    return () => removeEventListener("hashchange", change2);
-  }, []);
-  return parseRoute(hash);
-}
-
 // palette.js
 var TYPING_MS2 = 200;
 var MOST = 6;
@@ -1849,8 +2000,9 @@ function settings(onHelp) {
 async function search(text, session2, onPause, signal) {
   const mayOperate = may(session2, "operate");
   const fits = (...parts) => parts.some((part) => part?.toLowerCase().includes(text.toLowerCase()));
-  const [names, workers, constraints, definitions, events, jobs] = await Promise.all([
+  const [names, batches, workers, constraints, definitions, events, jobs] = await Promise.all([
     get("api/names", { q: text, limit: MOST }, signal),
+    get("api/batches", { q: text, limit: MOST }, signal),
     get("api/workers", {}, signal),
     get("api/constraints", {}, signal),
     get("api/definitions", { q: text, limit: MOST }, signal),
@@ -1875,6 +2027,13 @@ async function search(text, session2, onPause, signal) {
         }
       ] : []
     ]),
+    ...batches.batches.map((one) => ({
+      key: `batch ${one.id}`,
+      kind: t("batches.batch"),
+      label: visible(titleOf(one)),
+      hint: visible(one.id),
+      act: () => go("batches", { id: one.id })
+    })),
     ...constraints.constraints.filter((one) => fits(one.name, one.reason)).slice(0, MOST).map((one) => ({
       key: `constraint ${one.name}`,
       kind: t("nav.constraints"),
@@ -1949,68 +2108,6 @@ function curl(session2, method, path, { body, query } = {}) {
   if (body !== void 0) parts.push("-H", "'Content-Type: application/json'", "-d", shellWord(toJson(body)));
   return parts.join(" ");
 }
-
-// states.js
-var STATES = {
-  ready: {
-    label: "Ready",
-    phase: "waiting",
-    actions: ["cancel", "set_priority", "delete"]
-  },
-  running: {
-    label: "Running",
-    phase: "running",
-    actions: ["cancel"]
-  },
-  awaiting_callback: {
-    label: "Awaiting callback",
-    phase: "running",
-    actions: ["cancel"]
-  },
-  retrying: {
-    label: "Retrying",
-    phase: "waiting",
-    actions: ["cancel", "run", "set_priority", "delete"]
-  },
-  scheduled: {
-    label: "Scheduled",
-    phase: "waiting",
-    actions: ["cancel", "run", "set_priority", "delete"]
-  },
-  awaiting_jobs: {
-    label: "Awaiting jobs",
-    phase: "waiting",
-    actions: ["cancel", "set_priority", "delete"]
-  },
-  failed: {
-    label: "Failed",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  succeeded: {
-    label: "Succeeded",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  discarded: {
-    label: "Discarded",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  canceled: {
-    label: "Canceled",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  },
-  skipped: {
-    label: "Skipped",
-    phase: "finished",
-    actions: ["retry", "delete"]
-  }
-};
-var OUTCOMES = ["succeeded", "discarded", "failed", "canceled", "skipped"];
-var isIn = (state, phase) => STATES[state ?? ""]?.phase === phase;
-var admits = (state, action) => STATES[state]?.actions.includes(action) ?? false;
 
 // vendor/uplot.js
 var Js = "uplot";
@@ -5147,7 +5244,7 @@ function afterClick(act) {
 }
 function useTyped(value, onChange, read = (text) => text.trim()) {
   const [text, setText] = E2(value);
-  const told2 = j(value);
+  const told3 = j(value);
   const typed = j(value);
   const timer2 = j(
     /** @type {any} */
@@ -5156,9 +5253,9 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
   const change2 = j(onChange);
   change2.current = onChange;
   V2(() => {
-    if (value === told2.current) return;
+    if (value === told3.current) return;
     clearTimeout(timer2.current);
-    told2.current = value;
+    told3.current = value;
     typed.current = value;
     setText(value);
   }, [value]);
@@ -5177,8 +5274,8 @@ function useTyped(value, onChange, read = (text) => text.trim()) {
   const report = () => {
     if (isGone.current) return;
     const next = read(typed.current);
-    if (next === told2.current) return;
-    told2.current = next;
+    if (next === told3.current) return;
+    told3.current = next;
     change2.current(next);
   };
   return {
@@ -5624,6 +5721,287 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
     return html`<${Empty} title=${t("jobs.empty.filtered")}><p><a href=${href("jobs")}>${t("filter.clear")}</a></p><//>`;
   return html`<${Empty} title=${t("jobs.empty.first")} curl=${curl(session2, "POST", "api/jobs", { body: { name: "hello", argument: { to: "world" } } })}>
     ${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//>`;
+}
+
+// flow_layout.js
+var NODE = { width: 204, height: 46 };
+var JUNCTION = 8;
+var GAP2 = { across: 14, along: 52 };
+var MARGIN = 12;
+var GROUPED_FROM = 5;
+var FEW_LINES = 120;
+var library = null;
+async function loadLayout() {
+  const address = document.documentElement.getAttribute("data-layout") ?? "";
+  library ??= await import(new URL(address, document.baseURI).href);
+}
+var told2 = (keys) => [...keys].sort().join(" ");
+function placesOf(jobs, current, isEach) {
+  const behind = new Map(jobs.map((job) => [job.id, []]));
+  for (const job of jobs) for (const other of job.after) behind.get(other)?.push(job.id);
+  const alike = /* @__PURE__ */ new Map();
+  for (const job of jobs) {
+    const isSingle = isEach || job.id === current || job.name === null;
+    const likeness = JSON.stringify([job.name, job.when, told2(job.after), told2(behind.get(job.id) ?? [])]);
+    const key = isSingle ? job.id : likeness;
+    alike.set(key, [...alike.get(key) ?? [], job]);
+  }
+  const places = [];
+  for (const some of alike.values()) {
+    const groups = some.length >= GROUPED_FROM ? [some] : some.map((job) => [job]);
+    for (const group of groups) {
+      const kind = group.length > 1 ? "group" : "job";
+      const key = kind === "group" ? `group ${group[0]?.id}` : group[0]?.id ?? "";
+      places.push({ key, kind, jobs: group, x: 0, y: 0, before: [], behind: [] });
+    }
+  }
+  const placeOf = new Map(places.flatMap((place) => place.jobs.map((job) => [job.id, place])));
+  for (const place of places) {
+    const before = new Set(place.jobs.flatMap((job) => job.after.map((id) => placeOf.get(id)?.key ?? "")));
+    place.before = [...before].filter(Boolean);
+  }
+  const byKey = new Map(places.map((place) => [place.key, place]));
+  for (const place of places) for (const key of place.before) byKey.get(key)?.behind.push(place.key);
+  return places;
+}
+function connected(places) {
+  const together = /* @__PURE__ */ new Map();
+  for (const place of places) {
+    const key = told2(place.before);
+    together.set(key, [...together.get(key) ?? [], place]);
+  }
+  const pairs = [];
+  const junctions = [];
+  for (const [key, some] of together) {
+    const before = some[0]?.before ?? [];
+    if (before.length < 2 || some.length < 2) {
+      for (const place of some) for (const other of before) pairs.push([other, place.key]);
+      continue;
+    }
+    const junction = `junction ${key}`;
+    junctions.push({ key: junction, kind: "junction", jobs: [], x: 0, y: 0, before: [], behind: [] });
+    for (const other of before) pairs.push([other, junction]);
+    for (const place of some) pairs.push([junction, place.key]);
+  }
+  return { pairs, junctions };
+}
+function pictureOf(jobs, { current, isEach }) {
+  const real = placesOf(jobs, current, isEach);
+  const { pairs, junctions } = connected(real);
+  const places = [...real, ...junctions];
+  const graph = library.graph();
+  const nodes = new Map(places.map((place) => [place.key, graph.node(place)]));
+  for (const [from, to2] of pairs) graph.link(nodes.get(from), nodes.get(to2));
+  const size = (place) => place.kind === "junction" ? { width: JUNCTION, height: JUNCTION } : NODE;
+  const isSmall = pairs.length <= FEW_LINES;
+  const arrange = library.sugiyama().nodeSize(({ data }) => [size(data).height, size(data).width]).gap([GAP2.across, GAP2.along]).layering(library.layeringLongestPath()).decross(isSmall ? library.decrossTwoLayer() : library.decrossDfs()).coord(isSmall ? library.coordGreedy() : library.coordCenter());
+  const { width: across, height: along } = arrange(graph);
+  for (const node of graph.nodes()) {
+    const { width, height } = size(node.data);
+    node.data.x = Math.round(node.y - width / 2 + MARGIN);
+    node.data.y = Math.round(node.x - height / 2 + MARGIN);
+  }
+  const lines = [...graph.links()].map(({ source: source2, target, points }) => ({
+    key: `${source2.data.key} ${target.data.key}`,
+    from: source2.data.key,
+    to: target.data.key,
+    path: pathThrough(source2.data, target.data, points, size)
+  }));
+  return {
+    places: places.sort((a2, b2) => a2.x - b2.x || a2.y - b2.y),
+    lines,
+    width: Math.ceil(along + 2 * MARGIN),
+    height: Math.ceil(across + 2 * MARGIN)
+  };
+}
+function pathThrough(from, to2, points, size) {
+  const start2 = [from.x + size(from).width, from.y + size(from).height / 2];
+  const end = [to2.x, to2.y + size(to2).height / 2];
+  const between = points.slice(1, -1).map(([x4, y3]) => [y3 + MARGIN, x4 + MARGIN]);
+  let path = `M${told22(start2)}`;
+  let [x3, y2] = (
+    /** @type {[number, number]} */
+    start2
+  );
+  for (const next of [...between, end]) {
+    const [toX, toY] = (
+      /** @type {[number, number]} */
+      next
+    );
+    const middle = (x3 + toX) / 2;
+    path += `C${told22([middle, y2])} ${told22([middle, toY])} ${told22([toX, toY])}`;
+    [x3, y2] = [toX, toY];
+  }
+  return path;
+}
+var told22 = (point) => point.map((part) => Math.round(part * 10) / 10).join(",");
+
+// flow_graph.js
+var MOST_JOBS = 500;
+var ZOOMS = [0.15, 0.25, 0.4, 0.6, 0.8, 1];
+var BOX_MARGIN = 4;
+async function loadFlow(path, signal) {
+  const flow = await get(
+    /** @type {any} */
+    path,
+    { limit: MOST_JOBS },
+    signal
+  );
+  if (!flow.jobs.some((job) => job.after.length > 0)) return null;
+  await loadLayout();
+  return flow;
+}
+var shapeOf = (jobs) => JSON.stringify(jobs.map(({ id, name, when, after }) => [id, name, when, after]));
+function FlowGraph({ flow, current = "" }) {
+  const hold = useHold();
+  const [isEach, setEach] = E2(false);
+  const [zoom, setZoom] = E2(1);
+  const [focused, setFocused] = E2("");
+  const box = j(
+    /** @type {HTMLElement | null} */
+    null
+  );
+  const shown = j(flow);
+  const [, redraw] = E2(0);
+  if (!hold.isHeld) shown.current = flow;
+  const jobs = shown.current.jobs;
+  const shape = y(() => shapeOf(jobs), [jobs]);
+  const picture = y(() => pictureOf(jobs, { current, isEach }), [shape, current, isEach]);
+  const newest = new Map(flow.jobs.map((job) => [job.id, job]));
+  const known = new Set(jobs.map((job) => job.id));
+  const byKey = new Map(picture.places.map((place) => [place.key, place]));
+  const nodes = picture.places.filter((place) => place.kind !== "junction");
+  const first = nodes.find((place) => place.key === current)?.key ?? nodes[0]?.key ?? "";
+  const entry = byKey.has(focused) ? focused : first;
+  const hasAlike = isEach || nodes.some((place) => place.kind === "group");
+  V2(() => {
+    const place = byKey.get(current);
+    if (box.current && place) {
+      box.current.scrollLeft = place.x * zoom - (box.current.clientWidth - NODE.width) / 2;
+      box.current.scrollTop = place.y * zoom - (box.current.clientHeight - NODE.height) / 2;
+    }
+  }, [current, isEach]);
+  const fit = () => {
+    if (!box.current) return;
+    const room = Math.min(
+      (box.current.clientWidth - BOX_MARGIN) / picture.width,
+      (box.current.clientHeight - BOX_MARGIN) / picture.height
+    );
+    setZoom(Math.max(ZOOMS[0] ?? 0, Math.min(1, room)));
+  };
+  const step = (way) => setZoom(
+    way > 0 ? ZOOMS.find((one) => one > zoom) ?? 1 : [...ZOOMS].reverse().find((one) => one < zoom) ?? ZOOMS[0] ?? 1
+  );
+  const press = (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.shiftKey) return;
+    const place = byKey.get(entry);
+    const next = place && nextOf(event.key, place, nodes, byKey);
+    if (!next) return;
+    event.preventDefault();
+    const target = box.current?.querySelector(`[data-key="${CSS.escape(next)}"]`);
+    if (target instanceof HTMLElement) target.focus();
+  };
+  const counted2 = t("flow.jobs", { count: jobs.length });
+  return html`<div class="flow" ...${hold.bind}>
+    <div class="row flow-tools"><p class="muted small">${counted2}${!flow.is_complete && ` · ${t("flow.incomplete")}`}</p>
+      ${hasAlike && html`<${Button} class="small" aria-pressed=${String(isEach)} onClick=${() => setEach(!isEach)}>${t("flow.each")}<//>`}
+      <span class="row" role="group" aria-label=${t("flow.zoom")}><${Button} class="small" aria-label=${t("flow.zoom.out")} disabled=${zoom <= (ZOOMS[0] ?? 0)} onClick=${() => step(-1)}>−<//><${Button} class="small" aria-label=${t("flow.zoom.in")} disabled=${zoom >= 1} onClick=${() => step(1)}>+<//><${Button} class="small" onClick=${fit}>${t("flow.zoom.fit")}<//></span></div>
+    <${NewRows} count=${flow.jobs.filter((job) => !known.has(job.id)).length} onShow=${() => {
+    shown.current = flow;
+    redraw((n) => n + 1);
+  }} />
+    <p class="sr" id="flow-keys">${t("flow.keys")}</p>
+    <div class="flow-box" ref=${box} role="group" aria-label=${t("flow")} aria-describedby="flow-keys" onKeyDown=${press} onFocusIn=${(e2) => setFocused(e2.target.dataset.key ?? focused)}>
+      <div style=${{ width: `${picture.width * zoom}px`, height: `${picture.height * zoom}px` }}><div class="flow-canvas" style=${{ width: `${picture.width}px`, height: `${picture.height}px`, transform: `scale(${zoom})` }}>
+        <svg width=${picture.width} height=${picture.height} aria-hidden="true" focusable="false">${picture.lines.map((line) => html`<path key=${line.key} d=${line.path} class=${lineClass(line, byKey, newest, entry === focused ? focused : "")} />`)}
+          ${picture.places.filter((place) => place.kind === "junction").map((place) => html`<circle key=${place.key} cx=${place.x + 4} cy=${place.y + 4} r="3" />`)}</svg>
+        ${nodes.map((place) => html`<${Node} key=${place.key} place=${place} newest=${newest} isCurrent=${place.key === current} isEntry=${place.key === entry} onOpen=${() => setEach(true)} />`)}
+      </div></div></div></div>`;
+}
+function nextOf(key, place, nodes, byKey) {
+  const nearest = (some) => some.reduce(
+    (best, one) => !best || Math.abs(one.y - place.y) < Math.abs(best.y - place.y) ? one : best,
+    /** @type {Place | undefined} */
+    void 0
+  )?.key;
+  const all = (keys) => keys.flatMap((one) => byKey.get(one) ?? []);
+  const column = nodes.filter((one) => one.x === place.x);
+  switch (key) {
+    case "ArrowRight":
+      return nearest(all(place.behind));
+    case "ArrowLeft":
+      return nearest(all(place.before));
+    case "ArrowDown":
+      return column.find((one) => one.y > place.y)?.key;
+    case "ArrowUp":
+      return column.filter((one) => one.y < place.y).at(-1)?.key;
+    case "Home":
+      return nodes[0]?.key;
+    case "End":
+      return nodes.at(-1)?.key;
+    default:
+      return void 0;
+  }
+}
+function lineClass(line, byKey, newest, focused) {
+  const [from, to2] = [byKey.get(line.from), byKey.get(line.to)];
+  const isOver = Boolean(
+    from?.jobs.length && from.jobs.every((job) => isIn((newest.get(job.id) ?? job).state ?? "", "finished"))
+  );
+  const isAnyEnd = to2?.jobs.some((job) => job.when === "finished") ?? false;
+  const isNear = focused !== "" && (line.from === focused || line.to === focused);
+  return `${isOver ? "over" : ""} ${isAnyEnd ? "any-end" : ""} ${isNear ? "near" : ""}`;
+}
+function Node({ place, newest, isCurrent, isEntry, onOpen }) {
+  const jobs = place.jobs.map((job2) => newest.get(job2.id) ?? job2);
+  const [job] = (
+    /** @type {[FlowJob]} */
+    jobs
+  );
+  const at2 = {
+    left: `${place.x}px`,
+    top: `${place.y}px`,
+    width: `${NODE.width}px`,
+    height: `${NODE.height}px`
+  };
+  const tab = isEntry ? 0 : -1;
+  const name = job.name === null ? t("flow.gone") : visible(job.name);
+  const links = t("flow.links", { before: place.before.length, behind: place.behind.length });
+  if (place.kind === "group") {
+    const counts = countsOf2(jobs);
+    const told3 = counts.map(([state2, count2]) => `${number(count2)} ${tOr(`state.${state2}`, state2)}`).join(", ");
+    return html`<button type="button" class="flow-node is-group" data-key=${place.key} style=${at2} tabindex=${tab} aria-label=${`${name} × ${number(jobs.length)}, ${told3}, ${links}`} title=${`${name} × ${number(jobs.length)}
+${told3}`} onClick=${onOpen}>
+      <span class="flow-name">${name} <b>× ${number(jobs.length)}</b></span><span class="strip">${counts.map(([state2, count2]) => html`<i key=${state2} class=${`seg seg-${state2}`} style=${{ flexGrow: String(count2) }}></i>`)}</span></button>`;
+  }
+  const state = job.state ?? "";
+  const lasted = job.started_at && job.finished_at ? durationText(Date.parse(job.finished_at) - Date.parse(job.started_at)) : "";
+  const more = [
+    job.more_before > 0 && t("flow.more_before", { count: job.more_before }),
+    job.more_behind > 0 && t("flow.more_behind", { count: job.more_behind })
+  ].filter(Boolean).join(" · ");
+  const word = state ? tOr(`state.${state}`, visible(state)) : "";
+  const details = [word, more || lasted, job.id].filter(Boolean).join(" · ");
+  const inside = html`<span class="flow-name">${name}</span><span class="flow-more"><span class=${`state state-${state}`}>${state && html`<i aria-hidden="true"></i>`}${word}</span><span class="muted">${more || lasted || `…${job.id.slice(-4)}`}</span></span>`;
+  const common = {
+    class: `flow-node ${isCurrent ? "is-current" : ""} ${state ? `of-${state}` : "is-gone"}`,
+    "data-key": place.key,
+    style: at2,
+    tabindex: tab,
+    title: `${name}
+${details}`,
+    "aria-label": `${name}, ${word ? `${word}, ` : ""}…${job.id.slice(-6)}, ${links}${more ? `, ${more}` : ""}`
+  };
+  return job.state === null ? html`<span role="img" ...${common}>${inside}</span>` : html`<a href=${href("job", { id: job.id })} aria-current=${isCurrent ? "true" : void 0} ...${common}>${inside}</a>`;
+}
+function countsOf2(jobs) {
+  return Object.keys(STATES).flatMap((state) => {
+    const count2 = jobs.filter((job) => job.state === state).length;
+    return count2 ? [
+      /** @type {[string, number]} */
+      [state, count2]
+    ] : [];
+  });
 }
 
 // labels.js
@@ -6084,6 +6462,7 @@ function Page3({ query, go: go3, session: session2 }) {
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
+    ${(job.after || job.dependents_count > 0) && html`<${Flow} key=${job.id} job=${job} path=${path} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${dialog === "cancel" && html`<${ConfirmCount} title=${t("job.cancel.title")} count=${1} verb=${t("job.cancel")} onClose=${() => setDialog("")} onConfirm=${async () => {
     await post(`${path}/cancel`);
@@ -6251,6 +6630,15 @@ function Order({ job }) {
     ${job.after && html`<p>${t(`job.after.${job.after.when}`, { count: job.after.jobs.length })}</p><${LinkedJobs} jobs=${job.after.jobs} count=${job.after.jobs.length} />`}
     ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}</section>`;
 }
+function Flow({ job, path }) {
+  const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
+    events: ["jobs"],
+    leastMs: 2e3,
+    everyMs: 5e3
+  });
+  if (!found.data && !found.problem) return null;
+  return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${FlowGraph} flow=${found.data} current=${job.id} />`}</section>`;
+}
 var LINKED_AT_ONCE = 8;
 function LinkedJobs({ jobs, count: count2 }) {
   const item = (one) => html`<li key=${one.id}><${Id} id=${one.id} href=${href("job", { id: one.id })} /> ${one.state && html`<${State} state=${one.state} />`}${one.pending && html` <${Badge} kind="info">${t("job.awaited")}<//>`}</li>`;
@@ -6274,6 +6662,8 @@ function Facts({ job, mayOperate }) {
     ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
     ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
     ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
+    ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
+    ${job.callback_of && html`<dt>${t("job.callback_of")}</dt><dd><${Id} id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span class="muted">${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}</span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
     ${job.links?.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}
@@ -6643,10 +7033,296 @@ function partsOf(groups, split2) {
   return [...parts.values()].sort((a2, b2) => b2.count - a2.count || a2.key.localeCompare(b2.key));
 }
 
-// pages/audit.js
+// pages/batches.js
 var PAGE6 = 50;
-var FILTERS2 = ["target", "who", "since", "until"];
+var MEMBERS = 25;
+var BATCH_STATES = ["", "open", "sealed", "complete"];
+var MOST_PAGES = 10;
+var EXAMPLE = {
+  description: "Thumbnails of album 7",
+  on_success: { name: "album.publish", argument: { album: 7 } }
+};
+var READ = { events: ["jobs", "batches"], leastMs: 2e3, everyMs: 5e3, pollMs: 5e3 };
 function Page6({ query, go: go3, session: session2 }) {
+  return query["id"] ? html`<${One2} key=${query["id"]} id=${query["id"]} query=${query} go=${go3} session=${session2} />` : html`<${List2} query=${query} go=${go3} session=${session2} />`;
+}
+var idOf2 = (one) => one.id;
+function List2({ query, go: go3, session: session2 }) {
+  const hold = useHold();
+  const state = BATCH_STATES.includes(query["state"] ?? "") ? query["state"] ?? "" : "";
+  const wanted = { q: query["q"] ?? "", tag: query["tag"] ?? "", state };
+  const of2 = JSON.stringify([wanted, query["cursor"]]);
+  const found = useResource(
+    async (signal) => ({
+      ...await get("api/batches", { ...wanted, cursor: query["cursor"], limit: PAGE6 }, signal),
+      of: of2
+    }),
+    [of2],
+    /** @type {any} */
+    READ
+  );
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.batches ?? [],
+    idOf2,
+    hold.isHeld,
+    found.data?.of ?? ""
+  );
+  useReturn(rows.map(idOf2).join());
+  const change2 = (changes) => go3("batches", { ...wanted, ...changes }, { replace: true });
+  const isFiltered = Boolean(wanted.q || wanted.tag || state);
+  return html`<div class="page-head"><h1>${t("nav.batches")}</h1></div>
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
+      <${FilterInput} label=${t("batches.contains")} value=${wanted.q} onChange=${(q3) => change2({ q: q3 })} />
+      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${BATCH_STATES.map((one) => html`<option key=${one} value=${one}>${t(`batches.state.${one || "all"}`)}</option>`)}</select>`}<//>
+      <${FilterInput} label=${t("batches.tag")} value=${wanted.tag} onChange=${(tag) => change2({ tag })} /></form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.batches")} rows=${rows} rowKey=${idOf2} label=${titleOf} onOpen=${(one) => go3("batches", { id: one.id })}
+            columns=${COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t(found.data.next_cursor ? "jobs.empty.so_far" : isFiltered ? "batches.empty.filtered" : "batches.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/batches", { body: EXAMPLE }) }}>${isFiltered && html`<p><a href=${href("batches")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("batches", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("batches", wanted)} />`;
+}
+var COLUMNS = [
+  {
+    key: "name",
+    label: "batches.batch",
+    render: (one) => html`<a href=${href("batches", { id: one.id })} title=${visible(`${titleOf(one)}
+${one.id}`)}>${visible(titleOf(one))}</a>${one.batch && html` <span class="muted">${t("batches.inside")}</span>`}`
+  },
+  {
+    key: "condition",
+    label: "job.state",
+    width: 8.5,
+    priority: 2,
+    render: (one) => html`<${BatchState} batch=${one} />`
+  },
+  {
+    key: "progress",
+    label: "batches.over",
+    width: 16,
+    render: (one) => html`<${BatchProgress} batch=${one} />`
+  },
+  {
+    key: "failed",
+    label: "state.failed",
+    align: "end",
+    width: 5.5,
+    render: (one) => one.counts.failed ? html`<a class="fails" href=${href("batches", { id: one.id, state: "failed" })}><${Num} value=${one.counts.failed} /></a>` : html`<${Num} value=${null} />`
+  },
+  {
+    key: "tags",
+    label: "job.tags",
+    width: 10,
+    priority: 4,
+    render: (one) => one.tags.length ? one.tags.map(
+      (tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}>${visible(tag)}</a> `
+    ) : html`<${Num} value=${null} />`
+  },
+  {
+    key: "created",
+    label: "job.created",
+    width: 8,
+    priority: 2,
+    render: (one) => html`<${Time} at=${one.created_at} />`
+  },
+  {
+    key: "completed",
+    label: "batches.completed",
+    width: 8,
+    priority: 3,
+    render: (one) => html`<${Time} at=${one.completed_at} />`
+  }
+];
+function One2({ id, query, go: go3, session: session2 }) {
+  const [dialog, setDialog] = E2("");
+  const path = `api/batches/${encodeURIComponent(id)}`;
+  const found = useResource(
+    async (signal) => {
+      const [batch2, why2, flow2] = await Promise.all([
+        get(
+          /** @type {"api/batches/{batch_id}"} */
+          path,
+          {},
+          signal
+        ),
+        get(
+          /** @type {"api/batches/{batch_id}/why"} */
+          `${path}/why`,
+          {},
+          signal
+        ),
+        loadFlow(`${path}/flow`, signal)
+      ]);
+      return { batch: batch2, why: why2, flow: flow2 };
+    },
+    [id],
+    /** @type {any} */
+    READ
+  );
+  const batch = found.data?.batch;
+  useTitle(batch ? `${shareOf(batch)} % · ${titleOf(batch)} · ${t("batches.batch")}` : null);
+  if (!found.data || !batch) {
+    if (found.problem?.status === 404)
+      return html`<h1>${t("nav.batches")}</h1><div class="card"><${Empty} title=${t("batches.unknown")}><p><code>${visible(id)}</code></p><p>${t("batches.unknown.text")}</p><p><a href=${href("batches")}>${t("nav.batches")}</a></p><//></div>`;
+    return html`<h1>${t("nav.batches")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
+  }
+  const { why, flow } = found.data;
+  const { failed } = batch.counts;
+  const mayPush = may(session2, "push");
+  const isCanceled = batch.canceled_at !== null;
+  const retryable = failed + batch.batches.failed;
+  return html`<p class="crumbs"><a href=${href("batches")}>${t("nav.batches")}</a>${batch.batch && html` / <a href=${href("batches", { id: batch.batch })}>…${visible(batch.batch.slice(-10))}</a>`}</p>
+    <div class="page-head job-head"><h1><${Text} value=${titleOf(batch)} max=${120} /></h1><${BatchState} batch=${batch} /></div>
+    <div class="row job-id"><code class="id">${visible(batch.id)}</code> <${CopyMenu}><${Copy} text=${batch.id} label=${t("copy.id")} /> <${Copy} text=${() => toJson(batch, 2)} label=${t("copy.json")} /><//></div>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <div class="row actions" role="group" aria-label=${t("batches.actions")}>
+      ${mayPush && batch.state === "open" && !isCanceled && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("seal")}>${t("batches.seal")}<//>`}
+      ${may(session2, "operate") && retryable > 0 && html`<${Button} opensDialog kind=${batch.state === "open" ? "" : "primary"} onClick=${() => setDialog("retry")}>${t("batches.retry")}<//>`}
+      ${mayPush && batch.state !== "complete" && !isCanceled && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("batches.cancel")}<//>`}</div>
+    <${Progress2} batch=${batch} />
+    <div class="job-grid"><div class="stack"><${BatchWhy} batch=${batch} why=${why} /><${Callbacks} batch=${batch} /></div>
+      <div class="stack"><${Facts2} batch=${batch} /></div></div>
+    ${flow && html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${FlowGraph} flow=${flow} /></section>`}
+    <${Members} batch=${batch} query=${query} go=${go3} />
+    ${dialog && html`<${Ask} key=${dialog} action=${dialog} batch=${batch} path=${path} onClose=${() => setDialog("")} onDone=${found.reload} />`}`;
+}
+function Progress2({ batch }) {
+  const { total, unfinished } = batch.counts;
+  const counts = countsOf(batch);
+  return html`<section class="card" aria-label=${t("batches.over")}><p class="batch-over"><b class="num">${number(shareOf(batch))} %</b> <span>${t("batches.over_of", { over: total - unfinished, total })}</span>${batch.batches.total > 0 && html` <span class="muted">${t("batches.inside_of", { over: batch.batches.succeeded + batch.batches.failed, total: batch.batches.total })}</span>`}</p>
+    <${BatchStrip} batch=${batch} />
+    <ul class="batch-counts">${counts.map(([state, count2]) => html`<li key=${state}>${state === "unfinished" ? html`<span class="muted">${t("batches.unfinished")}</span>` : html`<${State} state=${state} />`} <b class="num">${number(count2)}</b></li>`)}${batch.counts.deleted > 0 && html`<li><span class="muted">${t("batches.deleted")}</span> <b class="num">${number(batch.counts.deleted)}</b></li>`}</ul></section>`;
+}
+function Facts2({ batch }) {
+  const isLong = batch.description !== titleOf(batch) && batch.description !== "";
+  const end = batch.completed_at ?? null;
+  return html`<section class="card"><h2>${t("job.facts")}</h2><dl class="facts">
+    <dt>${t("job.created")}</dt><dd><${Time} at=${batch.created_at} /></dd>
+    ${end && html`<dt>${t("batches.completed")}</dt><dd><${Time} at=${end} /> <span class="muted">${t("batches.after")} <${Duration} ms=${Date.parse(end) - Date.parse(batch.created_at)} /></span></dd>`}
+    ${batch.canceled_at && html`<dt>${t("batches.canceled")}</dt><dd><${Time} at=${batch.canceled_at} /></dd>`}
+    ${batch.expires_at && html`<dt>${t("job.expires")}</dt><dd><${Time} at=${batch.expires_at} /></dd>`}
+    ${batch.batch && html`<dt>${t("batches.parent")}</dt><dd><${Id} id=${batch.batch} href=${href("batches", { id: batch.batch })} /></dd>`}
+    ${batch.batches.total > 0 && html`<dt>${t("batches.children")}</dt><dd><${Num} value=${batch.batches.total} /> <span class="muted">${t("batches.children.of", { succeeded: batch.batches.succeeded, failed: batch.batches.failed })}</span></dd>`}
+    ${batch.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${batch.tags.map((tag) => html`<a key=${tag} class="chip" href=${href("batches", { tag })}><${Text} value=${tag} max=${64} /></a> `)}</dd>`}
+    ${isLong && html`<dt>${t("batches.description")}</dt><dd><${Text} value=${batch.description} max=${500} isBlock /></dd>`}</dl></section>`;
+}
+async function loadMembers(batch, query, signal) {
+  const path = (
+    /** @type {"api/batches/{batch_id}/jobs"} */
+    `api/batches/${encodeURIComponent(batch.id)}/jobs`
+  );
+  const jobs = [];
+  let cursor = query.cursor;
+  for (let page = 0; page < MOST_PAGES && jobs.length < MEMBERS; page += 1) {
+    const found = await get(path, { ...query, cursor, limit: MEMBERS - jobs.length }, signal);
+    jobs.push(...found.jobs);
+    cursor = found.next_cursor;
+    if (cursor === null) break;
+  }
+  return { jobs, next_cursor: cursor };
+}
+function Members({ batch, query, go: go3 }) {
+  const hold = useHold();
+  const state = STATES[query["state"] ?? ""] ? query["state"] ?? "" : "";
+  const cursor = query["cursor"] ?? null;
+  const of2 = JSON.stringify([batch.id, state, cursor]);
+  const found = useResource(
+    async (signal) => ({ ...await loadMembers(batch, { state, cursor }, signal), of: of2 }),
+    [of2],
+    // A rare state of a large batch takes many reads.
+    { events: ["jobs"], leastMs: state && batch.counts.total > 5e3 ? 1e4 : 2e3, everyMs: 1e4 }
+  );
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.jobs ?? [],
+    idOf2,
+    hold.isHeld,
+    found.data?.of ?? ""
+  );
+  const shown = { id: batch.id, state };
+  const counts = (
+    /** @type {Record<string, number | null | undefined>} */
+    /** @type {unknown} */
+    batch.counts
+  );
+  const states = Object.keys(STATES).filter(
+    (one) => one === state || counts[one] === null || (counts[one] ?? 0) > 0
+  );
+  const tabs = [
+    {
+      key: "",
+      label: t("batches.state.all"),
+      count: batch.counts.total,
+      href: href("batches", { id: batch.id })
+    },
+    ...states.map((one) => ({
+      key: one,
+      label: tOr(`state.${one}`, one),
+      ...typeof counts[one] === "number" && { count: counts[one] },
+      href: href("batches", { id: batch.id, state: one })
+    }))
+  ];
+  return html`<section class="after" aria-labelledby="members"><h2 id="members">${t("batches.members")}</h2>
+    <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf2} label=${(job) => job.name} onOpen=${(job) => go3("job", { id: job.id })}
+            columns=${MEMBER_COLUMNS.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><p class="muted">${t(found.data.next_cursor ? "jobs.empty.so_far" : "batches.members.none")}</p></div>`} /></div>`}
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${cursor !== null} isLoading=${found.isLoading} onNext=${() => go3("batches", { ...shown, cursor: found.data?.next_cursor })} onFirst=${() => go3("batches", shown)} /></section>`;
+}
+var MEMBER_COLUMNS = [
+  { key: "state", label: "job.state", width: 9, render: (job) => html`<${State} state=${job.state} />` },
+  {
+    key: "name",
+    label: "job.name",
+    render: (job) => html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>`
+  },
+  { key: "id", label: "job.id", width: 8, priority: 2, render: (job) => html`<${Id} id=${job.id} />` },
+  {
+    key: "cause",
+    label: "batches.cause",
+    width: 12,
+    priority: 3,
+    render: (job) => job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`
+  },
+  {
+    key: "attempt",
+    label: "job.attempts",
+    align: "end",
+    width: 5.5,
+    priority: 2,
+    render: (job) => html`<${Num} value=${job.attempt} />`
+  },
+  {
+    key: "created",
+    label: "job.created",
+    width: 8,
+    priority: 2,
+    render: (job) => html`<${Time} at=${job.created_at} />`
+  },
+  {
+    key: "finished",
+    label: "job.finished",
+    width: 8,
+    render: (job) => html`<${Time} at=${job.finished_at} />`
+  }
+];
+function Ask({ action, batch, path, onClose, onDone }) {
+  const { counts } = batch;
+  const count2 = action === "retry" ? counts.failed : counts.unfinished;
+  const inside = action === "seal" ? 0 : batch.batches.total;
+  const confirm = async () => {
+    await post(`${path}/${action}`);
+    toast(t(`batches.${action}.done`));
+    await onDone();
+  };
+  return html`<${ConfirmCount} title=${t(`batches.${action}.title`)} count=${count2} counted=${t(`batches.${action}.count`, { count: count2 })} isAlways verb=${t(`batches.${action}`)} kind=${action === "cancel" ? "danger" : "primary"} onClose=${onClose} onConfirm=${confirm}>
+    <p>${t(`batches.${action}.text`)}</p>${inside > 0 && html`<p>${t("batches.also_inside", { count: inside })}</p>`}
+    ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}<//>`;
+}
+
+// pages/audit.js
+var PAGE7 = 50;
+var FILTERS2 = ["target", "who", "since", "until"];
+function Page7({ query, go: go3, session: session2 }) {
   if (!may(session2, "operate"))
     return html`<h1>${t("nav.audit")}</h1><${Empty} title=${t("audit.forbidden")} />`;
   return html`<${Entries} query=${query} go=${go3} />`;
@@ -6657,7 +7333,7 @@ function Entries({ query, go: go3 }) {
   const wanted = Object.fromEntries(FILTERS2.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const isFiltered = Object.keys(wanted).length > 0;
   const { data, problem, reload } = useResource(
-    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE6 }, signal),
+    (signal) => get("api/audit", { ...wanted, cursor, limit: PAGE7 }, signal),
     [JSON.stringify(wanted), cursor],
     { everyMs: 6e4 }
   );
@@ -6765,22 +7441,22 @@ function LastHour({ document: document2 }) {
     <p><${Button} class="small" disabled=${!document2 || state.isBusy} onClick=${run}>${t(state.isBusy ? "loading" : "constraints.replay.run")}<//></p>
     ${isOld ? html`<p class="muted">${t("constraints.replay.old")}</p>` : html`<${ErrorBox} problem=${state.problem} />${state.answer && html`<${Told} told=${state.answer} />`}`}</section>`;
 }
-function Told({ told: told2 }) {
+function Told({ told: told3 }) {
   const points = (
     /** @type {any[]} */
-    told2.points
+    told3.points
   );
   const covers = [
-    t("constraints.replay.covers", { count: told2.looked_at, minutes: points.length - 1 }),
-    !told2.is_whole && t("constraints.replay.part"),
-    told2.gone > 0 && t("constraints.replay.gone", { count: told2.gone }),
-    told2.without_key > 0 && t("constraints.preview.without", { count: told2.without_key }),
+    t("constraints.replay.covers", { count: told3.looked_at, minutes: points.length - 1 }),
+    !told3.is_whole && t("constraints.replay.part"),
+    told3.gone > 0 && t("constraints.replay.gone", { count: told3.gone }),
+    told3.without_key > 0 && t("constraints.preview.without", { count: told3.without_key }),
     t("constraints.replay.last_run")
   ];
-  return html`${told2.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told2.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told2.held, count: told2.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told2.p95_ms), longest: durationText(told2.longest_ms), most: told2.most_held })}${told2.held_now > 0 && ` ${t("constraints.replay.now", { count: told2.held_now })}`}</p>
+  return html`${told3.held === 0 ? html`<p><strong>${t("constraints.replay.none", { count: told3.started })}</strong></p>` : html`<p><strong>${t("constraints.replay.held", { held: told3.held, count: told3.started })}</strong> ${t("constraints.replay.times", { p95: durationText(told3.p95_ms), longest: durationText(told3.longest_ms), most: told3.most_held })}${told3.held_now > 0 && ` ${t("constraints.replay.now", { count: told3.held_now })}`}</p>
       <${Sparkline} values=${points.map((point) => point.held)} label=${t("constraints.replay.chart")} />`}
-    ${told2.held > 0 && told2.keys && html`<p>${told2.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
-    <p class="muted small"><${Time} at=${told2.from} /> – <${Time} at=${told2.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
+    ${told3.held > 0 && told3.keys && html`<p>${told3.keys.slice(0, MOST_KEYS).map((key) => key.held > 0 && html`<span class="chip"><${Text} value=${key.value} max=${40} /> ${number(key.held)} / ${number(key.started)}</span> `)}</p>`}
+    <p class="muted small"><${Time} at=${told3.from} /> – <${Time} at=${told3.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }
 
 // limit_kinds.js
@@ -6932,17 +7608,17 @@ function textOf({ kind, rows }) {
 function RuleBuilder({ text, onText, suggestions, hint }) {
   const id = J2();
   const [rule, setRule] = E2(() => ruleOf(text));
-  const told2 = j(text);
+  const told3 = j(text);
   V2(() => {
-    if (text === told2.current) return;
-    told2.current = text;
+    if (text === told3.current) return;
+    told3.current = text;
     setRule(ruleOf(text));
   }, [text]);
   if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
   const change2 = (next) => {
     setRule(next);
-    told2.current = textOf(next);
-    onText(told2.current);
+    told3.current = textOf(next);
+    onText(told3.current);
   };
   const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
   return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
@@ -7195,8 +7871,8 @@ async function askFor(path, text, signal) {
 }
 
 // pages/constraints.js
-function Page7({ query, go: go3, session: session2 }) {
-  return query["name"] ? html`<${One2} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List2} go=${go3} session=${session2} />`;
+function Page8({ query, go: go3, session: session2 }) {
+  return query["name"] ? html`<${One3} key=${query["name"]} name=${query["name"]} go=${go3} session=${session2} />` : html`<${List3} go=${go3} session=${session2} />`;
 }
 var limitsText = (constraint) => limitTexts(constraint).join(" · ") || t("constraints.no_limit");
 function Marks({ constraint }) {
@@ -7217,7 +7893,7 @@ function Held({ usage }) {
   const title2 = t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting });
   return html`<span title=${title2} class=${usage.held > 0 ? "" : "muted"}><${Num} value=${usage.held} /></span>`;
 }
-function List2({ go: go3, session: session2 }) {
+function List3({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const found = useResource((signal) => get("api/constraints", {}, signal), [], {
@@ -7300,7 +7976,7 @@ function RowPause({ one, all, onDone }) {
   const label = `${t("constraints.unpause")}: ${what}`;
   return html`<button type="button" class="icon-button row-action" aria-label=${label} title=${label} onClick=${resume}><${Icon} name="resume" /></button>`;
 }
-function One2({ name, go: go3, session: session2 }) {
+function One3({ name, go: go3, session: session2 }) {
   const path = `api/constraints/${encodeURIComponent(name)}`;
   const [dialog, setDialog] = E2("");
   const found = useResource((signal) => get(path, {}, signal), [name], {
@@ -7764,17 +8440,17 @@ var textOf2 = (rows) => toJson(
 function ArgumentMapping({ text, onText, paths }) {
   const id = J2();
   const [rows, setRows] = E2(() => rowsOf(text));
-  const told2 = j(text);
+  const told3 = j(text);
   V2(() => {
-    if (text === told2.current) return;
-    told2.current = text;
+    if (text === told3.current) return;
+    told3.current = text;
     setRows(rowsOf(text));
   }, [text]);
   if (rows === null) return html`<p class="muted">${t("events.mapping.nested")}</p>`;
   const change2 = (next) => {
     setRows(next);
-    told2.current = textOf2(next);
-    onText(told2.current);
+    told3.current = textOf2(next);
+    onText(told3.current);
   };
   const put2 = (at2, part) => change2(rows.map((row, place) => place === at2 ? { ...row, ...part } : row));
   return html`<div class="rule" role="group" aria-label=${t("events.mapping")}>
@@ -7793,7 +8469,7 @@ function ArgumentMapping({ text, onText, paths }) {
 // event_trigger_form.js
 var FIELDS3 = ["payload", "event_type", "source", "subject"];
 var ALSO = ["event_id", "occurred_at"];
-var READ = 10;
+var READ2 = 10;
 var TYPING_MS5 = 400;
 function triggerLabel(name) {
   const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
@@ -7808,7 +8484,7 @@ function useEventSuggestions(type) {
   return useSuggestions(
     FIELDS3,
     async (add, signal) => {
-      const { events } = await get("api/events", { type: settled, limit: READ }, signal);
+      const { events } = await get("api/events", { type: settled, limit: READ2 }, signal);
       for (const event of events) {
         for (
           const field of
@@ -8256,7 +8932,7 @@ function ReplayEvent({ event, onClose }) {
 
 // definition_page.js
 var COMING2 = 10;
-var PAGE7 = 30;
+var PAGE8 = 30;
 var OUTCOMES2 = ["", "fired", "skipped", "missed"];
 var FIELDS4 = ["kind", "enabled", "reason", "description", "overlap"];
 var TIME_FIELDS = [
@@ -8317,14 +8993,14 @@ function Definition({ name, query, go: go3, session: session2 }) {
       ${!isTime(one) && may(session2, "push") && html`<${Button} opensDialog onClick=${() => setSending(true)}>${t("events.send_test")}<//>`}
       ${!one.job.argument_hidden && html`<${Copy} label=${t("copy.curl")} text=${() => curl(session2, "PUT", path, { body: body() })} />`}
       <${Button} opensDialog kind="danger" onClick=${ask2("delete")}>${t("action.delete")}<//></div>`}
-    <div class="job-grid"><div class="stack"><${Facts2} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
+    <div class="job-grid"><div class="stack"><${Facts3} one=${one} mayOperate=${mayOperate} /><${Job} job=${one.job} made=${one.argument} /></div>
       ${isTime(one) ? html`<${Coming} one=${one} />` : html`<${NewestEvents} one=${one} />`}</div>
     <${Runs} one=${one} query=${query} go=${go3} />
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
     ${isEditing && html`<${DefinitionEditor} definition=${one} onClose=${() => setEditing(false)} onDone=${found.reload} />`}
     ${isSending && html`<${SendEvent} like=${/[*?[]/.test(one.event_type) ? null : { event_type: one.event_type }} onClose=${() => setSending(false)} />`}`;
 }
-function Facts2({ one, mayOperate }) {
+function Facts3({ one, mayOperate }) {
   return html`<section class="card"><h2>${t(isTime(one) ? "definitions.when" : "events.starts")}</h2><dl class="facts">
     ${one.description && html`<dt>${t("definitions.form.description")}</dt><dd><${Text} value=${one.description} max=${300} isBlock /></dd>`}
     ${!one.enabled && one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
@@ -8382,7 +9058,7 @@ function Runs({ one, query, go: go3 }) {
   const of2 = JSON.stringify([one.name, outcome, query["cursor"]]);
   const found = useResource(
     async (signal) => ({
-      ...await get(path, { outcome, cursor: query["cursor"], limit: PAGE7 }, signal),
+      ...await get(path, { outcome, cursor: query["cursor"], limit: PAGE8 }, signal),
       of: of2
     }),
     [of2],
@@ -8450,19 +9126,19 @@ function columnsOf(one) {
 }
 
 // pages/definitions.js
-var PAGE8 = 25;
+var PAGE9 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
 var KINDS2 = ["", "time", "event"];
-var EXAMPLE = {
+var EXAMPLE2 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
   time_zone: "Asia/Tokyo"
 };
-function Page8({ query, go: go3, session: session2 }) {
-  return html`${query["name"] ? html`<${Definition} key=${query["name"]} name=${query["name"]} query=${query} go=${go3} session=${session2} />` : html`<${List3} query=${query} go=${go3} session=${session2} />`}<${DefinitionDialogs} />`;
+function Page9({ query, go: go3, session: session2 }) {
+  return html`${query["name"] ? html`<${Definition} key=${query["name"]} name=${query["name"]} query=${query} go=${go3} session=${session2} />` : html`<${List4} query=${query} go=${go3} session=${session2} />`}<${DefinitionDialogs} />`;
 }
 var nameOf3 = (one) => one.name;
-function List3({ query, go: go3, session: session2 }) {
+function List4({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
@@ -8470,7 +9146,7 @@ function List3({ query, go: go3, session: session2 }) {
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
-      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE8 };
+      const wanted = { q: query["q"], state, kind, cursor: query["cursor"], runs: STRIP, limit: PAGE9 };
       return { ...await get("api/definitions", wanted, signal), of: of2 };
     },
     [of2],
@@ -8487,12 +9163,12 @@ function List3({ query, go: go3, session: session2 }) {
       <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
-            columns=${[...COLUMNS.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")} ...${!isFiltered && { curl: curl(session2, "PUT", "api/definitions/nightly-report", { body: EXAMPLE }) }} /></div>`} /></div>`}
+            columns=${[...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
+            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "definitions.empty.filtered" : "definitions.empty")} ...${!isFiltered && { curl: curl(session2, "PUT", "api/definitions/nightly-report", { body: EXAMPLE2 }) }} /></div>`} /></div>`}
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("definitions", { ...query, cursor: found.data?.next_cursor })} onFirst=${() => change2({})} />
     ${isMaking && html`<${DefinitionEditor} definition=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("definitions", { name })} />`}`;
 }
-var COLUMNS = [
+var COLUMNS2 = [
   {
     key: "name",
     label: "job.name",
@@ -8551,28 +9227,28 @@ var actions = (onDone) => ({
 });
 
 // pages/events.js
-var PAGE9 = 50;
+var PAGE10 = 50;
 var ANY = "*";
 var FILTERS3 = ["type", "source", "definition"];
 var MOST_STATES = 20;
-var MOST_PAGES = 10;
-var EXAMPLE2 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
-function Page9({ query, go: go3, session: session2 }) {
-  return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List4} query=${query} go=${go3} session=${session2} />`;
+var MOST_PAGES2 = 10;
+var EXAMPLE3 = { event_type: "order.paid", payload: { order: 17, total: 99 }, dedupe_key: "order-17-paid" };
+function Page10({ query, go: go3, session: session2 }) {
+  return query["id"] ? html`<${OneEvent} key=${query["id"]} id=${query["id"]} session=${session2} />` : html`<${List5} query=${query} go=${go3} session=${session2} />`;
 }
-var idOf2 = (event) => event.event_id;
+var idOf3 = (event) => event.event_id;
 async function load2(query, signal) {
   const events = [];
   let cursor = query["cursor"] ?? null;
-  for (let page = 0; page < MOST_PAGES && events.length < PAGE9; page += 1) {
-    const found = await get("api/events", { ...query, cursor, limit: PAGE9 - events.length }, signal);
+  for (let page = 0; page < MOST_PAGES2 && events.length < PAGE10; page += 1) {
+    const found = await get("api/events", { ...query, cursor, limit: PAGE10 - events.length }, signal);
     events.push(...found.events);
     cursor = found.next_cursor;
     if (cursor === null) break;
   }
   return { events, next_cursor: cursor };
 }
-function List4({ query, go: go3, session: session2 }) {
+function List5({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const wanted = Object.fromEntries(FILTERS3.flatMap((key) => query[key] ? [[key, query[key]]] : []));
   const [like, setLike] = E2(
@@ -8599,11 +9275,11 @@ function List4({ query, go: go3, session: session2 }) {
   );
   const { rows, newCount, showNew } = useSteadyRows(
     found.data?.events ?? [],
-    idOf2,
+    idOf3,
     hold.isHeld,
     found.data?.of ?? ""
   );
-  useReturn(rows.map(idOf2).join());
+  useReturn(rows.map(idOf3).join());
   const mayPush = may(session2, "push");
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (key, label, more = {}) => html`<${FilterInput} label=${label} value=${query[key] ?? ""} onChange=${(text) => go3("events", { ...wanted, [key]: text }, { replace: true })} ...${more} />`;
@@ -8614,13 +9290,13 @@ function List4({ query, go: go3, session: session2 }) {
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       ${filter("type", t("events.type"), { placeholder: "order.*" })}${filter("source", t("events.source"))}${filter("definition", t("events.definition"))}</form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf2} label=${(event) => event.event_type} onOpen=${(event) => go3("events", { id: event.event_id })}
-            columns=${COLUMNS2.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "events.empty.filtered" : "events.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE2 }) }}>${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.events")} rows=${rows} rowKey=${idOf3} label=${(event) => event.event_type} onOpen=${(event) => go3("events", { id: event.event_id })}
+            columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "events.empty.filtered" : "events.empty")} ...${!isFiltered && { curl: curl(session2, "POST", "api/events", { body: EXAMPLE3 }) }}>${isFiltered && html`<p><a href=${href("events")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("events", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("events", wanted)} />
     ${isSending && html`<${SendEvent} like=${like} onClose=${() => setSending(false)} onDone=${found.reload} />`}`;
 }
-var COLUMNS2 = [
+var COLUMNS3 = [
   {
     key: "received",
     label: "events.received",
@@ -8697,12 +9373,12 @@ function OneEvent({ id, session: session2 }) {
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div class="row actions" role="group" aria-label=${t("job.actions")}>${may(session2, "operate") && html`<${Button} opensDialog kind="primary" onClick=${() => setDialog("replay")}>${t("events.replay")}<//>`}
       ${may(session2, "push") && isWhole && html`<${Button} opensDialog onClick=${() => setDialog("send")}>${t("events.send_like")}<//>`}</div>
-    <div class="job-grid"><div class="stack"><${Facts3} event=${event} /><${Effect} event=${event} states=${states} /></div><${Payload} event=${event} /></div>
+    <div class="job-grid"><div class="stack"><${Facts4} event=${event} /><${Effect} event=${event} states=${states} /></div><${Payload} event=${event} /></div>
     ${dialog === "replay" && html`<${ReplayEvent} event=${event} onClose=${() => setDialog("")} />`}
     ${dialog === "send" && html`<${SendEvent} like=${event} onClose=${() => setDialog("")} />`}`;
 }
 var isCut = (event) => event.payload === null && event.payload_bytes > 1;
-function Facts3({ event }) {
+function Facts4({ event }) {
   return html`<section class="card"><h2>${t("events.facts")}</h2><dl class="facts">
     <dt>${t("events.received")}</dt><dd><${Time} at=${event.received_at} /></dd>
     ${event.occurred_at && html`<dt>${t("events.occurred_at")}</dt><dd><${Time} at=${event.occurred_at} /></dd>`}
@@ -8963,9 +9639,9 @@ function Breaker({ breaker }) {
 function Slots({ worker }) {
   return html`<span class="slots"><span class="num">${number(worker.busy)} / ${number(worker.max_jobs)}</span> <${Bar} value=${worker.busy} of=${worker.max_jobs} label=${t("workers.slots")} kind=${worker.busy >= worker.max_jobs ? "warn" : "info"} /></span>`;
 }
-function Page10({ query, go: go3, session: session2 }) {
+function Page11({ query, go: go3, session: session2 }) {
   const id = query["id"];
-  return id ? html`<${One3} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
+  return id ? html`<${One4} id=${id} session=${session2} />` : html`<${All} query=${query} go=${go3} session=${session2} />`;
 }
 var nameOf4 = (worker) => `${worker.node_id || "–"}${worker.pid ? `:${worker.pid}` : ""}`;
 var FILTERS4 = {
@@ -9003,7 +9679,7 @@ function All({ query, go: go3, session: session2 }) {
   return html`<div class="page-head"><h1>${t("nav.workers")}</h1></div>
     <${DrainCountdown} workers=${list.data?.workers ?? []} mayOperate=${mayOperate} onDone=${list.reload} />
     <${GroupBy} query=${query} />
-    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List5} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
+    ${GROUPS.includes(by) ? html`<${Groups} key=${by} by=${by} query=${query} go=${go3} onDrain=${onDrain} />` : html`<${List6} list=${list} query=${query} go=${go3} onDrain=${onDrain} onSlots=${mayOperate ? setResized : null} />`}
     <p class="muted after">${t("workers.figures.text")} ${t("workers.mark.slow.rule")} ${t("workers.mark.failing.rule")}</p>
     <${SlotRules} mayOperate=${mayOperate} />
     ${asked && html`<${DrainDialog} ...${asked} onClose=${() => setAsked(null)} onDone=${list.reload} />`}
@@ -9053,7 +9729,7 @@ function Groups({ by, query, go: go3, onDrain }) {
     ] : []
   ]} />`}`;
 }
-function List5({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
+function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlots }) {
   const hold = useHold();
   const [selected, setSelected] = E2(
     /** @type {Set<string>} */
@@ -9160,7 +9836,7 @@ function DrainChosen({ chosen, all, filters, onDrain }) {
   const what = chosen.length > 0 ? workers.map(nameOf4).join(", ") : Object.entries(filters).map(([key, value]) => `${t(FILTERS4[key]?.label ?? key)}: ${value}`).join(", ");
   return html`<p class="row"><${Button} opensDialog onClick=${() => onDrain({ worker_ids: workers.map((worker) => worker.id) }, what)}>${t("workers.drain.set", { count: workers.length })}<//></p>`;
 }
-function One3({ id, session: session2 }) {
+function One4({ id, session: session2 }) {
   const path = `api/workers/${encodeURIComponent(id)}`;
   const {
     data: worker,
@@ -9241,7 +9917,7 @@ function Detach({ worker, onConfirm, onClose }) {
 var POLL_MS4 = 2e3;
 var NEWEST = 500;
 var CHANGES = ["master.demote", "master.take_over"];
-function Page11({ session: session2 }) {
+function Page12({ session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/masters", {}, signal), [], {
     events: ["masters"],
     leastMs: 1e3,
@@ -9383,7 +10059,7 @@ var SOURCES = (
   /** @type {const} */
   { default: "off", configured: "info", runtime: "warn" }
 );
-function Page12({ query, go: go3, session: session2 }) {
+function Page13({ query, go: go3, session: session2 }) {
   const { data, problem, reload } = useResource((signal) => get("api/settings", {}, signal), [], {
     events: ["settings"],
     leastMs: 1e3,
@@ -9641,7 +10317,7 @@ function Sure({ title: title2, verb, onConfirm, onClose, children }) {
 }
 
 // pages/access.js
-function Page13({ session: session2, onSession }) {
+function Page14({ session: session2, onSession }) {
   if (!may(session2, "admin"))
     return html`<h1>${t("nav.access")}</h1><${Empty} title=${t("access.forbidden")} />`;
   return html`<div class="page-head"><h1>${t("nav.access")}</h1></div><${Tokens} /><${Users} me=${session2.method === "session" ? session2.who : null} onSession=${onSession} />`;
@@ -9782,7 +10458,7 @@ function Users({ me, onSession }) {
 }
 
 // pages/account.js
-function Page14({ session: session2 }) {
+function Page15({ session: session2 }) {
   if (session2.method !== "session")
     return html`<h1>${t("nav.account")}</h1><${Empty} title=${t("account.no_login")} />`;
   return html`<div class="page-head"><h1>${t("nav.account")}</h1></div><p class="muted"><${Text} value=${session2.who ?? ""} max=${80} /></p>
@@ -9976,32 +10652,32 @@ function NoticeEditor({ notice, onClose, onDone }) {
 }
 
 // pages/notices.js
-var EXAMPLE3 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
-var READ2 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-function Page15({ query, go: go3, session: session2 }) {
-  return html`${query["name"] ? html`<${One4} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List6} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
+var EXAMPLE4 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
+var READ3 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
+function Page16({ query, go: go3, session: session2 }) {
+  return html`${query["name"] ? html`<${One5} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List7} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
 }
 var nameOf5 = (one) => one.name;
 var isMuted = (one) => one.muted_until !== null && Date.parse(one.muted_until) > nowMs();
 var toText = (one) => one.to.map((to2) => to2.mail ? to2.mail.join(", ") : to2.webhook ?? to2.slack ?? "").join(", ");
-function List6({ go: go3, session: session2 }) {
+function List7({ go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const found = useResource(
     (signal) => get("api/notices", {}, signal),
     [],
     /** @type {any} */
-    READ2
+    READ3
   );
   const { rows } = useSteadyRows(found.data?.notices ?? [], nameOf5, hold.isHeld, "");
   return html`<div class="page-head"><h1>${t("nav.notices")}</h1>${may(session2, "operate") && html`<${Button} opensDialog class="small" kind="primary" onClick=${() => setMaking(true)}>${t("notices.make")}<//>`}</div>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.notices")} rows=${rows} rowKey=${nameOf5} label=${nameOf5} onOpen=${(one) => go3("notices", { name: one.name })}
-            columns=${COLUMNS3.map((column) => ({ ...column, label: t(column.label) }))}
-            empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE3 })} /></div>`} /></div>`}
+            columns=${COLUMNS4.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t("notices.empty")} curl=${curl(session2, "PUT", "api/notices/failures", { body: EXAMPLE4 })} /></div>`} /></div>`}
     ${isMaking && html`<${NoticeEditor} notice=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("notices", { name })} />`}`;
 }
-var COLUMNS3 = [
+var COLUMNS4 = [
   {
     key: "name",
     label: "notices.name",
@@ -10039,14 +10715,14 @@ function Condition({ one }) {
   const isKnown = open.every((incident) => incident.acknowledged_by !== null);
   return html`<${Badge} kind=${isKnown ? "warn" : "bad"}>${t(isKnown ? "notices.acknowledged" : "notices.open")}<//>`;
 }
-function One4({ name, session: session2 }) {
+function One5({ name, session: session2 }) {
   const path = pathOfNotice(name);
   const [isEditing, setEditing] = E2(false);
   const found = useResource(
     (signal) => get(path, {}, signal),
     [name],
     /** @type {any} */
-    READ2
+    READ3
   );
   useTitle(name);
   const one = found.data;
@@ -10069,7 +10745,7 @@ function One4({ name, session: session2 }) {
       <${Button} opensDialog onClick=${() => setEditing(true)}>${t("definitions.edit")}<//>
       <${Button} opensDialog kind="danger" onClick=${() => askAboutNotice({ what: "delete", name, onDone: again })}>${t("action.delete")}<//></div>`}
     <div class="job-grid"><div class="stack"><${Incidents} one=${one} path=${path} mayOperate=${may(session2, "operate")} onDone=${again} /><${Messages} one=${one} /></div>
-    <div class="stack"><${Facts4} one=${one} /></div></div>
+    <div class="stack"><${Facts5} one=${one} /></div></div>
     ${isEditing && html`<${NoticeEditor} notice=${one} onClose=${() => setEditing(false)} onDone=${again} />`}`;
 }
 function Incidents({ one, path, mayOperate, onDone }) {
@@ -10088,7 +10764,7 @@ function Messages({ one }) {
     ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${m.count}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
     <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
 }
-function Facts4({ one }) {
+function Facts5({ one }) {
   return html`<section class="card"><h2>${t("notices.facts")}</h2><dl class="facts">
     <dt>${t("notices.when")}</dt><dd>${tOr(`notices.when.${one.when}`, visible(one.when))}</dd>
     <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
@@ -10472,7 +11148,7 @@ var BLANK3 = {
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page16({ query, go: go3, session: session2 }) {
+function Page17({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -10504,7 +11180,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
   const typedName = values2["name"]?.trim() ?? "";
   const contract = useContract(typedName);
   const argument = useArgument(form, contract);
-  const told2 = useToldOptions(form, contract, Boolean(from));
+  const told3 = useToldOptions(form, contract, Boolean(from));
   const made = y(() => bodyOf({ ...values2, argument: argument.text }), [values2, argument.text]);
   const preview = usePreview(made.text);
   const faults = [...argument.problems, ...isTried ? argument.missing : []];
@@ -10553,7 +11229,7 @@ function Enqueue({ query, go: go3, session: session2 }) {
       ${isUnknown && html`<p class="warning" role="status">${t("enqueue.no_worker", { name: visible(typedName) })}</p>`}
       <datalist id="known-names">${names?.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
       <${ArgumentForm} form=${form} argument=${argument} problem=${ofArgument} />
-      ${told2 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
+      ${told3 && html`<p class="hint" role="note">${t("enqueue.told")}</p>`}
       <div class="form-grid">
         <${FormField} form=${form} name="when" as="select" label=${t("enqueue.when")}>${["now", "delay", "run_at"].map((one) => html`<option key=${one} value=${one}>${t(`enqueue.when.${one}`)}</option>`)}<//>
         ${values2["when"] === "delay" && html`<${FormField} form=${form} name="delay" problem=${shown} label=${t("enqueue.delay")} type="number" min="0" step="any" />`}
@@ -10584,17 +11260,17 @@ function useToldOptions(form, contract, isCopy) {
     /** @type {Record<string, string>} */
     {}
   );
-  const told2 = (
+  const told3 = (
     /** @type {Record<string, any>} */
     isCopy ? {} : contract?.options ?? {}
   );
-  const names = TOLD.filter((name) => told2[name] !== void 0 && told2[name] !== null);
+  const names = TOLD.filter((name) => told3[name] !== void 0 && told3[name] !== null);
   W2(() => {
     const changes = {};
     for (const name of isCopy ? [] : TOLD) {
       const before = filled.current[name] ?? BLANK3[name] ?? "";
       if (form.values[name] === before)
-        changes[name] = names.includes(name) ? asTyped(told2[name]) : BLANK3[name] ?? "";
+        changes[name] = names.includes(name) ? asTyped(told3[name]) : BLANK3[name] ?? "";
     }
     filled.current = { ...filled.current, ...changes };
     form.set(changes);
@@ -10743,7 +11419,7 @@ var PROBLEMS = [
   "too_many_logins",
   "store_unavailable"
 ];
-function Page17({ session: session2, query, onSession }) {
+function Page18({ session: session2, query, onSession }) {
   const problem = location.hash.startsWith("#/login") ? query["problem"] : void 0;
   return html`<div class="login card"><h1>${t("nav.login")}</h1>
     ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
@@ -10823,6 +11499,7 @@ var ENTRIES = [
   { page: "jobs", key: "j", scope: "read", group: 0 },
   { page: "failures", key: "f", scope: "read", group: 0 },
   { page: "names", key: "n", scope: "read", group: 0 },
+  { page: "batches", key: "b", scope: "read", group: 0 },
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
   { page: "events", key: "v", scope: "read", group: 1 },
@@ -10845,18 +11522,19 @@ var COMPONENTS = {
   job: Page3,
   names: Page4,
   failures: Page5,
-  constraints: Page7,
-  definitions: Page8,
-  events: Page9,
-  notices: Page15,
-  workers: Page10,
-  masters: Page11,
-  audit: Page6,
-  settings: Page12,
-  access: Page13,
-  account: Page14,
-  enqueue: Page16,
-  login: Page17
+  batches: Page6,
+  constraints: Page8,
+  definitions: Page9,
+  events: Page10,
+  notices: Page16,
+  workers: Page11,
+  masters: Page12,
+  audit: Page7,
+  settings: Page13,
+  access: Page14,
+  account: Page15,
+  enqueue: Page17,
+  login: Page18
 };
 function App() {
   const route = useRoute();

@@ -1,5 +1,6 @@
 /** English, as one module: what is loaded when the reader's language is English. */
 import shell from "./en.js";
+import batches from "./en_batches.js";
 import definitions from "./en_definitions.js";
 import events from "./en_events.js";
 import forms from "./en_forms.js";
@@ -10,6 +11,7 @@ import statistics from "./en_statistics.js";
 
 export default {
   ...shell,
+  ...batches,
   ...definitions,
   ...events,
   ...forms,

@@ -1,5 +1,6 @@
 /** 日本語: 全ページの文言をまとめたモジュール。 */
 import shell from "./ja.js";
+import batches from "./ja_batches.js";
 import definitions from "./ja_definitions.js";
 import events from "./ja_events.js";
 import forms from "./ja_forms.js";
@@ -10,6 +11,7 @@ import statistics from "./ja_statistics.js";
 
 export default {
   ...shell,
+  ...batches,
   ...definitions,
   ...events,
   ...forms,

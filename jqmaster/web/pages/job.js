@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "../lib.js";
 import { Problem, del, get, may, patch, post, toJson } from "../api.js";
 import { curl } from "../curl.js";
 import { t, tOr } from "../i18n.js";
+import { FlowGraph, loadFlow } from "../flow_graph.js";
 import { labelsText } from "../labels.js";
 import { useResource } from "../live.js";
 import { PauseButton } from "../pause_dialog.js";
@@ -101,6 +102,7 @@ export function Page({ query, go, session }) {
       ${job.notify && html`<${Deliveries} job=${job} path=${path} mayOperate=${mayOperate} />`}
     </div></div>
     ${job.attempt > 0 && html`<${JobLog} key=${job.id} path=${path} />`}
+    ${(job.after || job.dependents_count > 0) && html`<${Flow} key=${job.id} job=${job} path=${path} />`}
     ${dialog === "change" && html`<${Change} job=${job} path=${path} onClose=${() => setDialog("")} onDone=${again} />`}
     ${
       dialog === "cancel" &&
@@ -344,6 +346,17 @@ function Order({ job }) {
     ${job.dependents_count > 0 && html`<p>${t("job.dependents", { count: job.dependents_count })}</p><${LinkedJobs} jobs=${job.dependents} count=${job.dependents_count} />`}</section>`;
 }
 
+/** @param {{job: any, path: string}} props All jobs that are connected with it. It stands last: nothing moves when it comes. */
+function Flow({ job, path }) {
+  const found = useResource((signal) => loadFlow(`${path}/flow`, signal), [job.id], {
+    events: ["jobs"],
+    leastMs: 2000,
+    everyMs: 5000,
+  });
+  if (!found.data && !found.problem) return null;
+  return html`<section class="card after" aria-labelledby="flow"><h2 id="flow">${t("flow")}</h2><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${found.data && html`<${FlowGraph} flow=${found.data} current=${job.id} />`}</section>`;
+}
+
 /** More of them fold away. */
 const LINKED_AT_ONCE = 8;
 
@@ -373,6 +386,8 @@ function Facts({ job, mayOperate }) {
     ${job.requires && html`<dt>${t("job.requires")}</dt><dd><${Text} value=${labelsText(job.requires)} max=${200} /></dd>`}
     ${job.tags.length > 0 && html`<dt>${t("job.tags")}</dt><dd>${job.tags.map((/** @type {string} */ tag) => html`<a class="chip" href=${href("jobs", { tag })}><${Text} value=${tag} max=${64} /></a> ${mayOperate && html`<${PauseButton} target=${{ tag }} what=${t("pause.what.tag", { tag: visible(tag) })} /> `}`)}</dd>`}
     ${job.definition && html`<dt>${t("job.definition")}</dt><dd><a href=${href("definitions", { name: job.definition.name })}><${Text} value=${job.definition.name} max=${100} /></a> <span class="muted">${t("definitions.due")} <${Time} at=${job.definition.due_at} /></span></dd>`}
+    ${job.batch && html`<dt>${t("job.batch")}</dt><dd><${Id} id=${job.batch} href=${href("batches", { id: job.batch })} /></dd>`}
+    ${job.callback_of && html`<dt>${t("job.callback_of")}</dt><dd><${Id} id=${job.callback_of.batch} href=${href("batches", { id: job.callback_of.batch })} /> <span class="muted">${tOr(`batches.${job.callback_of.callback}`, visible(job.callback_of.callback))}</span></dd>`}
     ${job.unique && html`<dt>${t("job.unique")}</dt><dd><${Text} value=${job.unique.key ?? t("job.unique_argument")} max=${128} /> <span class="muted">${t(`job.unique.${job.unique.scope}`)}${job.unique.until && html` <${Time} at=${job.unique.until} />`}${job.unique.debounce && ` · ${t("job.debounced")}`}</span></dd>`}
     ${job.links?.length > 0 && html`<dt>${t("job.links")}</dt><dd>${job.links.map((/** @type {any} */ link) => html`<a key=${link.label} class="chip" href=${link.url} target="_blank" rel="noreferrer"><${Text} value=${link.label} max=${40} /></a> `)}</dd>`}
     ${job.constraints.length > 0 && html`<dt>${t("nav.constraints")}</dt><dd>${job.constraints.map((/** @type {string} */ name) => html`<a class="chip" href=${href("constraints", { name })}><${Text} value=${name} max=${64} /></a> `)}</dd>`}

@@ -86,13 +86,18 @@ async def test_dashboards_hear_the_present_state_and_what_changes(api: Api) -> N
         await wait_until(lambda: "constraints" in one.names[heard:])
         await api.call("POST", "/api/events", {"event_type": "order.paid"})
         await wait_until(lambda: "events" in one.names[heard:])
+        batch = (await api.call("POST", "/api/batches", {}))[1]["id"]
+        await wait_until(lambda: "batches" in one.names[heard:])
+        heard = len(one.names)
+        await api.call("POST", f"/api/batches/{batch}/seal")
+        await wait_until(lambda: "batches" in one.names[heard:])
         status, action = await api.call("POST", "/api/jobs/actions", {"action": "cancel", "filter": {}})
         assert status == 202
         await wait_until(lambda: one.newest.get("action", {}).get("state") == "done")
         assert (one.newest["action"]["id"], one.newest["action"]["done"]) == (action["id"], 2)
     async with dashboard_at(url_of(api), **{"Last-Event-ID": "7"}) as back:
         await wait_until(lambda: "jobs" in back.newest)
-        assert {"workers", "masters", "constraints", "definitions", "events", "settings"} <= set(back.names)
+        assert {"workers", "masters", "constraints", "definitions", "events", "batches"} <= set(back.names)
 
 
 @pytest.mark.req("D21")

@@ -4,9 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from jqmaster.domain.batches.batch import BatchSpec
+from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import ActionKind
 from jqmaster.domain.master import Pace
 from jqmaster.live_value import LiveValue
+from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.operations.live import LiveStore
 from tests.support.events import Events, event
@@ -70,6 +73,21 @@ async def test_the_audit_log_tells_what_was_changed_since_the_look_before(
     assert look.changed == {"worker", "jobs"}
     assert look.news_of_actions == {"a1"}
     assert (await live.look()).changed == frozenset()
+
+
+async def test_each_batch_is_seen_when_it_is_made_and_when_it_is_over(
+    world: StoreWorld, live: LiveStore
+) -> None:
+    batches = BatchStore(world.shard, world.tally)
+    looks = [await live.look()]
+    ids = [new_id(), new_id()]
+    for batch_id in ids:
+        assert await batches.put(BatchSpec(batch_id), life_ms=60_000)
+        looks.append(await live.look())
+    # An empty one is over at once.
+    await batches.seal(ids[0])
+    looks.append(await live.look())
+    assert len({look.batches for look in looks}) == len(looks)
 
 
 async def test_each_event_is_seen_also_of_one_millisecond(world: StoreWorld, live: LiveStore) -> None:

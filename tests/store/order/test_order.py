@@ -315,3 +315,17 @@ async def test_jobs_without_predecessors_pay_nothing(world: StoreWorld) -> None:
     await world.enqueue_many(50)
     await succeed(world, worker)
     assert await calls_of() == before
+
+
+@pytest.mark.req("P9")
+async def test_dependents_of_many_jobs_are_read_up_to_a_bound(world: StoreWorld, orders: Orders) -> None:
+    first, second, alone = [await world.enqueue() for _ in range(3)]
+    behind = [await orders.behind(first) for _ in range(3)]
+    other = await orders.behind(first, second)
+    asked = [first, second, alone]
+    found = await world.order.dependents(asked, 10)
+    assert set(found[first].first) == {*behind, other}
+    assert (found[first].total, found[second], found[alone]) == (4, ([other], 1), ([], 0))
+    bounded = await world.order.dependents(asked, 2)
+    assert [(len(bounded[one].first), bounded[one].total) for one in asked] == [(2, 4), (0, 1), (0, 0)]
+    assert await world.order.dependents([], 10) == {}

@@ -1,0 +1,52 @@
+"""Flows over HTTP."""
+
+from typing import Any, Final
+
+from jqmaster.api.http.endpoint import Call, Reply
+from jqmaster.api.http.query import whole_number
+from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.job import Cause
+from jqmaster.service.jobs.flows import MOST_JOBS, Flow, FlowJob
+
+LIMIT: Final[dict[str, Any]] = {
+    "limit": {
+        "schema": {"type": "integer", "minimum": 1, "maximum": MOST_JOBS, "default": 500},
+        "description": "Maximum number of jobs.",
+    }
+}
+
+
+async def of_job(call: Call) -> Reply:
+    return Reply(200, _flow_view(await call.services.flows.of_job(call.path["job_id"], _limit(call))))
+
+
+async def of_batch(call: Call) -> Reply:
+    batch = await call.services.batches.find(call.path["batch_id"])
+    return Reply(200, _flow_view(await call.services.flows.of_batch(batch.id, _limit(call))))
+
+
+def _limit(call: Call) -> int:
+    return whole_number(call.query("limit"), "limit", default=500, least=1, most=MOST_JOBS)
+
+
+def _flow_view(flow: Flow) -> dict[str, Any]:
+    """`FlowView`."""
+    return {"jobs": [_job_view(one) for one in flow.jobs], "is_complete": flow.is_complete}
+
+
+def _job_view(one: FlowJob) -> dict[str, Any]:
+    """`FlowJob`."""
+    job = one.job
+    return {
+        "id": one.id,
+        "name": job.name if job else None,
+        "state": str(job.state) if job else None,
+        "cause": job.cause.name.lower() if job and job.cause is not Cause.NONE else None,
+        "batch": job.batch if job else None,
+        "after": one.after,
+        "when": str(job.after.when) if job and job.after else None,
+        "started_at": iso_ms(job.started_at_ms) if job and job.started_at_ms else None,
+        "finished_at": iso_ms(job.finished_at_ms) if job and job.finished_at_ms else None,
+        "more_before": one.more_before,
+        "more_behind": one.more_behind,
+    }

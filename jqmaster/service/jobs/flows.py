@@ -1,0 +1,121 @@
+"""The flow around jobs: which job waits for which, as far as a bound lets one see."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.ids import is_id
+from jqmaster.domain.job import Job
+from jqmaster.errors import NotFoundError
+from jqmaster.store.batches.batches import BatchStore
+from jqmaster.store.jobs.order import Dependents, OrderStore
+from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.pages import MAX_PER_CALL, pages
+
+MOST_JOBS: Final = 1_000
+# Links that are shown, and dependents that are read at each step.
+MOST_LINKS: Final = 10_000
+# Members of a batch that are looked at for links to other jobs.
+MOST_MEMBERS: Final = 2_000
+# A flow takes up to a few dozen reads; a store that is asked for many at once would keep others waiting.
+FLOWS_AT_A_TIME: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FlowJob:
+    """A job of a flow. `job` None: it is gone. `after`: its predecessors in the flow; `more_before`, `more_behind`: how
+    many of its predecessors and dependents are left out."""
+
+    id: str
+    job: Job | None
+    after: list[str]
+    more_before: int
+    more_behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """The jobs around others in their order. `is_complete` false: the flow goes on beyond them."""
+
+    jobs: list[FlowJob]
+    is_complete: bool
+
+
+class FlowReader:
+    """Methods raise what the store raises."""
+
+    def __init__(self, records: RecordStore, order: OrderStore, batches: BatchStore) -> None:
+        self._records = records
+        self._order = order
+        self._batches = batches
+        self._reads = asyncio.Semaphore(FLOWS_AT_A_TIME)
+
+    async def of_job(self, job_id: str, limit: int) -> Flow:
+        """Return the flow of a job, the jobs next to it first. Raise NotFoundError."""
+        async with self._reads:
+            if not is_id(job_id) or not await self._jobs([job_id]):
+                raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
+            return _flow(await self._around([job_id], limit))
+
+    async def of_batch(self, batch_id: str, limit: int) -> Flow:
+        """Return the flow of the members of a batch that wait for other jobs, or for which others wait."""
+        async with self._reads:
+            linked: list[str] = []
+            after, looked_at, is_whole = "", 0, True
+            while page := await self._batches.members(batch_id, after):
+                jobs = await self._jobs(page)
+                behind = await self._order.dependents(page, 0)
+                linked += [one for one in page if behind[one].total or _before(jobs.get(one))]
+                looked_at += len(page)
+                after = page[-1]
+                if len(linked) > limit or looked_at >= MOST_MEMBERS:
+                    is_whole = len(linked) <= limit and not await self._batches.members(batch_id, after, 1)
+                    break
+            return _flow(await self._around(linked[:limit], limit), is_whole=is_whole)
+
+    async def _around(self, seeds: Sequence[str], limit: int) -> list[FlowJob]:
+        """Return the jobs that can be reached from others over links in both directions, the nearest first."""
+        shown: dict[str, Job | None] = {}
+        behind: dict[str, Dependents] = {}
+        wave = list(seeds)
+        while wave:
+            jobs = await self._jobs(wave)
+            behind |= await self._order.dependents(wave, MOST_LINKS)
+            met: dict[str, None] = {}
+            for one in wave:
+                shown[one] = jobs.get(one)
+                met |= dict.fromkeys([*_before(shown[one]), *behind[one].first])
+            wave = [one for one in met if one not in shown][: limit - len(shown)]
+        return list(_linked(shown, behind))
+
+    async def _jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        found: dict[str, Job] = {}
+        for page in pages(job_ids, MAX_PER_CALL):
+            found |= await self._records.get_without_argument(page)
+        return found
+
+
+def _before(job: Job | None) -> Sequence[str]:
+    return job.after.jobs if job and job.after else ()
+
+
+def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -> Iterator[FlowJob]:
+    """Yield the jobs with their links among each other, as many as an answer may have."""
+    # A dependent that is gone cannot tell what it waited for.
+    known = {one: {other for other in behind[one].first if other in shown} for one in shown}
+    for one, job in shown.items():
+        for other in _before(job):
+            if other in shown:
+                known[other].add(one)
+    left = MOST_LINKS
+    for one, job in shown.items():
+        before = _before(job)
+        inside = [other for other in before if other in shown][:left]
+        left -= len(inside)
+        more_behind = max(0, behind[one].total - len(known[one]))
+        yield FlowJob(one, job, inside, len(before) - len(inside), more_behind)
+
+
+def _flow(jobs: list[FlowJob], *, is_whole: bool = True) -> Flow:
+    return Flow(jobs, is_whole and not any(one.more_before or one.more_behind for one in jobs))

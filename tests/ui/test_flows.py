@@ -1,0 +1,204 @@
+"""Flows as graphs on the page of a job and of a batch: read, walked by keys, live, and with 500 jobs."""
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from jqmaster.domain.ids import new_id
+from tests.support import real_time
+from tests.support.master import Api
+from tests.ui.conftest import Screens
+from tests.ui.test_core import LATER, accessible, accessible_in_each_look, picture, tag
+from tests.ui.test_lists import SHIFTS
+
+pytestmark = [
+    pytest.mark.req("D21"),
+    pytest.mark.req("P9"),
+    pytest.mark.asyncio(loop_scope="session"),
+    real_time.BROWSER,
+]
+
+
+# It takes a tenth of this on a machine that has nothing else to do.
+MOST_MS = 15_000
+
+
+IN_BOX = """(node) => {
+  const [inner, outer] = [node, node.closest(".flow-box")].map((e) => e.getBoundingClientRect());
+  return inner.top >= outer.top && inner.bottom <= outer.bottom && inner.right <= outer.right + 1;
+}"""
+
+
+async def pushed(api: Api, jobs: list[dict[str, Any]], **fields: Any) -> None:
+    status, answer = await api.call("POST", "/api/jobs/bulk", {"jobs": jobs, **fields})
+    assert status == 201, answer
+
+
+async def album(api: Api, **first: Any) -> dict[str, Any]:
+    """Push a flow: each photo is loaded and resized to two widths; the album is published, and then reported."""
+    loads = [new_id() for _ in range(3)]
+    sizes = [new_id() for _ in range(6)]
+    album_id, report = new_id(), new_id()
+    jobs: list[dict[str, Any]] = [{"name": "ui.echo", "id": one, **first} for one in loads]
+    jobs += [
+        {"name": f"photo.resize.{n % 2}", "id": one, "after": {"jobs": [loads[n // 2]]}}
+        for n, one in enumerate(sizes)
+    ]
+    jobs.append({"name": "album.publish", "id": album_id, "after": {"jobs": sizes}})
+    jobs.append({"name": "album.report", "id": report, "after": {"jobs": [album_id], "when": "finished"}})
+    await pushed(api, jobs)
+    return {"loads": loads, "sizes": sizes, "album": album_id, "report": report}
+
+
+def node(page: Page, job_id: str) -> Any:
+    return page.locator(f'.flow-node[data-key="{job_id}"]')
+
+
+async def test_a_flow_is_a_graph_that_is_walked_by_keys(screens: Screens, api: Api) -> None:
+    flow = await album(api, **LATER)
+    async with screens.open(f"#/job?id={flow['album']}") as page:
+        graph = page.get_by_role("group", name="Flow")
+        await expect(graph.locator(".flow-node")).to_have_count(11)
+        await expect(graph.locator("path")).to_have_count(6 + 6 + 1)
+        await expect(page.locator(".flow-tools")).to_contain_text("11 jobs")
+        await expect(node(page, flow["album"])).to_have_attribute("aria-current", "true")
+        # One stop of the Tab key, on the job of this page.
+        assert await graph.locator(".flow-node[tabindex='0']").count() == 1
+        await node(page, flow["album"]).focus()
+        await page.keyboard.press("ArrowRight")
+        await expect(node(page, flow["report"])).to_be_focused()
+        await expect(graph.locator("path.near")).to_have_count(1)
+        await page.keyboard.press("ArrowRight")
+        await expect(node(page, flow["report"])).to_be_focused()
+        await page.keyboard.press("ArrowLeft")
+        await page.keyboard.press("ArrowLeft")
+        resized = await page.evaluate("document.activeElement.dataset.key")
+        assert resized in flow["sizes"]
+        await page.keyboard.press("ArrowDown")
+        other = await page.evaluate("document.activeElement.dataset.key")
+        assert other in flow["sizes"]
+        assert other != resized
+        await page.keyboard.press("ArrowUp")
+        await expect(node(page, resized)).to_be_focused()
+        await page.keyboard.press("ArrowLeft")
+        assert await page.evaluate("document.activeElement.dataset.key") in flow["loads"]
+        await accessible(page)
+        await page.keyboard.press("End")
+        await expect(node(page, flow["report"])).to_be_focused()
+        await page.keyboard.press("Home")
+        await page.keyboard.press("Enter")
+        await expect(page.locator("code.id")).to_have_text(flow["loads"][0])
+        await expect(node(page, flow["loads"][0])).to_have_attribute("aria-current", "true")
+
+
+async def test_a_graph_is_live_and_keeps_the_focus(screens: Screens, api: Api) -> None:
+    flow = await album(api, **LATER)
+    async with screens.open(f"#/job?id={flow['report']}") as page:
+        first = node(page, flow["loads"][0])
+        await expect(first).to_contain_text("Scheduled")
+        await first.focus()
+        assert (await api.call("POST", f"/api/jobs/{flow['loads'][0]}/run"))[0] == 200
+        await expect(first).to_contain_text("Succeeded")
+        await expect(first).to_be_focused()
+        await expect(node(page, flow["sizes"][0])).to_contain_text("Ready")
+        await expect(page.locator(".flow path.over")).to_have_count(2)
+        # A job that comes into the flow meanwhile is told, and moves nothing that one reads.
+        late = {"name": "late", "after": {"jobs": [flow["album"]]}}
+        assert (await api.call("POST", "/api/jobs", late))[0] == 201
+        await page.get_by_role("button", name="1 new").click()
+        await expect(page.locator(".flow-node")).to_have_count(12)
+        await api.call("POST", f"/api/jobs/{flow['loads'][1]}/cancel")
+        await expect(node(page, flow["album"])).to_contain_text("Skipped")
+
+
+async def test_jobs_that_are_alike_stand_as_one_until_one_looks_at_each(screens: Screens, api: Api) -> None:
+    root, last = new_id(), new_id()
+    middle = [new_id() for _ in range(498)]
+    await pushed(
+        api,
+        [
+            {"name": "load", "id": root, **LATER},
+            *({"name": "resize", "id": one, "after": {"jobs": [root]}} for one in middle),
+            {"name": "publish", "id": last, "after": {"jobs": middle}},
+        ],
+    )
+    async with screens.open(f"#/job?id={last}") as page:
+        await expect(page.locator(".flow-node")).to_have_count(3)
+        group = page.locator(".flow-node.is-group")
+        await expect(group).to_contain_text("resize × 498")
+        await expect(group).to_have_accessible_name("resize × 498, 498 Awaiting jobs, after 1, before 1")
+        await picture(page, "flow-alike")
+        await page.evaluate("window.began = performance.now()")
+        await page.get_by_role("button", name="Show each job").click()
+        await expect(page.locator(".flow-node")).to_have_count(500)
+        took = await page.evaluate("performance.now() - window.began")
+        print(f"500 jobs are drawn within {took:.0f} ms")
+        assert took < MOST_MS
+        # The job of this page stays in sight.
+        assert await node(page, last).evaluate(IN_BOX)
+        await accessible(page)
+        await page.get_by_role("button", name="Fit").click()
+        await picture(page, "flow-500")
+        await page.get_by_role("button", name="Zoom in").click()
+        await page.get_by_role("button", name="Show each job").click()
+        await expect(page.locator(".flow-node")).to_have_count(3)
+        await group.click()
+        await expect(page.locator(".flow-node")).to_have_count(500)
+
+
+async def test_500_jobs_of_any_shape_are_drawn_and_walked(screens: Screens, api: Api) -> None:
+    ids = [new_id() for _ in range(500)]
+    jobs: list[dict[str, Any]] = [{"name": f"step.{n % 7}", "id": one} for n, one in enumerate(ids)]
+    for n in range(50, 500):
+        row = n // 50 - 1
+        jobs[n]["after"] = {"jobs": [ids[row * 50 + (n + k) % 50] for k in (0, 7, 13)]}
+    for n in range(50):
+        jobs[n] |= LATER
+    batch = new_id()
+    await pushed(api, jobs, batch={"id": batch, "description": "Pipeline"})
+    async with screens.open("#/overview") as page:
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        await page.evaluate(
+            "(id) => { window.began = performance.now(); location.hash = `#/batches?id=${id}`; }", batch
+        )
+        await expect(page.locator(".flow-node")).to_have_count(500)
+        took = await page.evaluate("performance.now() - window.began")
+        print(f"500 jobs with 1,350 links are shown within {took:.0f} ms")
+        assert took < MOST_MS
+        await accessible(page)
+        await page.locator(".flow-node[tabindex='0']").focus()
+        for _ in range(9):
+            await page.keyboard.press("ArrowRight")
+        assert await page.evaluate("document.activeElement.dataset.key") in ids[450:]
+        await page.get_by_role("button", name="Fit").click()
+        await picture(page, "flow-layers")
+
+
+async def test_pages_with_a_flow_are_accessible_fit_a_phone_and_keep_still(
+    screens: Screens, api: Api
+) -> None:
+    flow = await album(api)
+    failed = new_id()
+    mark = tag()
+    await pushed(
+        api,
+        [
+            {"name": "ui.fail", "argument": mark, "id": failed, "max_retry": 0},
+            {"name": "ui.echo", "after": {"jobs": [failed]}},
+        ],
+    )
+    await api.until_state(failed, "failed")
+    for locale in ("en-US", "ja-JP"):
+        async with screens.open(locale=locale) as page:
+            for name, job_id in (("flow", flow["album"]), ("flow-failed", failed)):
+                await page.goto(f"/#/job?id={job_id}")
+                await expect(node(page, job_id)).to_be_visible()
+                await accessible_in_each_look(page, name)
+    async with screens.open(f"#/job?id={flow['album']}") as page:
+        await page.evaluate(SHIFTS)
+        await expect(node(page, flow["album"])).to_be_visible()
+        for one in flow["sizes"]:
+            await api.call("POST", f"/api/jobs/{one}/cancel")
+        await expect(node(page, flow["report"])).to_contain_text("Ready")
+        assert await page.evaluate("window.shifted") < 0.1, await page.evaluate("window.moved")
