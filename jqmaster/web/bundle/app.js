@@ -9501,7 +9501,7 @@ function SlotRules({ mayOperate }) {
   const remove = (rule) => attempt(() => del(`api/slot-rules/${encodeURIComponent(rule.id)}`), t("workers.slots.rule.removed")).then(
     reload
   );
-  return html`<section class="after" aria-labelledby="slot-rules"><h2 id="slot-rules">${t("workers.slots.rules")}</h2>
+  return html`<section class="after"><h2>${t("workers.slots.rules")}</h2>
     <p class="muted">${t("workers.slots.rules.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     <${Table} caption=${t("workers.slots.rules")} rows=${rules} rowKey=${(rule) => rule.id} columns=${[
     {
