@@ -17,10 +17,13 @@ class Approval(OutsideWork):
 
     * `audience`: `"link"`: whoever has the address may answer. `"users"`: only people who are logged in at the master
       and may operate.
+    * `remind_after_s`: seconds after which the master's notices `challenge_waiting` tell people that nobody has
+      answered. 0: at once. None: never.
     * `name`, `answer_within_s`, `retry_codes` and the others: as in `OutsideWork`.
     """
 
     audience: ClassVar[Literal["link", "users"]] = "link"
+    remind_after_s: ClassVar[float | None] = None
 
     def form(self, argument: Any, ctx: "Context") -> Any:
         """Return the `Form` that people see.
@@ -70,7 +73,7 @@ class Approval(OutsideWork):
             await told
 
     def _open(self, form: Form, ctx: "Context") -> Any:
-        return ctx.open_challenge(form=form, audience=self.audience)
+        return ctx.open_challenge(form=form, audience=self.audience, remind_after_s=self.remind_after_s)
 
     def _phases(self) -> tuple[Phase, ...]:
         return (*super()._phases(), self.form, self.ask, self.on_answer)

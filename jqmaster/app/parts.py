@@ -55,6 +55,7 @@ from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.notices.failed_jobs import FailedJobStore
+from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 
 
 class ShardParts:
@@ -194,6 +195,7 @@ class ShardParts:
         shared, stores = self._shared, self.stores
         usage = UsageStore(self.link, stores.records)
         previews = Previews(stores.lanes, usage, shared.clock, PreviewTurns(shared.clock))
+        waiting = WaitingChallengeStore(self.link, stores.records, stores.challenges)
         return NoticeEvaluation(
             stores.notices,
             Happenings(
@@ -204,6 +206,7 @@ class ShardParts:
                 workers=stores.workers,
                 leadership=stores.leadership,
                 access=shared.policies.audience,
+                waiting=waiting,
             ),
             Lasting(
                 stores.history,
@@ -217,6 +220,7 @@ class ShardParts:
                 self.rules,
                 Letters(shared.settings.public_url, shared.settings.link_templates),
                 prepare=self.deliveries.prepare,
+                waiting=waiting,
             ),
             shared.clock,
             figures=self.delivery_figures,

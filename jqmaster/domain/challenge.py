@@ -132,7 +132,8 @@ class Challenge:
     `shown` is the part of its request ID that people see. `awaiting_since_ms`: when its attempt reported that the
     outside system has the work, and `run_at_ms` when its callbacks were given to a worker. When a
     challenge is over, the store keeps how many callbacks came, and not their bodies. With a `form`, people answer it:
-    `answers` has what they chose, and `link` its whole request ID until it is over.
+    `answers` has what they chose, and `link` its whole request ID until it is over. They are reminded
+    `remind_ms` after it was reported; None: they are not.
     """
 
     job_id: str
@@ -158,6 +159,13 @@ class Challenge:
     audience: Audience = Audience.LINK
     answers: Sequence[GivenAnswer] = ()
     link: str = field(default="", repr=False)
+    remind_ms: int | None = None
+
+    @property
+    def remind_at_ms(self) -> int:
+        """Return when people are reminded; 0: never, or the time is not known yet."""
+        is_known = self.remind_ms is not None and self.awaiting_since_ms > 0
+        return self.awaiting_since_ms + (self.remind_ms or 0) if is_known else 0
 
     @property
     def is_open(self) -> bool:

@@ -810,6 +810,7 @@ EXAMPLES: Final[dict[str, Any]] = {
                 "failures": 0,
                 "form": None,
                 "audience": None,
+                "remind_at": None,
                 "answers": [],
             }
         ],

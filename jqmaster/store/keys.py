@@ -372,6 +372,11 @@ class Keys:
         "while not empty",
         "jobs whose work another system does; score: until when their callbacks are awaited, ms",
     )
+    reminders = Key(
+        "sorted set",
+        "while not empty",
+        "jobs whose challenge people have not answered; score: when they are reminded, ms",
+    )
     succeeded = Key("sorted set", "while not empty", "succeeded jobs; score: finished, ms")
     discarded = Key(
         "sorted set", "while not empty", "jobs that their handlers discarded; score: finished, ms"

@@ -108,7 +108,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "batches": {"", "link", "jobs.placement"},
         "workers": {"", "link", "jobs.claims", "identity.audit"},
         "logs": {"", "link"},
-        "notices": {"", "link", "jobs.records", "identity.audit"},
+        "notices": {"", "link", "jobs.records", "jobs.challenges", "identity.audit"},
         "leadership": {"", "link", "identity.audit"},
         "identity": {"", "link"},
         "operations": {"", "link", "identity.audit"},

@@ -27,6 +27,7 @@ from jqmaster.store.identity.audit import AuditStore
 from jqmaster.store.jobs.settlements import Settlement
 from jqmaster.store.notices.failed_jobs import FailedJobStore
 from jqmaster.store.notices.notices import NoticeStore
+from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 from jqmaster.store.operations.history import HistoryStore
 from tests.support.store import StoreWorld
 
@@ -80,6 +81,7 @@ class Notices:
         self.prepared = 0
         self.figures = DeliveryFigures()
         self._mail_to = mail_to
+        self.access = full_access([])
 
         async def now_ms() -> int:
             return world.now_ms
@@ -93,6 +95,8 @@ class Notices:
         usage = UsageStore(world.shard, world.records)
         previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
 
+        waiting = WaitingChallengeStore(world.shard, world.records, world.challenges)
+
         async def prepare() -> None:
             self.prepared += 1
 
@@ -105,7 +109,8 @@ class Notices:
                 definitions=world.definitions,
                 workers=world.workers,
                 leadership=world.leadership,
-                access=LiveValue(full_access([])),
+                access=LiveValue(self.access),
+                waiting=waiting,
             ),
             Lasting(
                 self.history,
@@ -122,6 +127,7 @@ class Notices:
                     ["Log_lines=https://logs.example/?job={job_id}&n={attempt}"],
                 ),
                 prepare=prepare,
+                waiting=waiting,
             ),
             clock,
             figures=self.figures,

@@ -170,7 +170,11 @@ class StoreWorld:
 
     async def challenged(self, **fields: Any) -> tuple[str, ClaimedJob, RequestId]:
         """A worker, the one job that it runs, and the open challenge of that."""
-        terms = {key: fields.pop(key) for key in ("wait_ms", "expect", "form", "audience") if key in fields}
+        terms = {
+            key: fields.pop(key)
+            for key in ("wait_ms", "expect", "form", "audience", "remind_ms")
+            if key in fields
+        }
         worker_id, job = await self.running(**fields)
         return worker_id, job, await self.open_challenge(worker_id, job, **terms)
 

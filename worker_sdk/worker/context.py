@@ -251,6 +251,7 @@ class Context:
         signature: Mapping[str, str] | None = None,
         form: "Form | None" = None,
         audience: str = "link",
+        remind_after_s: float | None = None,
     ) -> "Opened":
         """Open a challenge, and return its `request_id` and `callback_url` for the outside system, or for people.
 
@@ -261,6 +262,8 @@ class Context:
         * `form`: a question to people, to whom `callback_url` shows a page. `ctx.callback.answer()` has what they say.
         * `audience`: people who may answer the form. `"link"`: whoever has the URL. `"users"`: those who are also
           logged in at the master, and may operate; each answers once, and `expect` is their number.
+        * `remind_after_s`: seconds after which the master's notices `challenge_waiting` tell people that nobody has
+          answered the form. 0: at once. None: never.
 
         Await it in an `async def` handler; in a `def` handler it blocks. Raise RefusedError if the master opens none,
         UnavailableError if no master answers.
@@ -276,6 +279,8 @@ class Context:
             fields["signature"] = dict(signature)
         if form is not None:
             fields.update(form=form.request(), audience=audience)
+            if remind_after_s is not None:
+                fields["remind_after_s"] = float(remind_after_s)
         opening = self._challenges.open(self.job_id, self._token, fields, self.deadline_s)
 
         def opened(answer: Mapping[str, Any]) -> "Challenge":

@@ -56,6 +56,7 @@ async def open_challenge(call: Call) -> Reply:
             request.signature.to_signature() if request.signature else None,
             request.form.to_form() if request.form else None,
             Audience(request.audience),
+            None if request.remind_after_s is None else round(request.remind_after_s * 1000),
         ),
     )
     return Reply(201, {"request_id": opened.text, "callback_url": f"{base}/callbacks/{opened.text}"})
@@ -131,6 +132,8 @@ def _check_form(request: OpenChallengeRequest) -> None:
     if request.form is None:
         if request.audience != "link":
             raise invalid([FieldError(("audience",), "belongs to a form")])
+        if request.remind_after_s is not None:
+            raise invalid([FieldError(("remind_after_s",), "belongs to a form")])
         return
     if request.signature is not None:
         raise invalid([FieldError(("signature",), "people who answer a form sign nothing")])

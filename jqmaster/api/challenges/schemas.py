@@ -120,6 +120,13 @@ class OpenChallengeRequest(Request):
         description="People who may answer the form. link: whoever has the address. users: whoever has it, is logged "
         "in and may operate; each answers once, so that `expect` is the number of people.",
     )
+    remind_after_s: Seconds | None = Field(
+        None,
+        ge=0,
+        le=MAX_WAIT_S,
+        description="Seconds from the report `challenged` on after which notices `challenge_waiting` tell people that "
+        "nobody has answered, with the address of the page. 0: at once. Null: never.",
+    )
 
 
 class FormAnswerRequest(Request):
@@ -238,6 +245,10 @@ class ChallengeView(Answer):
     )
     audience: Literal["link", "users"] | None = Field(
         description="People who may answer. Null: another system answers.", json_schema_extra=SINCE
+    )
+    remind_at: Timestamp | None = Field(
+        description="Reminder of the people. Null: there is none, or the attempt has not reported the challenge.",
+        json_schema_extra=SINCE,
     )
     answers: list[GivenAnswerView] = Field(description="Answers of people.", json_schema_extra=SINCE)
 

@@ -47,6 +47,7 @@ def challenge_view(shown: ShownChallenge, access: ContentAccess) -> dict[str, An
         "failures": job.failures,
         "form": _form(challenge.form, content) if challenge.form else None,
         "audience": str(challenge.audience) if challenge.form else None,
+        "remind_at": _time(challenge.remind_at_ms),
         "answers": _answers(challenge, content),
     }
 

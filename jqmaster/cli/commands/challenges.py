@@ -2,8 +2,8 @@
 
 import json
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -20,6 +20,8 @@ from jqmaster.cli.console.http import (
 )
 
 app = typer.Typer(invoke_without_command=True)
+
+_SHOWN_APART: Final = ("meta", "progress", "form", "answers")
 
 JobArgument = Annotated[str, typer.Argument(metavar="JOB_ID", help="ID of the job.")]
 
@@ -43,14 +45,14 @@ def list_challenges(
         found = list(http.listed("/api/challenges", "challenges", query=query, limit=limit))
     output.show_list(
         found,
-        ("OPENED", "STATE", "CALLBACKS", "NAME", "JOB", "REQUEST", "DUE"),
+        ("OPENED", "STATE", "CALLBACKS", "NAME", "JOB", "REQUEST", "DUE", "PEOPLE"),
         lambda one: (one["opened_at"], one["state"], _callbacks(one), one["name"], one["job_id"], one["request"],
-                     one["due_at"] or "-"),
+                     one["due_at"] or "-", one.get("audience") or "-"),
         as_json=as_json,
     )  # fmt: skip
 
 
-list_without_command(app, list_challenges, "Challenges: work that other systems do")
+list_without_command(app, list_challenges, "Challenges: work that other systems or people do")
 
 
 @app.command()
@@ -70,12 +72,13 @@ def show(
     for number, one in enumerate(page["challenges"]):
         if number:
             print()
-        output.show_fields((key, value) for key, value in one.items() if key not in ("meta", "progress"))
+        output.show_fields((key, value) for key, value in one.items() if key not in _SHOWN_APART)
         if one["progress"]:
             output.show_fields((("progress", _progress(one["progress"])),))
         if one["meta"] is not None:
             print("meta")
             output.show_value(one["meta"])
+        _show_form(one)
     if not page["challenges"]:
         output.say("the job opened no challenge")
 
@@ -84,9 +87,17 @@ def show(
 def answer(
     job_id: JobArgument,
     payload: Annotated[
-        str | None, typer.Argument(help="JSON; - reads it from standard input. None: null.")
+        str | None,
+        typer.Argument(
+            help="JSON; - reads it from standard input. None: null. Not where people answer a form."
+        ),
     ] = None,
     *,
+    choice: Annotated[str | None, typer.Option(help="Choice of the form, such as approve.")] = None,
+    comment: Annotated[str, typer.Option(help="Comment on the choice.")] = "",
+    fields: Annotated[
+        list[str] | None, typer.Option("--field", metavar="NAME=VALUE", help="Value of a field of the form.")
+    ] = None,
     request: Annotated[
         str | None, typer.Option(help="`request` of the challenge. Default: the one that is open.")
     ] = None,
@@ -94,17 +105,22 @@ def answer(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer a challenge in the place of the outside system."""
-    body = _parsed(payload)
+    """Answer a challenge: in the place of the outside system, or as the person whom it asks."""
+    if payload is not None and (choice is not None or comment or fields):
+        exits.fail(exits.USAGE, "give the callback as JSON, or --choice with --comment and --field")
     with Master(master, token) as http:
-        if request is None:
-            _, page = http.call("GET", job_path(job_id, "challenges"))
-            request = next(
-                (one["request"] for one in page["challenges"] if one["state"] == "processing"), None
-            )
-        if request is None:
+        _, page = http.call("GET", job_path(job_id, "challenges"))
+        found = _meant(page["challenges"], request)
+        if found is None and request is None:
             exits.fail(exits.REFUSED, f"no challenge of job {job_id} is open")
-        path = path_of(job_path(job_id, "challenges"), request, "callback")
+        if choice is not None or comment or fields:
+            body = _form_answer(found, choice, comment, fields or [])
+        elif payload is None and found is not None and found.get("form"):
+            choices = ", ".join(one["value"] for one in found["form"]["choices"])
+            exits.fail(exits.REFUSED, f"people answer this challenge: give --choice, one of {choices}")
+        else:
+            body = _parsed(payload)
+        path = path_of(job_path(job_id, "challenges"), request or (found or {})["request"], "callback")
         _, receipt = http.call("POST", path, text=json.dumps(body))
     if as_json:
         output.say_json(receipt)
@@ -119,6 +135,59 @@ def _parsed(text: str | None) -> Any:
         return json.loads(sys.stdin.read() if text == "-" else text)
     except (ValueError, RecursionError) as error:
         exits.fail(exits.REFUSED, f"the answer is not JSON: {error}")
+
+
+def _meant(challenges: Sequence[Mapping[str, Any]], request: str | None) -> Mapping[str, Any] | None:
+    """Return the challenge that was named, or the one that is open."""
+    for one in challenges:
+        if one["request"] == request if request is not None else one["state"] == "processing":
+            return one
+    return None
+
+
+def _form_answer(
+    found: Mapping[str, Any] | None, choice: str | None, comment: str, fields: Sequence[str]
+) -> dict[str, Any]:
+    """Return the answer to a form. The master checks it."""
+    if choice is None:
+        exits.fail(exits.USAGE, "an answer to a form needs --choice")
+    if found is not None and found.get("audience") is None:
+        exits.fail(
+            exits.REFUSED, "another system answers this challenge, and no person: give its callback as JSON"
+        )
+    properties = (((found or {}).get("form") or {}).get("fields") or {}).get("properties") or {}
+    values = {}
+    for text in fields:
+        name, equals, value = text.partition("=")
+        if not equals:
+            exits.fail(exits.USAGE, f"--field must be NAME=VALUE, not {text!r}")
+        is_text = properties.get(name, {}).get("type", "string") == "string"
+        values[name] = value if is_text else _json_or_text(value)
+    return {"choice": choice, "comment": comment, "values": values}
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _show_form(one: Mapping[str, Any]) -> None:
+    if form := one.get("form"):
+        print(f"asks  {output.inert(form['title'])}")
+        choices = ", ".join(f"{choice['value']} ({choice['label']})" if choice["label"] else choice["value"]
+                            for choice in form["choices"])  # fmt: skip
+        print(f"choices  {output.inert(choices)}")
+        if form["description"]:
+            print(output.inert(form["description"]))
+        if form["fields"]:
+            print("fields")
+            output.show_value(form["fields"])
+    for answer in one.get("answers") or ():
+        by = answer["by"] or "somebody with the link"
+        text = f"answered  {answer['at']} {answer['choice']} by {by} from {answer['address']}"
+        print(output.inert(text + (f": {answer['comment']}" if answer["comment"] else "")))
 
 
 def _callbacks(one: Mapping[str, Any]) -> str:

@@ -40,6 +40,7 @@ class When(StrEnum):
     BACKLOG_AGE = "backlog_age"
     CONSTRAINT_SATURATED = "constraint_saturated"
     DEFINITION_MISSED = "definition_missed"
+    CHALLENGE_WAITING = "challenge_waiting"
     CHALLENGE_EXPIRED = "challenge_expired"
     WORKER_LOST = "worker_lost"
     LEADER_CHANGED = "leader_changed"
@@ -57,6 +58,7 @@ _OF_NAMES: Final = ("name",)
 MATCHED_FIELDS: Final[Mapping[When, tuple[str, ...]]] = {
     When.JOB_FAILED: _OF_JOBS,
     When.NEW_FAILURE_GROUP: _OF_JOBS,
+    When.CHALLENGE_WAITING: _OF_JOBS,
     When.CHALLENGE_EXPIRED: _OF_JOBS,
     When.BACKLOG_AGE: _OF_NAMES,
     When.CONSTRAINT_SATURATED: _OF_NAMES,

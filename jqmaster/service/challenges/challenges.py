@@ -31,6 +31,7 @@ class NewChallenge:
     signature: Signature | None = None
     form: Form | None = None
     audience: Audience = Audience.LINK
+    remind_ms: int | None = None
 
 
 class ChallengeService:
@@ -57,6 +58,7 @@ class ChallengeService:
             signature=new.signature,
             form=new.form,
             audience=new.audience,
+            remind_ms=new.remind_ms,
         )
         if isinstance(opened, Opened):
             self._figures.opened += 1

@@ -20,6 +20,7 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.leadership.leadership import LeadershipStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.notices.failed_jobs import FailedJob, FailedJobStore
+from jqmaster.store.notices.waiting_challenges import WaitingChallenge, WaitingChallengeStore
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -56,7 +57,9 @@ class Happenings:
         workers: WorkerStore,
         leadership: LeadershipStore,
         access: LiveValue[ContentAccess],
+        waiting: WaitingChallengeStore,
     ) -> None:
+        self._waiting = waiting
         self._failed = failed
         self._records = records
         self._history = history
@@ -66,6 +69,7 @@ class Happenings:
         self._access = access
         self._looks: Mapping[When, Callable[[Mark, int], Awaitable[Look]]] = {
             When.JOB_FAILED: self._failed_jobs,
+            When.CHALLENGE_WAITING: self._waiting_challenges,
             When.CHALLENGE_EXPIRED: self._expired_challenges,
             When.NEW_FAILURE_GROUP: self._new_groups,
             When.DEFINITION_MISSED: self._missed_instants,
@@ -82,6 +86,24 @@ class Happenings:
 
     async def _expired_challenges(self, mark: Mark, now_ms: int) -> Look:
         return await self._failures(mark, now_ms, lambda one: one.job.cause is Cause.CALLBACK_TIMEOUT)
+
+    async def _waiting_challenges(self, mark: Mark, now_ms: int) -> Look:
+        if not isinstance(mark, int):
+            return Look([], now_ms - 1)
+        began, seen, found_any = mark, list[Seen](), False
+        while True:
+            job_ids, mark = await self._waiting.after(mark, now_ms)
+            found_any = found_any or bool(job_ids)
+            seen += [self._waits(one) for one in await self._waiting.read(job_ids)]
+            if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
+                is_still = not found_any and mark >= began
+                return Look(seen, began if is_still else mark, has_more=mark < now_ms - 1)
+
+    def _waits(self, one: WaitingChallenge) -> Seen:
+        job, challenge = one.job, one.challenge
+        title = challenge.form.title if challenge.form and not self._is_covered else ""
+        line = f"{job.name}: {title or 'waits for an answer'}, until {iso_ms(challenge.due_at_ms)}"
+        return Seen(Finding(job.name, line, challenge.remind_at_ms, job.id), fields_of(job))
 
     async def _failures(self, mark: Mark, now_ms: int, is_meant: Callable[[FailedJob], bool]) -> Look:
         if not isinstance(mark, int):
@@ -111,10 +133,13 @@ class Happenings:
         return Seen(Finding(job.name, line, job.finished_at_ms, job.id, group), fields_of(job))
 
     def _line(self, name: str, cause: str, message: str) -> str:
+        return f"{name}: {cause}" + ("" if self._is_covered or not message else f": {message}")
+
+    @property
+    def _is_covered(self) -> bool:
+        """Return whether parts of jobs are redacted: then a text that was made of them is not sent around."""
         access = self._access.current
-        # Where parts of jobs are redacted, a text that was made of them is not sent around.
-        is_covered = access.error_text_cover or access.redactor.has("argument", "headers", "error")
-        return f"{name}: {cause}" + ("" if is_covered or not message else f": {message}")
+        return bool(access.error_text_cover) or access.redactor.has("argument", "headers", "error")
 
     async def _new_groups(self, mark: Mark, now_ms: int) -> Look:
         if not isinstance(mark, int):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from string import Template
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlencode
 
@@ -24,6 +25,7 @@ _NOUNS: Final[Mapping[When, tuple[str, str]]] = {
     When.JOB_FAILED: ("job failed", "jobs failed"),
     When.NEW_FAILURE_GROUP: ("new kind of failure", "new kinds of failures"),
     When.DEFINITION_MISSED: ("instant of a definition missed", "instants of definitions missed"),
+    When.CHALLENGE_WAITING: ("question waits for an answer", "questions wait for an answer"),
     When.CHALLENGE_EXPIRED: ("job failed without its callback", "jobs failed without their callbacks"),
     When.WORKER_LOST: ("worker lost", "workers lost"),
     When.LEADER_CHANGED: ("change of leader", "changes of leader"),
@@ -37,6 +39,7 @@ _LASTING: Final[Mapping[When, tuple[str, str]]] = {
 _PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
     When.JOB_FAILED: ("failures", {}),
     When.NEW_FAILURE_GROUP: ("failures", {}),
+    When.CHALLENGE_WAITING: ("jobs", {"state": "awaiting_callback"}),
     When.CHALLENGE_EXPIRED: ("jobs", {"state": "failed"}),
     When.BACKLOG_AGE: ("names", {}),
     When.CONSTRAINT_SATURATED: ("constraints", {}),
@@ -112,15 +115,28 @@ class Letters:
 
     def __init__(self, public_url: str | None, link_templates: Sequence[str] = ()) -> None:
         self._link_templates = link_templates
-        self._base = None if public_url is None else public_url.rstrip("/") + "/#/"
+        self._root = None if public_url is None else public_url.rstrip("/")
 
-    def of(self, notice: Notice, message: Message, jobs: Mapping[str, Job]) -> Letter:
-        """Return the words of a message. `jobs`: those of its jobs that are there."""
+    def question_url(self, request_id: str) -> str | None:
+        """Return the address of the page on which people answer a challenge; None: nobody knows it."""
+        return None if self._root is None else f"{self._root}/callbacks/{request_id}"
+
+    def of(
+        self,
+        notice: Notice,
+        message: Message,
+        jobs: Mapping[str, Job],
+        questions: Mapping[str, str] = MappingProxyType({}),
+    ) -> Letter:
+        """Return the words of a message. `jobs`: those of its jobs that are there. `questions`: the addresses at which
+        people answer their challenges."""
         subject, lead = _subject(notice, message), _lead(notice, message)
         lines = []
         for text, count, job_id in message.lines:
             times = f"{count:,} × " if count > 1 else ""
             links = self._of_job(one, "example" if count > 1 else "job") if (one := jobs.get(job_id)) else ()
+            if job_id in questions:
+                links = (("answer", questions[job_id]), *links)
             lines.append(LetterLine(times + plain(text, MAX_LINE), links))
         page, query = _PAGES[notice.when]
         return Letter(
@@ -142,9 +158,9 @@ class Letters:
         return (*self._link(label, "job", {"id": job.id}), *links_of(self._link_templates, fields))
 
     def _link(self, label: str, page: str, query: Mapping[str, str]) -> Sequence[tuple[str, str]]:
-        if self._base is None:
+        if self._root is None:
             return ()
-        return ((label, f"{self._base}{page}" + (f"?{urlencode(query)}" if query else "")),)
+        return ((label, f"{self._root}/#/{page}" + (f"?{urlencode(query)}" if query else "")),)
 
 
 def plain(text: str, most: int) -> str:

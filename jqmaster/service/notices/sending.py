@@ -1,7 +1,7 @@
 """Makes the deliveries of messages: one job of the masters' own for each mail address and each URL."""
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 from jqmaster.domain.ids import is_id
@@ -9,11 +9,12 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.notices.delivery import MAIL_NAME, SLACK_NAME, WEBHOOK_NAME, reserved_job, stable_id
 from jqmaster.domain.notices.incident import Message
-from jqmaster.domain.notices.notice import Channel, Notice
+from jqmaster.domain.notices.notice import Channel, Notice, When
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.notices.letters import Letter, Letters
 from jqmaster.store.jobs.enqueue import AcceptanceStore, BacklogFull
 from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 
 _NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel.SLACK: SLACK_NAME}
 
@@ -30,7 +31,9 @@ class NoticeSender:
         letters: Letters,
         *,
         prepare: Callable[[], Awaitable[None]],
+        waiting: WaitingChallengeStore,
     ) -> None:
+        self._waiting = waiting
         self._acceptance = acceptance
         self._records = records
         self._rules = rules
@@ -40,14 +43,27 @@ class NoticeSender:
     async def send(self, notice: Notice, message: Message) -> bool:
         """Enqueue the deliveries of a message. Return False if there was no room. Raise what the store raises."""
         # Links lead only to jobs that are there.
-        jobs = await self._records.get_without_argument([job_id for _, _, job_id in message.lines if job_id])
-        specs = self._deliveries(notice, self._letters.of(notice, message, jobs), message)
+        job_ids = [job_id for _, _, job_id in message.lines if job_id]
+        jobs = await self._records.get_without_argument(job_ids)
+        questions = await self._questions(job_ids) if notice.when is When.CHALLENGE_WAITING else {}
+        letter = self._letters.of(notice, message, jobs, questions)
+        specs = self._deliveries(notice, letter, message, questions)
         await self._prepare()
         outcomes = await self._rules.under(lambda rules: self._acceptance.enqueue(specs, rules))
         # An ID that is taken is that of the delivery itself.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 
-    def _deliveries(self, notice: Notice, letter: Letter, message: Message) -> list[JobSpec]:
+    async def _questions(self, job_ids: Sequence[str]) -> dict[str, str]:
+        """Return the addresses at which people answer the challenges of these jobs that still wait for them."""
+        found = {}
+        for job_id, challenge in (await self._waiting.open_of(job_ids)).items():
+            if challenge.link and (url := self._letters.question_url(challenge.link)):
+                found[job_id] = url
+        return found
+
+    def _deliveries(
+        self, notice: Notice, letter: Letter, message: Message, questions: Mapping[str, str]
+    ) -> list[JobSpec]:
         specs = []
         for place, destination in enumerate(notice.to):
             if destination.channel is Channel.MAIL:
@@ -59,7 +75,11 @@ class NoticeSender:
                 continue
             # The job does not hold the URL, which may be a credential, and which people may replace meanwhile.
             argument = {"notice": notice.name, "nid": notice.nid, "place": place}
-            body = letter.slack() if destination.channel is Channel.SLACK else _webhook_body(notice, message)
+            body = (
+                letter.slack()
+                if destination.channel is Channel.SLACK
+                else _webhook_body(notice, message, questions)
+            )
             specs.append(
                 self._delivery(
                     notice, message, _NAMES[destination.channel], str(place), {**argument, "body": body}
@@ -73,7 +93,7 @@ class NoticeSender:
         return reserved_job(name, own_id, argument, message.at_ms, f"notice:{notice.name}")
 
 
-def _webhook_body(notice: Notice, message: Message) -> str:
+def _webhook_body(notice: Notice, message: Message, questions: Mapping[str, str]) -> str:
     """Return the body of a webhook that tells of a message."""
     body = {
         "type": f"notice.{message.kind}",
@@ -88,7 +108,12 @@ def _webhook_body(notice: Notice, message: Message) -> str:
             "began_at": iso_ms(message.began_ms) if message.began_ms else None,
             "last_at": iso_ms(message.last_ms) if message.last_ms else None,
             "lines": [
-                {"text": text, "count": count, "job_id": job_id if is_id(job_id) else None}
+                {
+                    "text": text,
+                    "count": count,
+                    "job_id": job_id if is_id(job_id) else None,
+                    **({"url": questions[job_id]} if job_id in questions else {}),
+                }
                 for text, count, job_id in message.lines
             ],
         },

@@ -100,6 +100,7 @@ class ChallengeStore:
         signature: Signature | None = None,
         form: Form | None = None,
         audience: Audience = Audience.LINK,
+        remind_ms: int | None = None,
     ) -> Opened | str:
         """Open a challenge for the attempt that holds the job. Otherwise return the reason: `stale`, `answered` (its
         callbacks are there) or `unknown` (the worker)."""
@@ -111,7 +112,8 @@ class ChallengeStore:
              request.shown, request.digest, wait_ms, expect, meta or b"",
              *((signature.header, signature.secret, signature.prefix, signature.encoding) if signature
                else ("", "", "", "")),
-             *((codec.pack(document_of(form)), audience, request.text) if form else ("", "", ""))),
+             *((codec.pack(document_of(form)), audience, request.text) if form else ("", "", "")),
+             "" if remind_ms is None else remind_ms),
         )  # fmt: skip
         return Opened(data[0].decode(), data[1]) if word == "ok" else word
 
@@ -346,6 +348,7 @@ def _challenge(job_id: str, fields: dict[bytes, Any]) -> Challenge:
             for answer, one in zip(fields.get(b"answers") or (), taken, strict=False)
         ],
         link=text(b"link"),
+        remind_ms=int(fields[b"remind"]) if b"remind" in fields else None,
     )
 
 

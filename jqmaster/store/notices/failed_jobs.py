@@ -6,6 +6,7 @@ from typing import Final
 
 from jqmaster.domain.job import Attempt, Job, JobState
 from jqmaster.store.jobs.records import RecordStore
+from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.shard import Shard
 
@@ -31,24 +32,8 @@ class FailedJobStore:
         self._records = records
 
     async def after(self, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
-        """Return the IDs of jobs that failed after `at_ms` and before `now_ms`, store times, and up to which time these
-        are all. The present millisecond is left out: more jobs may fail in it."""
-        key, last_ms = self._keys.index(JobState.FAILED), now_ms - 1
-        if last_ms < at_ms - CLOCK_STEP_MS:
-            # The store's clock was set back: what fails from now on has these earlier times.
-            return [], last_ms
-        flat = await self._client.command(
-            "ZRANGE", key, f"({at_ms}", last_ms, "BYSCORE", "LIMIT", 0, PER_READ, "WITHSCORES"
-        )
-        found = [(flat[n].decode(), int(float(flat[n + 1]))) for n in range(0, len(flat), 2)]
-        if len(found) < PER_READ:
-            return [job_id for job_id, _ in found], max(at_ms, last_ms)
-        newest_ms = found[-1][1]
-        if found[0][1] < newest_ms:
-            # Others of the last millisecond may be behind the page.
-            return [job_id for job_id, ms in found if ms < newest_ms], newest_ms - 1
-        whole = await self._client.command("ZRANGE", key, newest_ms, newest_ms, "BYSCORE")
-        return [job_id.decode() for job_id in whole], newest_ms
+        """Return the IDs of jobs that failed after `at_ms` and before `now_ms`; see `ids_after`."""
+        return await ids_after(self._client, self._keys.index(JobState.FAILED), at_ms, now_ms)
 
     async def read(self, job_ids: Sequence[str]) -> list[FailedJob]:
         """Return those of these jobs that are there, without arguments."""
@@ -59,3 +44,24 @@ class FailedJobStore:
             ends = await self._records.last_ends([job.id for job in known]) if known else []
             found += [FailedJob(job, end) for job, end in zip(known, ends, strict=True)]
         return found
+
+
+async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
+    """Return the IDs of an index with a time after `at_ms` and before `now_ms`, store times, and up to which time these
+    are all. The present millisecond is left out: more jobs may get it."""
+    last_ms = now_ms - 1
+    if last_ms < at_ms - CLOCK_STEP_MS:
+        # The store's clock was set back: what comes from now on has these earlier times.
+        return [], last_ms
+    flat = await client.command(
+        "ZRANGE", key, f"({at_ms}", last_ms, "BYSCORE", "LIMIT", 0, PER_READ, "WITHSCORES"
+    )
+    found = [(flat[n].decode(), int(float(flat[n + 1]))) for n in range(0, len(flat), 2)]
+    if len(found) < PER_READ:
+        return [job_id for job_id, _ in found], max(at_ms, last_ms)
+    newest_ms = found[-1][1]
+    if found[0][1] < newest_ms:
+        # Others of the last millisecond may be behind the page.
+        return [job_id for job_id, ms in found if ms < newest_ms], newest_ms - 1
+    whole = await client.command("ZRANGE", key, newest_ms, newest_ms, "BYSCORE")
+    return [job_id.decode() for job_id in whole], newest_ms

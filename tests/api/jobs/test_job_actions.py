@@ -158,7 +158,7 @@ async def _done_some(api: Api, action: dict[str, Any]) -> dict[str, Any] | None:
     return answer if answer["done"] else None
 
 
-@pytest.mark.req("M9")
+@pytest.mark.req("M9", "P7")
 async def test_a_retry_of_many_stops_by_itself_when_too_many_fail_again(api: Api) -> None:
     await failed_jobs(api, 300)
     action = await begin(api, "retry", filter={"state": "failed"}, stop_at_failure_share=0.5)
@@ -178,7 +178,7 @@ async def test_a_retry_of_many_stops_by_itself_when_too_many_fail_again(api: Api
     assert 20 <= ended["failed_again"] <= ended["done"] < 300
 
 
-@pytest.mark.req("M9")
+@pytest.mark.req("M9", "P7")
 async def test_a_job_that_fails_again_meanwhile_is_not_retried_twice(api: Api) -> None:
     (job_id,) = await failed_jobs(api, 1)
     async with worker_at(api, "work") as worker:

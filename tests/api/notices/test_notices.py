@@ -111,6 +111,7 @@ async def test_bad_notices_name_the_field(api: Api, fields: dict[str, Any], loc:
     assert (status, problem["errors"][0]["loc"]) == (422, loc)
 
 
+@pytest.mark.req("P7")
 async def test_failed_jobs_become_one_mail(api: Api, mails: MailServer) -> None:
     await put(api)
     async with puller_at(api) as worker:
@@ -143,9 +144,10 @@ async def test_failed_jobs_become_one_mail(api: Api, mails: MailServer) -> None:
     assert b"script" not in (await api.http.get(f"/api/jobs/{delivery['id']}")).content
 
 
-async def wait_until_looked(api: Api) -> None:
+async def wait_until_looked(api: Api, when: str = "job_failed") -> None:
     """A test message is sent in the round that looks first."""
-    await api.call("PUT", "/api/notices/first", {**MAIL, "to": [{"mail": ["first@shop.example"]}]})
+    first = {**MAIL, "when": when, "to": [{"mail": ["first@shop.example"]}]}
+    await api.call("PUT", "/api/notices/first", first)
     await api.call("POST", "/api/notices/first/test")
 
     async def is_sent() -> bool:
@@ -243,3 +245,54 @@ async def test_without_a_mail_server_no_mail_is_promised(store_server: StoreServ
         webhook = {**MAIL, "to": [{"webhook": "https://x.example/"}]}
         status, problem = await api.call("PUT", "/api/notices/n", webhook)
         assert (status, problem["code"]) == (422, "webhooks_off")
+
+
+@pytest.mark.req("P10", "M5")
+async def test_a_mail_reminds_people_and_leads_to_the_page_where_they_answer(
+    store_server: StoreServer, mails: MailServer
+) -> None:
+    settings: dict[str, Any] = {
+        "smtp_url": f"smtp://127.0.0.1:{mails.port}",
+        "mail_from": "jq@shop.example",
+        "public_url": "https://jobs.example.org/queue",
+        "tokens": ["admin:token-a"],
+    }
+    async with master_on(store_server.url, **settings) as (_, api):
+        api.http.headers["authorization"] = "Bearer token-a"
+        await put(api, when="challenge_waiting")
+        async with puller_at(api) as worker:
+            # Questions of before the first look do not count.
+            await wait_until_looked(api, "challenge_waiting")
+            await api.enqueue("work")
+            (job,) = await worker.claim()
+            request = {
+                "job_id": job["job_id"], "token": job["token"], "timeout_s": 600.0, "remind_after_s": 0.1,
+                "form": {"title": "Refund <order> 42?"},
+            }  # fmt: skip
+            status, opened = await api.call("POST", f"/api/workers/{worker.id}/challenges", request)
+            assert status == 201, opened
+            await worker.end(job, "challenged", request_id=opened["request_id"])
+            _, (address, mail) = await mails.until(2)
+            assert (address, mail["Subject"]) == (
+                "ops@shop.example", "[jqmaster] 1 question waits for an answer",
+            )  # fmt: skip
+            url = f"https://jobs.example.org/queue/callbacks/{opened['request_id']}"
+            assert opened["callback_url"] == url
+            text, html = (mail.get_body((kind,)) for kind in ("plain", "html"))
+            assert text is not None
+            assert html is not None
+            assert "work: Refund <order> 42?, until " in text.get_content()
+            assert url in "".join(text.get_content().splitlines())
+            assert "Refund &lt;order&gt; 42?" in html.get_content()
+            # Nobody reads the address, which is a credential, in a view of the delivery or of the challenge.
+            (delivery,) = await deliveries(api)
+            for path in (
+                f"/api/jobs/{delivery['id']}",
+                f"/api/jobs/{job['job_id']}/challenges",
+                "/api/notices/n",
+            ):
+                assert opened["request_id"].encode() not in (await api.http.get(path)).content
+            (challenge,) = (await api.call("GET", "/api/challenges"))[1]["challenges"]
+            assert challenge["remind_at"] is not None
+            answered = await api.http.post(f"/callbacks/{opened['request_id']}", json={"choice": "approve"})
+            assert answered.status_code == 202

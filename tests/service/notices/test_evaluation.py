@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.challenge import Callback
+from jqmaster.domain.challenge_form import Form
+from jqmaster.domain.content import full_access
 from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedError, StaleEpochError
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.store.identity.audit import AuditStore
@@ -340,3 +343,63 @@ async def test_a_damaged_notice_silences_no_other(notices: Notices) -> None:
     await notices.fail(1)
     await notices.rounds(14)
     assert await notices.subjects() == ["1 job failed"]
+
+
+@pytest.mark.req("P10")
+async def test_people_are_reminded_of_questions_that_nobody_has_answered(notices: Notices) -> None:
+    world = notices.world
+    await begun(notices, when="challenge_waiting", at_most_every_s=60)
+    waiting = [
+        await world.awaiting(form=Form(title), remind_ms=30_000, wait_ms=3_600_000, argument=title)
+        for title in ("Refund order 1?", "Refund order 2?")
+    ]
+    await world.awaiting(form=Form("Nobody is reminded"))
+    await world.awaiting(form=Form("Not yet"), remind_ms=3_000_000, wait_ms=3_600_000)
+    _, _, answered = await world.awaiting(form=Form("Answered"), remind_ms=30_000)
+    await notices.rounds(20)
+    assert await notices.told() == []
+    callback = Callback("application/json", b"{}")
+    await world.challenges.take(answered, callback, b"x", is_verified=True)
+    await notices.rounds(22)
+    (told,) = await notices.told()
+    assert told.argument["subject"] == "[jqmaster] 2 questions wait for an answer"
+    for _, job, request in waiting:
+        url = f"https://jobs.shop.example/queue/callbacks/{request.text}"
+        assert f"  answer: {url}" in told.argument["text"]
+        assert f'href="{url}"' in told.argument["html"]
+        assert f"/queue/#/job?id={job.job_id}" in told.argument["text"]
+    assert "work: Refund order 1?, until " in told.argument["text"]
+    assert "Answered" not in told.argument["text"]
+    # Each once, also for another leadership.
+    notices.evaluation = notices.new_evaluation()
+    await notices.rounds(120, step_s=10)
+    assert len(await notices.told()) == 1
+
+
+@pytest.mark.req("P10")
+async def test_a_question_that_was_answered_meanwhile_has_no_link(notices: Notices) -> None:
+    world = notices.world
+    await begun(notices, when="challenge_waiting", to=[{"webhook": "https://hooks.example/x"}])
+    _, job, request = await world.awaiting(form=Form("Go on?"), remind_ms=0)
+    _, other, waiting = await world.awaiting(form=Form("Stop?"), remind_ms=0)
+    await notices.rounds(4)
+    await world.challenges.take(request, Callback("", b"{}"), b"x", is_verified=True)
+    await notices.rounds(14)
+    (told,) = await notices.told()
+    lines = json.loads(told.argument["body"])["data"]["lines"]
+    assert {line["job_id"]: line.get("url") for line in lines} == {
+        job.job_id: None,
+        other.job_id: f"https://jobs.shop.example/queue/callbacks/{waiting.text}",
+    }
+
+
+@pytest.mark.req("P10")
+async def test_a_question_is_not_quoted_where_content_is_redacted(notices: Notices) -> None:
+    notices.access = full_access(["argument.card"])
+    notices.evaluation = notices.new_evaluation()
+    await begun(notices, when="challenge_waiting")
+    await notices.world.awaiting(form=Form("Charge card 4711?"), remind_ms=0)
+    await notices.rounds(14)
+    (told,) = await notices.told()
+    assert "4711" not in told.argument["text"]
+    assert "work: waits for an answer, until " in told.argument["text"]

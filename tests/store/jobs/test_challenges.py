@@ -22,6 +22,7 @@ from jqmaster.store import codec
 from jqmaster.store.jobs.challenges import NOT_OPENED, AskedForm, Opened, Received
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.settlements import Settlement
+from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 from tests.store.jobs.test_settle import HANDED_BACK, RETRYING
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import LEASE_MS, START_MS, StoreWorld
@@ -609,3 +610,43 @@ async def test_a_form_that_cannot_be_read_hides_no_challenge(world: StoreWorld) 
     found = await world.challenges.find(request)
     assert found is not None
     assert (found.form, found.state) == (None, ChallengeState.PROCESSING)
+
+
+@pytest.mark.req("P10")
+async def test_a_reminder_is_kept_until_people_answer_or_it_is_over(world: StoreWorld) -> None:
+    reminders = world.shard.keys.reminders
+    worker, job, request = await world.challenged(form=FORM, remind_ms=5_000)
+    assert await world.redis.exists(reminders) == 0
+    await world.challenges.await_callbacks(worker, [(job.job_id, job.token, request.digest)])
+    assert await world.score(reminders, job.job_id) == world.now_ms + 5_000
+    (opened,) = (await world.challenges.of([job.job_id]))[job.job_id]
+    assert (opened.remind_at_ms, opened.due_at_ms) == (world.now_ms + 5_000, world.now_ms + 60_000)
+    assert await _answer(world, request, "approve") is CallbackAnswer.TAKEN
+    assert await world.redis.exists(reminders) == 0
+    _, other, _ = await world.awaiting(name="other", form=FORM, remind_ms=0)
+    assert await world.score(reminders, other.job_id) == world.now_ms
+    world.pass_ms(60_001)
+    assert await _expire(world) == [other.job_id]
+    assert await world.redis.exists(reminders) == 0
+    # An answer that came before the report leaves nothing to be reminded of.
+    worker, early, request = await world.challenged(name="early", form=FORM, remind_ms=0)
+    assert await _answer(world, request, "approve") is CallbackAnswer.TAKEN
+    await world.challenges.await_callbacks(worker, [(early.job_id, early.token, request.digest)])
+    assert await world.redis.exists(reminders) == 0
+
+
+@pytest.mark.req("P10")
+async def test_challenges_that_wait_for_people_are_read_with_their_jobs(world: StoreWorld) -> None:
+    store = WaitingChallengeStore(world.shard, world.records, world.challenges)
+    _, job, request = await world.awaiting(form=FORM, remind_ms=1_000)
+    _, plain, _ = await world.awaiting()
+    start_ms = world.now_ms
+    world.pass_ms(1_001)
+    assert await store.after(start_ms, world.now_ms) == ([job.job_id], world.now_ms - 1)
+    assert await store.after(world.now_ms - 1, world.now_ms) == ([], world.now_ms - 1)
+    (found,) = await store.read([job.job_id, plain.job_id, new_id()])
+    assert (found.job.id, found.challenge.link) == (job.job_id, request.text)
+    assert await store.read([plain.job_id]) == []
+    await world.redis.delete(world.shard.keys.job(job.job_id))
+    assert await store.read([job.job_id]) == []
+    await world.redis.delete(*await world.key_names())

@@ -41,6 +41,7 @@ for i = FIRST, #ARGV, WIDTH do
         challenges.offer(id, challenges.queue_of(head), now_ms)
       else
         redis.call('ZADD', awaiting_key, challenge.due, id)
+        if challenge.remind then redis.call('ZADD', tag .. 'reminders', now_ms + challenge.remind, id) end
       end
       local lane, own = lanes.home_of(head)
       local gate_lists = {table.concat(lane.shared)}

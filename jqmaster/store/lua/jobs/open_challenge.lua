@@ -4,6 +4,7 @@
 -- ARGV now_ms tag worker_id_bytes job_id token_bytes shown digest wait_ms expect meta(empty: none)
 --   sign_header(empty: callbacks are not signed) sign_secret sign_lead sign_encoding
 --   form(empty: none; a form's MessagePack) audience link(its request ID, for people who are told of it)
+--   remind_ms(empty: nobody is reminded)
 -- REPLY ok:name,now_ms | stale | answered | unknown
 -- CHECKS FIRST state, token and worker; that its callbacks are not there already; that the worker is registered
 -- include lib/clock.lua
@@ -14,7 +15,7 @@ local now_ms, worker_id_bytes, id, token_bytes = clock.now_ms(ARGV[1]), ARGV[3],
 local tag, shown, digest = ARGV[2], ARGV[6], ARGV[7]
 local wait_ms, expect, meta = tonumber(ARGV[8]), tonumber(ARGV[9]), ARGV[10]
 local sign_header, sign_secret, sign_lead, sign_encoding = ARGV[11], ARGV[12], ARGV[13], ARGV[14]
-local form, audience, link = ARGV[15], ARGV[16], ARGV[17]
+local form, audience, link, remind_ms = ARGV[15], ARGV[16], ARGV[17], tonumber(ARGV[18])
 
 local head = record.read_head(job_key)
 if not record.is_held_by(head, token_bytes, worker_id_bytes) then
@@ -30,7 +31,7 @@ list[#list + 1] = {id = shown, digest = digest, attempt = (record.attempts_of(he
   sign = sign_header ~= '' and {sign_header, sign_secret, sign_lead, sign_encoding} or nil}
 if form ~= '' then
   local opened = list[#list]
-  opened.form, opened.audience, opened.link = form, audience, link
+  opened.form, opened.audience, opened.link, opened.remind = form, audience, link, remind_ms
 end
 challenges.write(id, list)
 redis.call('ZADD', challenged_key, now_ms, id)

@@ -13,6 +13,7 @@
 -- include lib/challenges.lua
 local job_key, challenges_key = KEYS[1], KEYS[2]
 local now_ms, id, digest, identity, body_digest = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], ARGV[6]
+local tag = ARGV[2]
 local content_type, body, wake_channel, is_verified, answer = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 local head = record.read_head(job_key)
@@ -46,6 +47,7 @@ if answer ~= '' then
   found.answers = found.answers or {}
   found.answers[#found.answers + 1] = answer
 end
+if found.remind and challenges.is_answered(found) then redis.call('ZREM', tag .. 'reminders', id) end
 redis.call('SET', challenges_key, cmsgpack.pack(list))
 local may_run = challenges.is_answered(found) and state == layout.STATE.awaiting_callback
 if may_run then

@@ -10,6 +10,7 @@
 --   taken        the callbacks: [identity, digest of type and body, when, type, body]; the last two go with its end
 --   form, audience                what people are asked, as MessagePack, and who may answer
 --   answers      of people, as MessagePack, each in the place of its callback in `taken`
+--   remind       ms after `since` at which people are reminded: `reminders` has it until it is answered or over
 --   link         the request ID of one that people answer; it goes with its end
 --   fraction, note, told          progress
 --   run, ended                    when the callbacks were given to a worker, and when its attempt ended
@@ -104,6 +105,7 @@ local challenges = lazily.made_by(function()
       challenge.run = record.int64(head, layout.started_at_ms.at)
     end
     for _, one in ipairs(challenge.taken or {}) do one[4], one[5] = nil, nil end
+    if challenge.remind then redis.call('ZREM', tag .. 'reminders', id) end
     write(id, list)
   end
 
