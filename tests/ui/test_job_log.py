@@ -42,7 +42,7 @@ async def test_a_log_is_followed_selected_searched_and_saved(
             )
             lines = log.locator(".log-line")
             await expect(lines).to_have_count(2)
-            await expect(log.locator(".ansi-fg-1")).to_have_text("red")
+            await expect(log.locator(".ansi-fg-1").first).to_have_text("red")
             await expect(lines.nth(1)).to_contain_text("<img src=x onerror=alert(1)>")
             await send({"seq": 5, "text": "it fails", "level": "error"})
             # Live within a second, and it says what is missing.

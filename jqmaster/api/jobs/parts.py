@@ -20,7 +20,7 @@ from jqmaster.api.jobs.part_schemas import PartsRequest
 from jqmaster.api.logs.handlers import entry_view, filter_of
 from jqmaster.api.services import Services
 from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.logs.page import LogPage
+from jqmaster.domain.logs.page import NO_LOG, LogPage
 from jqmaster.domain.parts import Part, PartPage, PartPlace
 from jqmaster.domain.readable import readable
 from jqmaster.errors import FieldError, TooLargeError, invalid
@@ -134,7 +134,7 @@ async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> A
                 events.append(_event("log", str(place), entry_view(entry, content)))
             if log:
                 place.line = log.next
-            is_last = found.is_last and (log is None or log.is_last)
+            is_last = found.is_last and _is_whole(log)
             if is_last:
                 events.append(_event("end", END, {"state": str(found.state), "attempt": found.attempt}))
             if events:
@@ -158,7 +158,7 @@ async def _news(
             log = await services.job_logs.page(job_id, place.line, limit=MAX_LINES, wanted=lines, wait_s=0)
             left_s = ends_at_s - time.monotonic()
             is_news = found.parts or log.entries or found.attempt > place.parts.attempt
-            if is_news or left_s <= 0 or (found.is_last and log.is_last):
+            if is_news or left_s <= 0 or (found.is_last and _is_whole(log)):
                 return found, log
             place.line = log.next
             # The last lines may come a little after the end of the job; nobody tells when they cannot any more.
@@ -166,6 +166,11 @@ async def _news(
                 async with asyncio.timeout(min(left_s, LATE_PAUSE_S) if found.is_last else left_s):
                     await news.wait()
             await asyncio.sleep(LEAST_PAUSE_S)
+
+
+def _is_whole(log: LogPage | None) -> bool:
+    """Return whether the stream of a job that is over may end: without any line so far, none is waited for."""
+    return log is None or log.is_last or log.facts == NO_LOG
 
 
 def _shown(part: Part, content: JobContent) -> RawMsgpack | None:

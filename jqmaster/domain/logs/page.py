@@ -51,9 +51,7 @@ class LogSlice:
     @property
     def is_over(self) -> bool:
         """Return whether no entry will follow those of this slice."""
-        return (
-            self.state in FINISHED and not self.is_full and (self.facts == NO_LOG or self.over_ms >= LATE_MS)
-        )
+        return self.state in FINISHED and not self.is_full and self.over_ms >= LATE_MS
 
 
 @dataclass(frozen=True, slots=True)

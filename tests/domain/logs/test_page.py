@@ -16,7 +16,7 @@ pytestmark = pytest.mark.req("D17")
         (JobState.FAILED, LATE_MS - 1, LogFacts(last=3), False, False),
         (JobState.FAILED, LATE_MS, LogFacts(last=3), False, True),
         (JobState.FAILED, LATE_MS, LogFacts(last=3), True, False),
-        (JobState.SUCCEEDED, 0, NO_LOG, False, True),
+        (JobState.SUCCEEDED, 0, NO_LOG, False, False),
     ],
 )
 def test_a_log_is_over_a_little_after_its_job(

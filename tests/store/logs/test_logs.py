@@ -121,9 +121,11 @@ async def test_the_last_lines_may_come_after_the_result(world: StoreWorld) -> No
         assert (await save(world, worker, job, lines(3, "too late"))).is_stale
 
 
-async def test_a_job_without_lines_is_over_at_once(world: StoreWorld) -> None:
+async def test_a_job_without_lines_is_over_a_little_later_too(world: StoreWorld) -> None:
     worker, job = await world.running()
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
+    assert not (await read(world, job.job_id)).is_over
+    world.pass_ms(LATE_MS)
     assert (await read(world, job.job_id)).is_over
 
 
