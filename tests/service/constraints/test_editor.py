@@ -24,7 +24,7 @@ WORK = {"field": "name", "op": "eq", "value": "work"}
 NOTHING: dict[str, Any] = {
     "enabled": True, "mode": "enforce", "key": None, "concurrency": None, "rate": None, "paused": None,
     "max_backlog": None,
-    "fair": False, "overrides": [],
+    "fair": False, "counts_awaiting": True, "overrides": [],
 }  # fmt: skip
 
 
