@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.req("P10", "D21"), pytest.mark.asyncio(loop_scope="ses
 PHONE = 360
 LOOKS = [(1280, False), (1280, True), (PHONE, False), (PHONE, True)]
 HOSTILE_FORM: dict[str, Any] = {
-    "title": f"{HOSTILE} {'wide' * 30}",
+    "title": f"{HOSTILE} {'wide' * 20}",
     "description": HOSTILE,
     "choices": [{"value": "ok", "label": HOSTILE[:80]}],
     "fields": {
