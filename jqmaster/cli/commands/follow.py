@@ -46,7 +46,7 @@ def stream(http: Master, job_id: str) -> NoReturn:
     """Print each partial result as a line of JSON until the job is over. End the command with its outcome."""
     after = "0-0"
     while True:
-        page = asked(http, f"{job_path(job_id, 'parts')}?after={after}&wait={_PARTS_WAIT_S}")
+        page = asked(http, job_path(job_id, "parts"), {"after": after, "wait": _PARTS_WAIT_S})
         for part in page["parts"]:
             output.say_json(part)
         sys.stdout.flush()
@@ -64,14 +64,14 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
     exits.fail(exits.FAILED, f"job {view['id']} {state}{cause}" + (f": {message}" if message else ""))
 
 
-def asked(http: Master, path: str) -> Mapping[str, Any]:
+def asked(http: Master, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """Return the answer at a path. A master that does not answer is asked again for a while."""
     end_s = time.monotonic() + PATIENCE_S
     while True:
         held = io.StringIO()
         try:
             with contextlib.redirect_stderr(held):
-                _, answer = http.call("GET", path)
+                _, answer = http.call("GET", path, query=query)
         except typer.Exit as ended:
             if ended.exit_code != exits.UNREACHABLE or time.monotonic() >= end_s:
                 sys.stderr.write(held.getvalue())

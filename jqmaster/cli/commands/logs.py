@@ -4,7 +4,6 @@ import re
 import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
-from urllib.parse import urlencode
 
 import typer
 
@@ -51,8 +50,7 @@ def _print(
         query = {**wanted, "after": after, "limit": _PAGE}
         if not is_first:
             query |= {"tail": None, "wait": _WAIT_S if is_following else None}
-        given = urlencode({name: value for name, value in query.items() if value is not None})
-        page = asked(http, f"{job_path(job_id, 'logs')}?{given}")
+        page = asked(http, job_path(job_id, "logs"), query)
         for entry in page["entries"]:
             if as_json:
                 output.say_json(entry)
