@@ -33,7 +33,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.failures_db.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # type: ignore[attr-defined]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.pluginmanager.hasplugin("rerunfailures"):
+        return
     for item in items:
         is_marked = item.get_closest_marker("real_time") is not None
         if is_marked or STEADY.isdisjoint(item.path.relative_to(item.config.rootpath).parts):
