@@ -191,7 +191,8 @@ class Rig:
             process = self._masters[leader if what == "leader" and leader else self._rng.choice(others)]
         process.kill()
         self.kills[what] += 1
-        await asyncio.to_thread(process.start)
+        # Not `MasterProcess.start`, which waits until it is ready: the next kill may come before that.
+        await asyncio.to_thread(Process.start, process)
 
     def lines(self) -> list[Line]:
         found = []
