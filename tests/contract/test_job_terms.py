@@ -28,7 +28,13 @@ def test_the_sdk_has_an_option_for_each_field_of_a_job() -> None:
 
 def test_the_command_line_has_an_option_for_each_field_of_a_job() -> None:
     parameters = set(inspect.signature(commands.enqueue).parameters)
-    named = {"tags": "tag", "headers": "header", "id": "job_id", "notify_url": "notify"}
+    named = {
+        "tags": "tag",
+        "headers": "header",
+        "id": "job_id",
+        "notify_url": "notify",
+        "requires": "require",
+    }
     assert {named.get(field, field) for field in FIELDS} <= parameters
 
 

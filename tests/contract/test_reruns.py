@@ -89,7 +89,7 @@ def test_what_the_host_took_is_noted_if_it_was_most() -> None:
 def test_a_process_that_was_stopped_notes_it() -> None:
     code = (
         "import sys, time; from tests.support.standstill import Watch; watch = Watch(); watch.start(); "
-        "print('ready', flush=True); at_s = time.monotonic(); sys.stdin.readline(); print(watch.since(at_s)); "
+        "at_s = time.monotonic(); print('ready', flush=True); sys.stdin.readline(); print(watch.since(at_s)); "
         "watch.stop()"
     )
     with subprocess.Popen(

@@ -34,7 +34,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.pluginmanager.hasplugin("rerunfailures"):
+    # Whoever looks for the cause of a failure turns it off by `-p no:rerunfailures`.
+    if not any(config.pluginmanager.hasplugin(name) for name in ("rerunfailures", "pytest_rerunfailures")):
         return
     for item in items:
         is_marked = item.get_closest_marker("real_time") is not None

@@ -32,7 +32,7 @@ class LogLineRequest(Request):
         "that was sent before is not kept twice.",
     )
     at: int = Field(ge=0, le=LATEST_MS, description="When the line was written, in milliseconds since 1970.")
-    level: LogLevel = LogLevel.INFO
+    level: LogLevel = Field(LogLevel.INFO, strict=False)
     text: _Text
 
 
