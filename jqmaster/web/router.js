@@ -12,7 +12,6 @@ export const PAGES = /** @type {const} */ ([
   "constraints",
   "definitions",
   "events",
-  "challenges",
   "notices",
   "workers",
   "masters",

@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Whoever looks for the cause of a failure turns it off by `-p no:rerunfailures`.
+    # `-p no:rerunfailures` turns it off, to look for the cause of a failure.
     if not any(config.pluginmanager.hasplugin(name) for name in ("rerunfailures", "pytest_rerunfailures")):
         return
     for item in items:
