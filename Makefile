@@ -60,7 +60,7 @@ faketime: ## Install libfaketime where it is missing and may be installed
 		echo "no libfaketime: the test that sets a store's clock is skipped (on Debian: sudo apt install libfaketime)" >&2
 
 test: setup check browser faketime ## All checks, then the whole suite, with the table of requirements at its end
-	$(PYTEST) $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
+	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-all: test ## The suite also on another Python and on another Redis
 	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(PYTEST) $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)

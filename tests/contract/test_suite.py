@@ -1,0 +1,109 @@
+"""A test that fails beside others runs once more alone; what fails there, too, fails the run."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support import suite
+
+ROOT = Path(__file__).parents[2]
+# `crowded` fails only beside another process of the run, `broken` always.
+INNER = """
+import os
+
+
+def test_passes():
+    pass
+
+
+def test_crowded():
+    assert "PYTEST_XDIST_WORKER" not in os.environ
+"""
+BROKEN = """
+
+def test_broken():
+    assert 1 == 2
+"""
+
+
+def run(folder: Path, tests: str) -> subprocess.CompletedProcess[str]:
+    (folder / "test_inner.py").write_text(tests)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    return subprocess.run(
+        [sys.executable, "-m", "tests.support.suite", "-p", "no:rerunfailures", "-n", "1", "test_inner.py"],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_fails_only_beside_others_passes(tmp_path: Path) -> None:
+    done = run(tmp_path, INNER)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (
+        "1 failed beside other tests, and run once more alone:\n  test_inner.py::test_crowded\n"
+        in done.stdout
+    )
+    assert "1 failed, 1 passed" in done.stdout
+    assert done.stdout.splitlines()[-1].count("1 passed") == 1
+
+
+def test_a_fault_fails_alone_too(tmp_path: Path) -> None:
+    done = run(tmp_path, INNER + BROKEN)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "2 failed beside other tests" in done.stdout
+    assert "FAILED test_inner.py::test_broken" in done.stdout.split("run once more alone")[1]
+
+
+class Runs:
+    """Stands for pytest: answers each run with a code, and leaves the list of what failed."""
+
+    def __init__(self, *codes: int, failed: Sequence[str]) -> None:
+        self._codes = list(codes)
+        self._failed = failed
+        self.asked: list[tuple[str, ...]] = []
+
+    def __call__(self, arguments: Sequence[str]) -> int:
+        self.asked.append(tuple(arguments))
+        suite.FAILED.parent.mkdir(parents=True, exist_ok=True)
+        suite.FAILED.write_text(json.dumps(dict.fromkeys(self._failed, True)))
+        return self._codes.pop(0)
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_many_failures_are_not_run_again(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = Runs(1, failed=[f"test_it.py::test_{n}" for n in range(suite.MOST_ALONE + 1)])
+    assert suite.main(["-q"], runs) == 1
+    assert runs.asked == [("-q",)]
+    assert "13 tests failed: too many to run them once more alone" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 4, 5])
+def test_a_run_without_a_failed_test_ends_with_its_own_code(code: int) -> None:
+    runs = Runs(code, failed=[])
+    assert suite.main([], runs) == code
+    assert len(runs.asked) == 1
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_a_run_that_broke_off_is_not_repeated(code: int) -> None:
+    runs = Runs(code, failed=["test_it.py::test_1"])
+    assert suite.main([], runs) == code
+    assert len(runs.asked) == 1
+
+
+def test_what_failed_in_an_earlier_run_is_forgotten() -> None:
+    suite.FAILED.parent.mkdir(parents=True)
+    suite.FAILED.write_text('{"test_old.py::test_old": true}')
+    assert suite.main([], lambda _: 1) == 1

@@ -1,0 +1,59 @@
+"""Runs tests with pytest; those that failed beside other tests run once more alone, and what fails there fails the run.
+
+Tests share two cores with each other, and the machine with other users, so that one of twelve thousand may wait for
+the processor too long. A fault fails alone, too. More than a few failures do not come from load, and nothing runs
+again.
+
+Call it as `python -m tests.support.suite ARGUMENTS-OF-PYTEST`. The exit code is that of pytest. It is 1 if a test
+failed twice.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+MOST_ALONE: Final = 12
+# The cache of pytest, in which it keeps what failed last.
+FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
+ALONE: Final = ("--last-failed", "--last-failed-no-failures", "none", "-n", "0", "-p", "no:randomly")
+
+
+def main(arguments: Sequence[str], run: Callable[[Sequence[str]], int]) -> int:
+    """Run all tests, then alone those that failed; return the exit code.
+
+    `run` runs pytest with arguments, and returns its exit code.
+    """
+    FAILED.unlink(missing_ok=True)
+    code = run(arguments)
+    failed = _failed()
+    # Without a failed test the run itself is at fault: its checks at the end, its arguments or its processes.
+    if code != pytest.ExitCode.TESTS_FAILED or not failed:
+        return code
+    if len(failed) > MOST_ALONE:
+        print(f"{len(failed)} tests failed: too many to run them once more alone", file=sys.stderr)
+        return code
+    print(
+        f"\n{len(failed)} failed beside other tests, and run once more alone:",
+        *failed,
+        sep="\n  ",
+        flush=True,
+    )
+    return run(ALONE)
+
+
+def _failed() -> list[str]:
+    """Return the IDs of the tests that failed in the last run."""
+    return sorted(json.loads(FAILED.read_text())) if FAILED.exists() else []
+
+
+def _pytest(arguments: Sequence[str]) -> int:
+    return subprocess.run([sys.executable, "-m", "pytest", *arguments], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], _pytest))
