@@ -9,6 +9,7 @@ from html import escape
 from typing import Final
 
 from jqmaster.api.challenges.page_texts import LANGUAGES, TEXTS, rule_text
+from jqmaster.api.http.security_headers import NO_STORE, security_headers
 from jqmaster.domain.challenge import Challenge, ChallengeState
 from jqmaster.domain.challenge_form import (
     MAX_COMMENT,
@@ -81,18 +82,13 @@ footer a { display: inline-block; padding: .3rem .5rem; }
 """
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 SECURITY_HEADERS: Final = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-    (
-        b"content-security-policy",
-        f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; frame-ancestors 'none'; "
-        "base-uri 'none'".encode(),
-    ),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
     # The address is a credential: no other site may see it. Without any referrer, a browser would not say that the form
     # is this site's own.
-    (b"referrer-policy", b"same-origin"),
+    *security_headers(
+        f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        referrer=b"same-origin",
+    ),
+    NO_STORE,
     (b"x-robots-tag", b"noindex, nofollow"),
 )
 

@@ -61,6 +61,10 @@ class EdgeProtocol(GuardedProtocol):
         return self._shared.limits.current
 
     @property
+    def _tls_fields(self) -> tuple[tuple[bytes, bytes], ...]:
+        return self._shared.hsts if self.scheme == "https" else ()
+
+    @property
     def peer(self) -> str:
         """See `Guest`."""
         return self.client[0] if self.client else ""
@@ -137,7 +141,7 @@ class EdgeProtocol(GuardedProtocol):
             logger=self.logger,
             access_logger=self.access_logger,
             access_log=False,
-            default_headers=list(self._shared.hsts) if self.scheme == "https" else [],
+            default_headers=list(self._tls_fields),
             message_event=asyncio.Event(),
             expect_100_continue=self.expect_100_continue,
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
@@ -225,7 +229,7 @@ class EdgeProtocol(GuardedProtocol):
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
         """See `GuardedProtocol`. It is a problem, as all errors of the API are."""
-        return refusal_answer(status, code)
+        return refusal_answer(status, code, self._tls_fields)
 
     def linger(self) -> None:
         """See `GuardedProtocol`. Close at once if many refused callers linger."""

@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.encoding.answers import encode
@@ -24,6 +23,7 @@ from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.auth import AccessPolicy
 from jqmaster.api.http.connection_room import PROVE
 from jqmaster.api.http.problems import invalid_from, problem_response
+from jqmaster.api.http.security_headers import DATA_HEADERS
 from jqmaster.api.services import Services
 from jqmaster.domain.access import Principal
 from jqmaster.domain.access import Scope as AccessScope
@@ -43,14 +43,6 @@ from jqmaster.service.jobs.intake import Visit
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
-SECURITY_HEADERS: Final = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"cache-control", b"no-store"),
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-]
 MAX_QUERY_BYTES: Final = 4096
 STORE: Final = b"jq-store"
 
@@ -241,7 +233,7 @@ class Endpoint:
         self._limits = limits
         self._services = services
         self._store_id = services.store_id.encode()
-        self._headers = [*SECURITY_HEADERS, (STORE, self._store_id)]
+        self._headers = [*DATA_HEADERS, (STORE, self._store_id)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         began_s = perf_counter()
@@ -303,7 +295,7 @@ class Endpoint:
                 with self._services.intake.enter(is_bulk=operation.push == "bulk") as call.visit:
                     reply = await operation.handler(call)
         except Exception as exc:
-            problem = _problem(exc, negotiate(fields, strict=False))
+            problem = problem_response(exc, negotiate(fields, strict=False))
             problem.raw_headers += [(b"x-request-id", request.id.encode()), (STORE, self._store_id)]
             await problem(scope, receive, send)
             traffic = self._traffic.get(scope["method"], self._other_traffic)
@@ -381,13 +373,7 @@ async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["type"] != "http":
         return
     encoding = negotiate(join_fields(scope["headers"]), strict=False)
-    await _problem(HTTPException(HTTPStatus.NOT_FOUND), encoding)(scope, receive, send)
-
-
-def _problem(exc: Exception, encoding: Encoding) -> Response:
-    response = problem_response(exc, encoding)
-    response.raw_headers += SECURITY_HEADERS
-    return response
+    await problem_response(HTTPException(HTTPStatus.NOT_FOUND), encoding)(scope, receive, send)
 
 
 def check(model: type[ModelT], fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> ModelT:

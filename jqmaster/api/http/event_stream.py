@@ -6,7 +6,8 @@ from collections.abc import AsyncGenerator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from jqmaster.api.http.endpoint import SECURITY_HEADERS, Streamed
+from jqmaster.api.http.endpoint import Streamed
+from jqmaster.api.http.security_headers import DATA_HEADERS
 
 # Its debug lines quote every event, and events of jobs hold content.
 logging.getLogger("sse_starlette.sse").setLevel(logging.INFO)
@@ -26,7 +27,7 @@ async def streamed(events: AsyncGenerator[bytes], *, ping_s: int) -> Streamed:
     first = await anext(events)
     response = _EventStream(
         _joined(first, events),
-        headers={name.decode(): value.decode() for name, value in SECURITY_HEADERS},
+        headers={name.decode(): value.decode() for name, value in DATA_HEADERS},
         ping=ping_s,
         ping_message_factory=lambda: ServerSentEvent("{}", event="alive", sep="\n"),
         sep="\n",

@@ -16,6 +16,7 @@ from starlette.responses import Response
 
 from jqmaster.api.encoding.answers import encode
 from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
+from jqmaster.api.http.security_headers import DATA_HEADERS
 from jqmaster.errors import (
     ChallengeOverError,
     ConflictError,
@@ -168,7 +169,9 @@ def _response(
             break
         problem["errors"].append(entry)
     media_type = "application/problem+json" if encoding is Encoding.JSON else encoding.value
-    return Response(encode(problem, encoding), status, headers, media_type)
+    response = Response(encode(problem, encoding), status, headers, media_type)
+    response.raw_headers += DATA_HEADERS
+    return response
 
 
 def _problem(status: int, title: str, detail: str, code: str) -> dict[str, Any]:
@@ -188,14 +191,13 @@ def _printable(text: str, limit: int) -> str:
 
 
 @functools.cache
-def refusal_answer(status: HTTPStatus, code: str) -> bytes:
-    """Return the whole answer to a request that never reaches the application."""
+def refusal_answer(status: HTTPStatus, code: str, more: tuple[tuple[bytes, bytes], ...] = ()) -> bytes:
+    """Return the whole answer to a request that never reaches the application, with the fields `more` in its head."""
     body = edge_problem(status, code)
     retry_after = "retry-after: 1\r\n" if status == HTTPStatus.SERVICE_UNAVAILABLE else ""
     head = (
         f"HTTP/1.1 {status} {status.phrase}\r\ncontent-type: application/msgpack\r\n"
-        f"content-length: {len(body)}\r\nx-content-type-options: nosniff\r\n"
-        "content-security-policy: default-src 'none'; frame-ancestors 'none'\r\n"
-        f"{retry_after}connection: close\r\n\r\n"
+        f"content-length: {len(body)}\r\n{retry_after}connection: close\r\n"
     )
-    return head.encode() + body
+    fields = b"".join(b"%b: %b\r\n" % field for field in (*DATA_HEADERS, *more))
+    return b"".join((head.encode(), fields, b"\r\n", body))

@@ -18,6 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.encoding.negotiation import Fields, join_fields, negotiate
 from jqmaster.api.http.problems import problem_response
+from jqmaster.api.http.security_headers import security_headers
 
 # Files of other kinds (types for the checker, for example) are not served.
 CONTENT_TYPES: Final = {
@@ -37,18 +38,12 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'%s; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-_COMMON: Final = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"vary", b"accept-encoding"),
-]
+_VARY: Final = (b"vary", b"accept-encoding")
 # Asked again each time, answered by 304: after an upgrade of the master no page mixes old modules with new ones.
 _ASKED_AGAIN: Final = (b"cache-control", b"no-cache")
 # The address names the content, so that it never changes.
 _FOR_EVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
-HEADERS: Final = [(b"content-security-policy", (_POLICY % "").encode()), *_COMMON, _ASKED_AGAIN]
+HEADERS: Final = (*security_headers(_POLICY % ""), _VARY, _ASKED_AGAIN)
 _INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
@@ -105,7 +100,6 @@ class Site:
         if method not in ("GET", "HEAD"):
             refusal = HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": _ALLOW})
             response = problem_response(refusal, negotiate(fields, strict=False))
-            response.raw_headers += HEADERS
             await response(scope, receive, send)
             return
         body = await self._body_of(scope["path"], is_packed=_takes_gzip(fields))
@@ -204,8 +198,8 @@ def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) 
         (b"content-length", length),
         *more,
         (b"etag", etag),
-        (b"content-security-policy", (_POLICY % hashes).encode()),
-        *_COMMON,
+        *security_headers(_POLICY % hashes),
+        _VARY,
         _ASKED_AGAIN,
     ]
     return _Body(etag, data, headers, hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH].encode())

@@ -27,6 +27,7 @@ from jqmaster.config import Settings
 from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
 from tests.support import real_time
+from tests.support.strict_answers import check_headers, headers_of
 
 pytestmark = real_time.SOCKETS
 
@@ -280,6 +281,7 @@ async def test_a_malformed_head_is_refused_and_the_connection_closed(
     assert statuses(received) == [status]
     head, _, body = received.partition(b"\r\n\r\n")
     assert b"connection: close" in head
+    check_headers(headers_of(head))
     assert msgpack.unpackb(body)["status"] == status
     assert edge.app.calls == []
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
@@ -432,6 +434,7 @@ async def test_a_trickle_ends_with_408(start: Start, begin: bytes, drop: bytes) 
                 writer.write(drop)
                 await asyncio.wait([ended], timeout=0.05)
         assert statuses(ended.result()) == [408]
+        check_headers(headers_of(ended.result()))
     assert edge.app.calls == []
 
 
@@ -609,7 +612,8 @@ async def test_connections_above_the_cap_get_503_and_the_others_go_on(start: Sta
     async with held(edge, 16, PROVED) as connections:
         received = await edge.exchange(PROVED)
         assert statuses(received) == [503]
-        assert b"retry-after: 1" in received
+        assert headers_of(received)["retry-after"] == "1"
+        check_headers(headers_of(received))
         reader, writer = connections[0]
         writer.write(GET)
         assert (await read_answer(reader))[0] == 200
@@ -694,6 +698,12 @@ async def test_an_upgrade_of_transport_security_is_asked_of_browsers_only_with_t
         writer.write(GET)
         head = await reader.readuntil(b"\r\n\r\n")
         assert (b"strict-transport-security: max-age=60\r\n" in head) is (name is not None)
+        await reader.readexactly(int(headers_of(head)["content-length"]))
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        refused = await read_to_end(reader)
+        assert statuses(refused) == [400]
+        assert headers_of(refused).get("strict-transport-security") == ("max-age=60" if name else None)
+        check_headers(headers_of(refused))
         writer.transport.abort()
 
 
@@ -723,8 +733,9 @@ async def test_stop_answers_what_is_under_way_and_then_closes(
         writer.write(b"GET /wait HTTP/1.1\r\n" + HOST + b"Accept: application/msgpack\r\n\r\n")
         await wait_until(lambda: len(edge.app.calls) == 1)
         await edge.server.stop()
-        status, body = await read_answer(reader)
-        assert (status, msgpack.unpackb(body)["code"]) == (503, "overloaded")
+        head, _, body = (await read_to_end(reader)).partition(b"\r\n\r\n")
+        assert (statuses(head), msgpack.unpackb(body)["code"]) == ([503], "overloaded")
+        check_headers(headers_of(head))
         assert await read_to_end(idle) == b""
 
 

@@ -1,0 +1,22 @@
+"""The security headers of every answer of a master, in one table."""
+
+from typing import Final
+
+NO_STORE: Final = (b"cache-control", b"no-store")
+
+
+def security_headers(
+    content_policy: str, *, referrer: bytes = b"no-referrer"
+) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the fields of an answer whose content may load what `content_policy` says."""
+    return (
+        (b"x-content-type-options", b"nosniff"),
+        (b"content-security-policy", content_policy.encode()),
+        (b"cross-origin-opener-policy", b"same-origin"),
+        (b"cross-origin-resource-policy", b"same-origin"),
+        (b"referrer-policy", referrer),
+    )
+
+
+# Answers of the API and every refusal: data, which load nothing and which nobody may keep.
+DATA_HEADERS: Final = (*security_headers("default-src 'none'; frame-ancestors 'none'"), NO_STORE)
