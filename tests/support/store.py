@@ -195,6 +195,15 @@ class StoreWorld:
         assert await self.challenges.await_callbacks(worker_id, reports) == [1]
         return worker_id, job, request
 
+    async def awaiting_of(self, job_id: str) -> tuple[str, ClaimedJob, RequestId]:
+        """As `awaiting`, of this job, which must be the next one that waits."""
+        worker_id = await self.worker()
+        (job,) = await self.claim(worker_id, limit=1)
+        assert job.job_id == job_id
+        request = await self.open_challenge(worker_id, job)
+        assert await self.challenges.await_callbacks(worker_id, [(job_id, job.token, request.digest)]) == [1]
+        return worker_id, job, request
+
     async def call_back(self, request: RequestId, body: bytes = b"done") -> CallbackAnswer:
         callback = Callback("text/plain", body)
         received = await self.challenges.take(request, callback, callback.digest)

@@ -5,7 +5,7 @@ import contextlib
 import contextvars
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from jqmaster.clock import Clock
@@ -163,15 +163,19 @@ class Delivery:
         """
         member = push.member
         await self._progress.give_checkpoints(push.claim.jobs)
-        await self._challenges.give_callbacks(push.claim.jobs)
-        await self._order.give_inputs(push.claim.jobs)
-        offer_ms = push.claim.not_after_ms - push.claim.now_ms
+        jobs = await self._challenges.give_callbacks(push.claim.jobs)
+        if not jobs:
+            # Their slots went with their ends.
+            return Withheld()
+        await self._order.give_inputs(jobs)
+        claim = replace(push.claim, jobs=list(jobs))
+        offer_ms = claim.not_after_ms - claim.now_ms
 
         async def send(part: Claim) -> PushResult:
             return await self._client.push(member.worker, self._leadership.number, part)
 
         offers = Offers(
-            push.claim,
+            claim,
             send,
             member.breaker,
             self._clock,

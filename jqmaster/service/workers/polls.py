@@ -4,13 +4,14 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.domain.ids import is_id
 from jqmaster.errors import ConflictError, JqmasterError, OverloadedError, RateLimitedError, unknown_worker
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.jobs.challenges import ChallengeStore
+from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.leases import LeaseStore
 from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
@@ -114,15 +115,22 @@ class PollDesk:
         watch.add_done_callback(lambda done: None if done.cancelled() else poll.left())
         try:
             reply = await self._wait(worker_id, poll, before, ask)
-            jobs = [offer.job for offer in reply.offers]
-            await self._progress.give_checkpoints(jobs)
-            await self._challenges.give_callbacks(jobs)
-            await self._order.give_inputs(jobs)
-            return reply
+            return await self._filled(reply)
         finally:
             watch.cancel()
             if self._hanging.get(worker_id) is poll:
                 del self._hanging[worker_id]
+
+    async def _filled(self, reply: PollReply) -> PollReply:
+        """Return the reply with what its jobs get besides their records. Jobs that ended meanwhile are left out."""
+        jobs: Sequence[ClaimedJob] = [offer.job for offer in reply.offers]
+        await self._progress.give_checkpoints(jobs)
+        offered = await self._challenges.give_callbacks(jobs)
+        await self._order.give_inputs(offered)
+        if len(offered) == len(jobs):
+            return reply
+        tokens = {job.token for job in offered}
+        return replace(reply, offers=[offer for offer in reply.offers if offer.job.token in tokens])
 
     async def _wait(self, worker_id: str, poll: _Hanging, before: _Hanging | None, ask: Ask) -> PollReply:
         wait_s = min(max(ask.wait_s, LEAST_WAIT_S), MAX_WAIT_S)

@@ -1,6 +1,7 @@
 """Challenges of jobs, and the callbacks that answer them. `lua/lib/challenges.lua` has their stored form."""
 
-from collections.abc import Collection, Sequence
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, newest_fir
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
+
+logger = logging.getLogger(__name__)
 
 _STATES: Final = {code: state for state, code in CHALLENGE_CODES.items()}
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException)
@@ -224,14 +227,24 @@ class ChallengeStore:
 
     # --- for a worker that runs the callbacks
 
-    async def give_callbacks(self, jobs: Collection[ClaimedJob]) -> None:
-        """Give claimed jobs their callbacks."""
+    async def give_callbacks(self, jobs: Sequence[ClaimedJob]) -> Sequence[ClaimedJob]:
+        """Give claimed jobs their callbacks. Return those that may be offered: a job whose challenge ended after its
+        claim (it was canceled or deleted) has no callback any more, and its worker would take it for a new one."""
         answered = [job for job in jobs if job.record.has_callback]
+        if not answered:
+            return jobs
+        over = set()
         for page in pages(answered, CALLBACKS_PER_READ):
             found = await self.of([job.job_id for job in page])
             for job in page:
                 mine = found[job.job_id]
-                job.callbacks = mine[-1].callbacks if mine else ()
+                # A retry by hand may have opened another one meanwhile.
+                if mine and mine[-1].attempt == job.record.attempt and mine[-1].callbacks:
+                    job.callbacks = mine[-1].callbacks
+                else:
+                    over.add(job.token)
+                    logger.info("job %s is not offered: its challenge ended after its claim", job.job_id)
+        return [job for job in jobs if job.token not in over]
 
     # --- for the leader
 

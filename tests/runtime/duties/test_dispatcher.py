@@ -12,7 +12,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.dispatcher import FINISH_WITHIN_S
 from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.outbound.worker_client import WorkerClient
-from jqmaster.store.jobs.claims import Claim, ClaimOrder, NotClaimed, PreparedClaims
+from jqmaster.store.jobs.claims import Claim, ClaimedJob, ClaimOrder, NotClaimed, PreparedClaims
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.events import EventListener
 from jqmaster.store.link.shard import Shard
@@ -819,3 +819,63 @@ async def test_a_backlog_is_claimed_for_many_workers_at_once_and_one_job_for_one
     await dispatching.world.enqueue()
     await wait_until(lambda: sum(len(worker.started) for worker in workers) == 401)
     assert max(map(len, rounds)) == 1
+
+
+# --- callbacks
+
+
+@pytest.mark.req("P6", "J8")
+async def test_a_job_that_is_canceled_between_the_claim_of_its_callback_and_the_offer_is_not_pushed(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its worker would take it for a new one, and open its challenge again."""
+    world = dispatching.world
+    gone, job, request = await world.awaiting()
+    await world.workers.forget(gone)
+    worker = await dispatching.worker()
+    give = world.progress.give_checkpoints
+
+    async def cancels_first(jobs: Sequence[ClaimedJob]) -> None:
+        if any(one.job_id == job.job_id for one in jobs):
+            await world.steering.cancel(job.job_id)
+        await give(jobs)
+
+    monkeypatch.setattr(world.progress, "give_checkpoints", cancels_first)
+    await dispatching.start()
+    await world.call_back(request)
+
+    async def is_canceled() -> bool:
+        return await world.state(job.job_id) is JobState.CANCELED
+
+    await wait_until(is_canceled, timeout_s=30)
+    other = await world.enqueue()
+    await wait_until(lambda: worker.started, timeout_s=30)
+    assert {job_id for job_id, _ in worker.started} == {other}
+    assert len(worker.pushes) == 1
+    await world.assert_sound()
+
+
+@pytest.mark.req("P6")
+async def test_a_callback_is_pushed_with_its_job_beside_one_that_was_canceled(
+    dispatching: Dispatching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = dispatching.world
+    _, canceled, _ = first = await world.awaiting()
+    _, goes_on, _ = second = await world.awaiting()
+    for gone, one, request in (first, second):
+        await world.workers.forget(gone)
+        await world.call_back(request, one.job_id.encode())
+    worker = await dispatching.worker()
+    give = world.progress.give_checkpoints
+
+    async def cancels_first(jobs: Sequence[ClaimedJob]) -> None:
+        if any(one.job_id == canceled.job_id for one in jobs):
+            await world.steering.cancel(canceled.job_id)
+        await give(jobs)
+
+    monkeypatch.setattr(world.progress, "give_checkpoints", cancels_first)
+    await dispatching.start()
+    await wait_until(lambda: worker.started, timeout_s=30)
+    (push,) = worker.pushes
+    ((job_id, phase, body),) = [(one["job_id"], one["phase"], one["callback"]["body"]) for one in push.jobs]
+    assert (job_id, phase, body) == (goes_on.job_id, "callback", goes_on.job_id.encode())

@@ -197,3 +197,22 @@ async def test_who_cannot_poll_is_told_why(world: StoreWorld, desk: PollDesk) ->
     worker_id = await world.worker(url=None)
     with pytest.raises(ConflictError, match="newest"):
         await desk.poll(worker_id, Ask(1, 0, "p", withdraws=True), never)
+
+
+@pytest.mark.req("P6", "J8")
+async def test_a_job_that_is_canceled_between_the_claim_of_its_callback_and_the_answer_is_not_given(
+    world: StoreWorld, desk: PollDesk
+) -> None:
+    _, job, request = await world.awaiting()
+    _, other, other_request = await world.awaiting()
+    worker_id = await world.worker(url=None)
+    poll = await hanging(world, desk, worker_id)
+    await world.call_back(request)
+    await world.call_back(other_request)
+    claim = await world.claims.claim(world.epoch, worker_id, ["work"], 10, polls_here=True)
+    assert isinstance(claim, Claim)
+    assert len(claim.jobs) == 2
+    await world.steering.cancel(job.job_id)
+    desk.tell(worker_id, reply_of(7, claim))
+    (offer,) = (await poll).offers
+    assert (offer.job.job_id, offer.job.callbacks[0].body) == (other.job_id, b"done")

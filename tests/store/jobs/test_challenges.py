@@ -650,3 +650,45 @@ async def test_challenges_that_wait_for_people_are_read_with_their_jobs(world: S
     await world.redis.delete(world.shard.keys.job(job.job_id))
     assert await store.read([job.job_id]) == []
     await world.redis.delete(*await world.key_names())
+
+
+@pytest.mark.req("P6", "J8")
+@pytest.mark.parametrize("how", ["canceled", "deleted", "begun anew"])
+async def test_a_job_that_ends_after_the_claim_of_its_callback_is_not_offered(
+    world: StoreWorld, how: str
+) -> None:
+    _, job, request = await world.awaiting()
+    _, other, other_request = await world.awaiting()
+    assert await world.call_back(request) is CallbackAnswer.TAKEN
+    assert await world.call_back(other_request, b"other") is CallbackAnswer.TAKEN
+    claimed = await world.claim(await world.worker())
+    assert {one.job_id for one in claimed} == {job.job_id, other.job_id}
+    await world.steering.cancel(job.job_id)
+    if how == "deleted":
+        await world.steering.delete(job.job_id)
+    if how == "begun anew":
+        await world.steering.retry(await world.get(job.job_id))
+        _, _, next_request = await world.awaiting_of(job.job_id)
+        assert await world.call_back(next_request, b"of the next attempt") is CallbackAnswer.TAKEN
+    (offered,) = await world.challenges.give_callbacks(claimed)
+    assert (offered.job_id, offered.callbacks[0].body) == (other.job_id, b"other")
+
+
+async def test_jobs_without_challenges_are_offered_without_a_question(world: StoreWorld) -> None:
+    await world.enqueue_many(2)
+    claimed = await world.claim(await world.worker())
+    assert await world.challenges.give_callbacks(claimed) is claimed
+
+
+async def test_a_job_whose_callback_cannot_be_read_any_more_begins_anew(world: StoreWorld) -> None:
+    _, job, request = await world.awaiting()
+    await world.call_back(request)
+    worker = await world.worker()
+    claimed = await world.claim(worker)
+    await world.redis.set(world.shard.keys.challenges(job.job_id), b"\xc1")
+    assert await world.challenges.give_callbacks(claimed) == []
+    await world.leases.return_offers(world.epoch, worker, [(job.job_id, claimed[0].token)])
+    assert await world.state(job.job_id) is JobState.READY
+    (again,) = await world.claim(worker)
+    assert (again.job_id, again.record.has_callback, again.record.attempt) == (job.job_id, False, 1)
+    await world.redis.delete(world.shard.keys.challenges(job.job_id))

@@ -30,8 +30,9 @@ for i = FIRST, #ARGV, WIDTH do
     -- It was offered for its callbacks, and waits for another worker that runs them.
     local goes_on = challenge and challenges.is_answered(challenge)
     local flags, target = record.flags_of(head), goes_on and layout.STATE.awaiting_callback or layout.STATE.ready
-    if challenge and not goes_on then
-      challenges.close(id, head, target, challenge.opened)
+    if not goes_on and record.has_flag(flags, layout.FLAG.has_challenge) then
+      if challenge then challenges.close(id, head, target, challenge.opened) end
+      -- Also where its challenges cannot be read any more: a job that is ready has no callback, and begins anew.
       flags = flags - layout.FLAG.has_challenge
     end
     -- From the state to the start.
