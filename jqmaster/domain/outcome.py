@@ -159,6 +159,7 @@ def decide_expired(
     *,
     now_ms: int,
     deadline_ms: int,
+    lease_until_ms: int,
     worker_seen_ms: int,
     worker_as_of_ms: int,
     rules: ExpiryRules,
@@ -166,6 +167,8 @@ def decide_expired(
 ) -> Decision:
     """Return the meaning of a lease that ended, or of a run that outlived `deadline_ms`.
 
+    `lease_until_ms` is when the lease ended: at `deadline_ms` where the worker renewed it for as long as it may. A
+    lease that ended before was lost, however late that is found, and although its worker may live again.
     `worker_seen_ms` is when its worker's last heartbeat arrived, `worker_as_of_ms` how late, at least, that heartbeat
     was composed (0: unknown). An offer that no heartbeat named, although one was composed after it was over, was never
     taken up: nothing happened then. Otherwise the job may have started, and may even have killed its worker, so it
@@ -173,7 +176,7 @@ def decide_expired(
     """
     if was_never_taken_up(job, worker_as_of_ms):
         return Decision(JobState.READY, "returned")
-    if now_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
+    if lease_until_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)

@@ -88,15 +88,23 @@ def test_every_report_leads_where_the_table_allows(job: Job, kind: Report, jitte
 @pytest.mark.req("M3", "M4")
 @given(
     job=JOBS, jitter=JITTER, seen_ms=st.integers(0, 60_000), now_ms=st.integers(15_000, 60_000),
-    deadline_ms=st.integers(10_000, 80_000), as_of_ms=st.integers(0, 60_000),
+    deadline_ms=st.integers(10_000, 80_000), as_of_ms=st.integers(0, 60_000), found_after_ms=st.integers(0, 30_000),
 )  # fmt: skip
 def test_what_an_ended_lease_means(
-    job: Job, jitter: float, seen_ms: int, now_ms: int, deadline_ms: int, as_of_ms: int
+    job: Job,
+    jitter: float,
+    seen_ms: int,
+    now_ms: int,
+    deadline_ms: int,
+    as_of_ms: int,
+    found_after_ms: int,
 ) -> None:
+    lease_until_ms = min(now_ms - found_after_ms, deadline_ms)
     decision = decide_expired(
         job,
         now_ms=now_ms,
         deadline_ms=deadline_ms,
+        lease_until_ms=lease_until_ms,
         worker_seen_ms=seen_ms,
         worker_as_of_ms=as_of_ms,
         rules=RULES,
@@ -108,7 +116,7 @@ def test_what_an_ended_lease_means(
     worker_lives = now_ms - seen_ms <= RULES.stale_ms
     if never_started:
         assert decision == Decision(JobState.READY, "returned")
-    elif now_ms >= deadline_ms and worker_lives:
+    elif lease_until_ms == deadline_ms and worker_lives:
         timed_out = outcome("failure", reason="timeout")
         assert decision == decide(job, timed_out, jitter=jitter)
     else:
@@ -122,17 +130,21 @@ def test_what_an_ended_lease_means(
 
 def test_the_edges_of_an_ended_lease() -> None:
     def decided(job: Job, **fields: int) -> Decision:
-        times = {"now_ms": 16_000, "deadline_ms": 40_000, "worker_seen_ms": 0, "worker_as_of_ms": 0} | fields
+        times = {
+            "now_ms": 16_000, "deadline_ms": 40_000, "lease_until_ms": 16_000, "worker_seen_ms": 0,
+            "worker_as_of_ms": 0,
+        } | fields  # fmt: skip
         return decide_expired(job, **times, rules=RULES, jitter=0.0)
 
     offer = replace(JOB, is_confirmed=False)
     assert decided(offer, worker_as_of_ms=offer.not_after_ms).is_loss
     assert decided(offer, worker_as_of_ms=offer.not_after_ms + 1).ending == "returned"
     assert decided(JOB, worker_seen_ms=16_000).ending == "lost"
-    overdue = {"now_ms": 40_000, "deadline_ms": 40_000}
+    overdue = {"now_ms": 40_000, "lease_until_ms": 40_000, "deadline_ms": 40_000}
     assert decided(JOB, **overdue, worker_seen_ms=35_000).ending == "timeout"
     assert decided(JOB, **overdue, worker_seen_ms=34_999).ending == "lost"
-    assert decided(JOB, now_ms=39_999, deadline_ms=40_000, worker_seen_ms=39_000).ending == "lost"
+    assert decided(JOB, **overdue | {"lease_until_ms": 39_999}, worker_seen_ms=40_000).ending == "lost"
+    assert decided(JOB, now_ms=39_999, lease_until_ms=39_999, worker_seen_ms=39_000).ending == "lost"
     assert decided(replace(JOB, losses=1)).state is JobState.READY
     assert decided(replace(JOB, losses=2)).state is JobState.FAILED
     assert decided(replace(JOB, max_retry=0)).state is JobState.FAILED
@@ -142,7 +154,14 @@ def test_the_edges_of_an_ended_lease() -> None:
 @pytest.mark.req("M3")
 def test_with_one_loss_left_a_job_waits_for_a_worker_to_itself() -> None:
     job = replace(JOB, is_confirmed=True, losses=1)
-    facts = {"now_ms": 9_000, "deadline_ms": 99_000, "worker_seen_ms": 0, "worker_as_of_ms": 0, "jitter": 0.5}
+    facts = {
+        "now_ms": 9_000,
+        "deadline_ms": 99_000,
+        "lease_until_ms": 9_000,
+        "worker_seen_ms": 0,
+        "worker_as_of_ms": 0,
+        "jitter": 0.5,
+    }
     waits = decide_expired(job, rules=replace(RULES, alone_wait_ms=700), **facts)  # type: ignore[arg-type]
     assert waits == Decision(JobState.RETRYING, "lost", delay_ms=700, is_loss=True)
     at_once = decide_expired(job, rules=RULES, **facts)  # type: ignore[arg-type]
@@ -152,7 +171,14 @@ def test_with_one_loss_left_a_job_waits_for_a_worker_to_itself() -> None:
 @pytest.mark.req("P6")
 def test_a_job_whose_callback_is_there_never_waits_for_a_worker_to_itself() -> None:
     job = replace(JOB, losses=1, has_challenge=True)
-    facts = {"now_ms": 9_000, "deadline_ms": 99_000, "worker_seen_ms": 0, "worker_as_of_ms": 0, "jitter": 0.5}
+    facts = {
+        "now_ms": 9_000,
+        "deadline_ms": 99_000,
+        "lease_until_ms": 9_000,
+        "worker_seen_ms": 0,
+        "worker_as_of_ms": 0,
+        "jitter": 0.5,
+    }
     decision = decide_expired(job, rules=replace(RULES, alone_wait_ms=700), **facts)  # type: ignore[arg-type]
     assert decision == Decision(JobState.READY, "lost", is_loss=True)
 

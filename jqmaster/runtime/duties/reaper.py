@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import JobState
+from jqmaster.domain.job import Job, JobState
 from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
@@ -105,9 +105,15 @@ class Reaper(LeaderLoop):
         outage_ms, job = self._grace.outage_ms, lease.job
         if outage_ms is None or outage_ms > self._policy.current.timeout_grace_ms or job is None:
             return False
-        deadline_ms = job.started_at_ms + job.timeout_ms + self._policy.current.deadline_extra_ms + outage_ms
+        deadline_ms = self._deadline_ms(job)
+        # A lease that ended before was lost: it may have been the outage that kept its worker from renewing it.
+        is_over = lease.lease_until_ms >= deadline_ms and now_ms >= deadline_ms + outage_ms
         is_heard = now_ms - lease.worker_seen_ms <= min(self._policy.current.rules.stale_ms, HEARD_MS)
-        return job.state is JobState.RUNNING and now_ms >= deadline_ms and is_heard
+        return job.state is JobState.RUNNING and is_over and is_heard
+
+    def _deadline_ms(self, job: Job) -> int:
+        """Return the store time up to which the job's run may last."""
+        return job.started_at_ms + job.timeout_ms + self._policy.current.deadline_extra_ms
 
     async def _reap(self, now_ms: int, expired: list[ExpiredLease]) -> None:
         settlements = []
@@ -122,7 +128,8 @@ class Reaper(LeaderLoop):
             decision = decide_expired(
                 job,
                 now_ms=now_ms,
-                deadline_ms=job.started_at_ms + job.timeout_ms + self._policy.current.deadline_extra_ms,
+                deadline_ms=self._deadline_ms(job),
+                lease_until_ms=lease.lease_until_ms,
                 worker_seen_ms=lease.worker_seen_ms,
                 worker_as_of_ms=lease.worker_as_of_ms,
                 rules=self._policy.current.rules,

@@ -24,13 +24,14 @@ SET_ASIDE_PER_CALL: Final = 50
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
     """A lease that is over. `job` is `None` if its record cannot be read: see `LeaseStore.set_aside`. `detached_by` as
-    in `Worker`;
-    `is_worker_gone`: its process is known to have ended."""
+    in `Worker`; `is_worker_gone`: its process is known to have ended. `lease_until_ms`: when the lease ended, in store
+    time; no heartbeat renews it beyond the deadline of its run."""
 
     job: Job | None
     job_id: str
     worker_seen_ms: int
     worker_as_of_ms: int
+    lease_until_ms: int
     detached_by: DetachedBy | None = None
     is_worker_gone: bool = False
 
@@ -76,8 +77,8 @@ class LeaseStore:
             (self._shard.now_arg, MAX_PER_CALL, k.job_prefix, k.worker_prefix),
         )
         found = []
-        for n in range(0, len(flat), 6):
-            job_id, head, seen_ms, as_of_ms, detached_by, is_gone = flat[n : n + 6]
+        for n in range(0, len(flat), 7):
+            job_id, head, seen_ms, as_of_ms, detached_by, is_gone, lease_until_ms = flat[n : n + 7]
             text = job_id.decode()
             found.append(
                 ExpiredLease(
@@ -85,6 +86,7 @@ class LeaseStore:
                     text,
                     seen_ms,
                     as_of_ms,
+                    lease_until_ms,
                     detached_by.decode() or None,
                     bool(is_gone),
                 )

@@ -127,6 +127,24 @@ async def test_a_run_that_its_living_worker_does_not_end_is_a_timeout(reaping: R
     assert attempt.outcome == "timeout"
 
 
+@pytest.mark.req("J5", "J7", "M3")
+async def test_a_lost_run_that_is_found_after_its_time_is_a_loss_although_its_worker_lives_again(
+    reaping: Reaping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lease ended long before its time did, and nobody looked: the retries of the job are for its own failures."""
+    world = reaping.world
+    await reaping.past_grace()
+    worker, job = await world.running(timeout_ms=20_000, max_retry=1)
+    await reaping.beat(worker, (job.job_id, job.token))
+    with store_away(world, monkeypatch):
+        await reaping.clock.pass_s(60)
+    # It heard meanwhile that it was cut off, ended the run, and has nothing to name.
+    await reaping.beat_for(round(GRACE_S) + 2, worker)
+    found = await world.get(job.job_id)
+    assert (found.state, found.cause, found.losses, found.failures) == (JobState.READY, Cause.NONE, 1, 0)
+    assert [a.outcome for a in await world.records.history(job.job_id)] == ["lost"]
+
+
 @pytest.mark.req("J5", "J7")
 async def test_a_timeout_is_retried_after_its_backoff(reaping: Reaping) -> None:
     world = reaping.world

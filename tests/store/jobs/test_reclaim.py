@@ -7,6 +7,7 @@ from jqmaster.domain.job import Cause, Job, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.jobs.leases import ExpiredLease
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.jobs.settlements import Settlement
 from tests.store.jobs.test_claim import damage
@@ -118,23 +119,23 @@ async def test_those_who_wait_are_told(world: StoreWorld) -> None:
 
 async def test_expired_leases_tell_what_the_decision_needs(world: StoreWorld) -> None:
     worker, _, job = await expired(world)
+    ended_ms = world.now_ms
     assert await world.leases.expired_leases() == (
         world.now_ms,
-        [await lease_of(world, job, world.now_ms - LEASE_MS)],
+        [lease_of(job, world.now_ms - LEASE_MS, ended_ms)],
         -1,
     )
+    world.pass_ms(9_000)
     await world.workers.renew(worker, [], 0, as_of_ms=world.now_ms - 7)
     assert (await world.leases.expired_leases())[1] == [
-        await lease_of(world, job, world.now_ms, world.now_ms - 7)
+        lease_of(job, world.now_ms, ended_ms, as_of_ms=world.now_ms - 7)
     ]
     await world.workers.forget(worker)
-    assert (await world.leases.expired_leases())[1] == [await lease_of(world, job, 0)]
+    assert (await world.leases.expired_leases())[1] == [lease_of(job, 0, ended_ms)]
 
 
-async def lease_of(world: StoreWorld, job: Job, seen_ms: int, as_of_ms: int = 0) -> object:
-    from jqmaster.store.jobs.leases import ExpiredLease
-
-    return ExpiredLease(job, job.id, seen_ms, as_of_ms)
+def lease_of(job: Job, seen_ms: int, ended_ms: int, *, as_of_ms: int = 0) -> ExpiredLease:
+    return ExpiredLease(job, job.id, seen_ms, as_of_ms, ended_ms)
 
 
 async def test_headers_longer_than_one_read_do_not_hide_an_ended_lease(world: StoreWorld) -> None:

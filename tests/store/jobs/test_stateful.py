@@ -300,10 +300,11 @@ class QueueMachine(RuleBasedStateMachine):
         for lease in leases:
             assert lease.job
             assert lease.worker_seen_ms == self.workers[lease.job.worker_id]
+            assert lease.lease_until_ms == self.jobs[lease.job_id].lease_ms
             deadline_ms = self.jobs[lease.job_id].deadline_ms
             decision = decide_expired(
-                lease.job, now_ms=now, deadline_ms=deadline_ms, worker_seen_ms=lease.worker_seen_ms,
-                worker_as_of_ms=lease.worker_as_of_ms, rules=RULES, jitter=jitter,
+                lease.job, now_ms=now, deadline_ms=deadline_ms, lease_until_ms=lease.lease_until_ms,
+                worker_seen_ms=lease.worker_seen_ms, worker_as_of_ms=lease.worker_as_of_ms, rules=RULES, jitter=jitter,
             )  # fmt: skip
             decisions.append(self.world.settlement(lease.job, lease.job.token, decision, b"lost"))
         assert self.run(self.world.leases.reclaim(self.world.epoch, decisions)) == [True] * len(decisions)

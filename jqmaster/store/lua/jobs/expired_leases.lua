@@ -3,7 +3,7 @@
 -- KEYS running:zset workers:zset
 -- ARGV now_ms limit job_prefix worker_prefix
 -- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not)
---   is_gone(1: the worker is known to have ended)],ms until the next lease ends (-1: none)
+--   is_gone(1: the worker is known to have ended) lease_until_ms],ms until the next lease ends (-1: none)
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
 -- include lib/record.lua
@@ -13,7 +13,9 @@ local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber
 local HEAD_BYTES = 1024
 
 local found = {}
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'LIMIT', 0, limit)) do
+local ended = redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, limit)
+for n = 1, #ended, 2 do
+  local id = ended[n]
   local head = record.beginning(job_prefix .. id, HEAD_BYTES)
   local worker_id = #head >= layout.worker_id.last and record.uuid_text(record.worker_of(head)) or ''
   local seen = redis.call('ZSCORE', workers_key, worker_id)
@@ -24,6 +26,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'LI
   found[#found + 1] = worker[1] and tonumber(worker[1]) or 0
   found[#found + 1] = worker[2] or ''
   found[#found + 1] = worker[3] == '1' and 1 or 0
+  found[#found + 1] = tonumber(ended[n + 1])
 end
 local later = redis.call('ZRANGEBYSCORE', running_key, '(' .. string.format('%.0f', now_ms), '+inf',
   'WITHSCORES', 'LIMIT', 0, 1)
