@@ -170,6 +170,20 @@ _DURABILITY: Final = {
         "schema": {"type": "string", "enum": ["besteffort", "fsync", "fsync+quorum"]},
     }
 }
+_FINDINGS: Final = {
+    "JQ-Unserved-Names": {
+        "description": "Up to 10 names of this push that no worker has ever served, separated by commas and spaces. A name may "
+        "be misspelt, or its first worker not be started yet; the jobs wait. Missing if there is no such name.",
+        "required": False,
+        "schema": {"type": "string"},
+    },
+    "JQ-Warning": {
+        "description": "With the setting `check_arguments: report`, codes of what was found, separated by commas and spaces: "
+        "`invalid_argument`, `unserved_name`. Missing if nothing was found.",
+        "required": False,
+        "schema": {"type": "string"},
+    },
+}
 _JOB_ID: Final = {
     "JQ-Job-Id": {
         "description": "ID of the job that the answer is about. Compare it with the requested ID to detect answers that were "
@@ -179,8 +193,8 @@ _JOB_ID: Final = {
     }
 }
 _ANSWER_HEADERS: Final[Mapping[type[BaseModel] | None, dict[str, Any]]] = {
-    job_schemas.EnqueueAnswer: _DURABILITY,
-    job_schemas.BulkAnswer: _DURABILITY,
+    job_schemas.EnqueueAnswer: _DURABILITY | _FINDINGS,
+    job_schemas.BulkAnswer: _DURABILITY | _FINDINGS,
     job_schemas.ResultView: _JOB_ID,
     job_schemas.StateAnswer: _JOB_ID,
     constraint_schemas.ConstraintView: _ETAG,

@@ -175,6 +175,13 @@ def test_one_job_is_set_run_and_deleted(url: str) -> None:
     assert call(url, "delete", job_id, "--yes").code == 3
 
 
+@pytest.mark.req("J18")
+def test_a_name_that_no_worker_has_ever_served_is_told(url: str) -> None:
+    ended = call(url, "enqueue", "misspelt.name", "1")
+    assert (ended.code, len(ended.out.split())) == (0, 1)
+    assert ended.err == "  No worker has ever served the name misspelt.name: the job waits until one does.\n"
+
+
 @pytest.mark.req("S3")
 def test_jobs_come_from_json_lines(url: str, tmp_path: Path) -> None:
     lines = [json.dumps({"name": "from.file", "argument": n}) for n in range(1_200)]
@@ -182,6 +189,8 @@ def test_jobs_come_from_json_lines(url: str, tmp_path: Path) -> None:
     ended = call(url, "enqueue", "--from", tmp_path / "jobs.jsonl", "--tag", "imported")
     ids = ended.out.split()
     assert (ended.code, len(ids), len(set(ids))) == (0, 1_200, 1_200), ended.err
+    # Two bulks, and one warning.
+    assert ended.err == "  No worker has ever served the name from.file: the job waits until one does.\n"
     (job,) = call(url, "job", ids[7], "--json").lines()
     assert (job["argument"], job["tags"]) == (7, ["imported"])
     ended = call(url, "enqueue", "--from", "-", stdin='{"name": "from.stdin"}\nnonsense\n')

@@ -14,6 +14,7 @@ from worker_sdk.masters.home import HEADER
 from worker_sdk.masters.masters import (
     JOB_ID_FIELD,
     MAX_ANSWER_BYTES,
+    UNSERVED_FIELD,
     Answer,
     Masters,
     MasterUnreachableError,
@@ -119,6 +120,7 @@ class BlockingClient:
             data,
             response.getheader(JOB_ID_FIELD),
             store=response.getheader(HEADER, ""),
+            unserved=response.getheader(UNSERVED_FIELD, ""),
         )
 
 

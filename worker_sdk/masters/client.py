@@ -16,7 +16,9 @@ from worker_sdk.transport.http_client import DirectRoute, HttpClient, NoAnswerEr
 from worker_sdk.transport.loop_clients import LoopClients
 
 _CONNECT_TIMEOUT_S: Final = 3.0
-_KEPT_FIELDS: Final = frozenset({b"content-type", b"retry-after", b"jq-job-id", b"jq-store"})
+_KEPT_FIELDS: Final = frozenset(
+    {b"content-type", b"retry-after", b"jq-job-id", b"jq-store", b"jq-unserved-names"}
+)
 
 
 class MasterClient:
@@ -82,6 +84,7 @@ class MasterClient:
                 received.body,
                 received.fields.get(b"jq-job-id"),
                 store=received.fields.get(b"jq-store", ""),
+                unserved=received.fields.get(b"jq-unserved-names", ""),
             )
         except (NotSentError, NoAnswerError) as exc:
             self._masters.failed(address)

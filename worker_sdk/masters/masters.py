@@ -21,6 +21,8 @@ _AVOIDED_S: Final = 5.0
 _AVOIDED_FOREIGN_S: Final = 60.0
 # The job that an answer is about, where its body does not say.
 JOB_ID_FIELD: Final = "JQ-Job-Id"
+# The names of a push that no worker has ever served.
+UNSERVED_FIELD: Final = "JQ-Unserved-Names"
 
 
 class MasterUnreachableError(Exception):
@@ -30,13 +32,15 @@ class MasterUnreachableError(Exception):
 @dataclass(frozen=True, slots=True)
 class Answer:
     """`body` is the decoded map of the answer, or {} if the answer is not a map. `job_id` is the job that the head
-    names, and `store` the store that the master named, if any."""
+    names, and `store` the store that the master named, if any. `unserved` lists names of a push that no worker has ever
+    served, separated by commas."""
 
     status: int
     body: Mapping[str, Any]
     retry_after_s: float | None = None
     job_id: str | None = None
     store: str = ""
+    unserved: str = ""
 
     @property
     def is_ok(self) -> bool:
@@ -138,6 +142,7 @@ def read_answer(
     job_id: str | None = None,
     *,
     store: str = "",
+    unserved: str = "",
 ) -> Answer:
     """Return the answer. A body that is not a MessagePack map counts as empty, because proxies answer in HTML."""
     body: Any = None
@@ -150,7 +155,9 @@ def read_answer(
     elif 200 <= status < 300 and status != 204:
         # A server that answers 200 with something else is not a master.
         raise MasterUnreachableError("an answer that is no MessagePack")
-    return Answer(status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id, store)
+    return Answer(
+        status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id, store, unserved
+    )
 
 
 def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:

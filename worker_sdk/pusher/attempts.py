@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from worker_sdk.errors import UnavailableError, refused
 from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.pusher.unserved import warn_of_names
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ class Attempts:
         self._outage.ends()
         if not answer.is_ok:
             raise refused(answer.status, answer.body, unknown_ids=self._unknown_ids)
+        if answer.unserved:
+            warn_of_names(answer.unserved)
         return answer
 
     def next_pause_s(self, failed: Answer | MasterUnreachableError) -> float:

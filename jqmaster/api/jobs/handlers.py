@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api import views
@@ -36,6 +36,9 @@ COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
 # A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
 MAX_BULK_ERRORS: Final = 50
+# The most names that an answer lists as unserved.
+MAX_UNSERVED: Final = 10
+_UNSERVED: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
 _JOB_ID_FIELD: Final = b"jq-job-id"
 _LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
@@ -52,7 +55,7 @@ async def enqueue(call: Call) -> Reply:
     key, durability = _idempotency_key(call), _durability(call)
     if key is not None and spec.key:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
-    found = await _check_contracts(call, [spec], is_bulk=False)
+    found = await _check_contracts(call, [spec], is_bulk=False) + await _unserved(call, (spec.name,))
     answer = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
     body_of = views.enqueue_answer(answer)
     return Reply(201 if answer.is_new else 200, body_of, (*_promised(durability), *found))
@@ -68,6 +71,7 @@ async def enqueue_bulk(call: Call) -> Reply:
     asked, body = cut_field(body, "batch")
     specs = list(_bulk_specs(call, body))
     found = await _check_contracts(call, specs, is_bulk=True)
+    found += await _unserved(call, {spec.name: None for spec in specs})
     if asked is None or asked == _NIL:
         answer = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
         return Reply(201, views.bulk_answer(answer), (*_promised(durability), *found))
@@ -287,6 +291,13 @@ async def _check_contracts(
         return ()
     codes = await call.services.contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")
     return ((b"jq-warning", ", ".join(codes).encode()),) if codes else ()
+
+
+async def _unserved(call: Call, names: Iterable[str]) -> tuple[tuple[bytes, bytes], ...]:
+    """Return the header that lists the names of a push that no worker has ever served."""
+    unserved = await call.services.contracts.unserved(names)
+    # Commas are not in names.
+    return ((_UNSERVED, ", ".join(unserved[:MAX_UNSERVED]).encode()),) if unserved else ()
 
 
 def _caller(call: Call) -> str:

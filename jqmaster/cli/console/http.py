@@ -54,6 +54,7 @@ class Master:
         if token:
             headers["Authorization"] = f"Bearer {token}"
         self._url = url
+        self._unserved: set[str] = set()
         is_loopback = _is_loopback(parts.hostname)
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
@@ -128,7 +129,17 @@ class Master:
             )
         if response.status_code >= 400 and response.status_code not in admit:
             exits.fail(_exit_code(response.status_code), _problem_text(response, answer))
+        self._warn_of_names(response)
         return response.status_code, answer
+
+    def _warn_of_names(self, response: "httpx.Response") -> None:
+        """Say once of each name of a push that no worker has ever served it."""
+        for name in filter(None, response.headers.get("jq-unserved-names", "").split(", ")):
+            if name not in self._unserved:
+                self._unserved.add(name)
+                typer.echo(
+                    f"  No worker has ever served the name {name}: the job waits until one does.", err=True
+                )
 
     def listed(
         self, path: str, field: str, *, query: Mapping[str, Any] | None = None, limit: int

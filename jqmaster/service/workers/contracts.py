@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,6 +23,8 @@ logger = logging.getLogger(__name__)
 LIFE_S: Final = 5.0
 LEAST_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
+# Names that were served are remembered, because nothing makes that untrue.
+MAX_SERVED: Final = 20_000
 # A finding of one name and kind is logged at most this often.
 LOG_EVERY_S: Final = 60.0
 # The most findings of one bulk.
@@ -71,6 +73,10 @@ class ContractService:
         self._compiled: dict[str, ArgumentSchema] = {}
         self._logged_s: dict[tuple[str, str], float] = {}
         self._lock = asyncio.Lock()
+        self._served: set[str] = set()
+        self._unserved_at_s: dict[str, float] = {}
+        self._live: set[str] = set()
+        self._live_at_s = float("-inf")
 
     async def tell(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
         """Note what a worker that registers tells. Raise InvalidError for an invalid schema."""
@@ -83,6 +89,7 @@ class ContractService:
         if errors:
             raise InvalidError("an argument schema is invalid", errors=errors)
         await self._contracts.tell(names, contracts)
+        self._note_served(names)
         for name, contract in contracts.items():
             self._known.pop(name, None)
             found = await self.of(name)
@@ -143,6 +150,40 @@ class ContractService:
         for finding in findings:
             self._log(finding.code, finding.name, finding.keywords)
         return sorted({finding.code for finding in findings})
+
+    async def unserved(self, names: Iterable[str]) -> list[str]:
+        """Return those of these names that no worker has ever served. A name that was served is looked up once, any
+        other again after `LEAST_LIFE_S`."""
+        others = [name for name in dict.fromkeys(names) if name not in self._served]
+        if not others:
+            return []
+        now_s = self._clock.monotonic_s()
+        asked = [
+            name for name in others if now_s - self._unserved_at_s.get(name, float("-inf")) >= LEAST_LIFE_S
+        ]
+        missing = set(await self._contracts.unserved(asked)) if asked else set()
+        if missing:
+            missing -= await self._live_names(now_s)
+        served = {name for name in asked if name not in missing}
+        self._note_served(served)
+        if len(self._unserved_at_s) + len(missing) > MAX_SERVED:
+            self._unserved_at_s.clear()
+        self._unserved_at_s.update(dict.fromkeys(missing, now_s))
+        return [name for name in others if name not in served]
+
+    async def _live_names(self, now_s: float) -> set[str]:
+        """Return the names of registered workers. Those that registered at an older release told none."""
+        if now_s - self._live_at_s >= LIFE_S:
+            self._live = {name for worker in await self._workers.all() for name in worker.spec.names}
+            self._live_at_s = now_s
+        return self._live
+
+    def _note_served(self, names: Collection[str]) -> None:
+        for name in names:
+            self._unserved_at_s.pop(name, None)
+        if len(self._served) + len(names) > MAX_SERVED:
+            self._served.clear()
+        self._served.update(names)
 
     async def misfits(self, spec: JobSpec) -> list[FieldError]:
         """Return what of the argument does not fit the contracts in force, whatever is done about it."""

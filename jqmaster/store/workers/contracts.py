@@ -2,7 +2,7 @@
 
 import logging
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,6 +20,7 @@ MAX_CONTRACTS: Final = 10
 # A contract that no worker tells again is forgotten.
 LIFE_MS: Final = 30 * 86_400_000
 _NAMES_PER_CALL: Final = 100
+_NAMES_PER_READ: Final = 1_000
 _TIME: Final = struct.Struct(">q")
 
 
@@ -64,3 +65,20 @@ class ContractStore:
             except (struct.error, ValueError, KeyError, TypeError):
                 logger.error("a contract of %s cannot be read", name)
         return sorted(told, key=lambda one: (-one.told_at_ms, one.digest)), served is not None
+
+    async def unserved(self, names: Collection[str]) -> list[str]:
+        """Return those of these names that were never served. If names were forgotten because there were too many of
+        them, the list is empty: nobody knows."""
+        found: list[str] = []
+        for page in pages(list(names), _NAMES_PER_READ):
+            # Not ZMSCORE, which store users that were set up for older releases may not run.
+            count, *scores = await self._client.pipeline(
+                [
+                    ("ZCARD", self._keys.served_names),
+                    *(("ZSCORE", self._keys.served_names, name) for name in page),
+                ]
+            )
+            if count >= MAX_NAMES:
+                return []
+            found += [name for name, score in zip(page, scores, strict=True) if score is None]
+        return found

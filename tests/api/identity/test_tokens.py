@@ -146,6 +146,25 @@ async def test_a_token_for_some_names_knows_no_other_jobs(store_server: StoreSer
         await api.http.aclose()
 
 
+@pytest.mark.rule("E1.3")
+@pytest.mark.req("J18")
+async def test_a_token_for_some_names_learns_only_of_those_which_were_never_served(
+    store_server: StoreServer,
+) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        made = await create(admin, "push", names=["mail.*"])
+        api = Api(master.server.url, made["token"])
+        for path, status, body in (
+            ("/api/jobs", 201, {"name": "mail.send"}),
+            ("/api/jobs", 403, {"name": "bank.pay"}),
+            ("/api/jobs/bulk", 403, {"jobs": [{"name": "mail.send"}, {"name": "bank.pay"}]}),
+        ):
+            answer = await api.http.post(path, json=body)
+            assert answer.status_code == status
+            assert answer.headers.get("jq-unserved-names") == ("mail.send" if status == 201 else None)
+        await api.http.aclose()
+
+
 @pytest.mark.rule("E1.2")
 async def test_who_cannot_tell_whether_a_token_was_revoked_lets_nobody_in(store_server: StoreServer) -> None:
     async with master_on(store_server.url, tokens=["admin:a"]) as (master, _):

@@ -91,6 +91,28 @@ async def test_pushes_are_held_against_the_contract_as_the_setting_says(api: Api
     assert sum((await api.counts()).values()) == before
 
 
+async def test_an_answer_lists_the_names_that_no_worker_has_ever_served(api: Api) -> None:
+    async def unserved(body: dict[str, Any], path: str = "/api/jobs") -> str | None:
+        answer = await api.http.post(path, json=body)
+        assert answer.status_code in (200, 201), answer.text
+        return answer.headers.get("jq-unserved-names")
+
+    await register(api)
+    assert await unserved({"name": "work"}) is None
+    assert await unserved({"name": "wrok"}) == "wrok"
+    # Each answer says it, also that to a repeat.
+    job_id = (await api.call("POST", "/api/jobs", {"name": "wrok"}))[1]["id"]
+    assert await unserved({"name": "wrok", "id": job_id}) == "wrok"
+    names = ["work", "wrok", "plain", "plian", "wrok"]
+    bulk = {"jobs": [{"name": name} for name in names]}
+    assert await unserved(bulk, "/api/jobs/bulk") == "wrok, plian"
+    assert await unserved(bulk | {"batch": {}}, "/api/jobs/bulk") == "wrok, plian"
+    many = {"jobs": [{"name": f"many-{n}"} for n in range(50)]}
+    assert await unserved(many, "/api/jobs/bulk") == ", ".join(f"many-{n}" for n in range(10))
+    await register(api, names=["wrok"])
+    assert await unserved({"name": "wrok"}) is None
+
+
 async def test_a_worker_without_contracts_registers_as_ever(api: Api) -> None:
     async with worker_at(api) as worker:
         job_id = await api.enqueue("work")

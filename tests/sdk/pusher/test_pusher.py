@@ -93,6 +93,22 @@ async def test_a_job_with_a_key_has_the_id_of_the_first(master: FakeMaster, push
     assert await pusher.enqueue_many([jobs[2], *jobs[:1]]) == [ids[2], first]
 
 
+@pytest.mark.req("J18")
+async def test_a_name_that_nobody_ever_served_is_logged_once(
+    master: FakeMaster, pusher: AnyPusher, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = [f"{kind}.wrok", f"{kind}.plian"]
+    for listed in (names[0], ", ".join(names), names[1], "no name, , "):
+        for _ in range(2):
+            job = make_job(names[0])
+            master.script("jobs", 201, {"id": job["id"]}, JQ_Unserved_Names=listed)
+            await pusher.enqueue_job(job)
+    assert caplog.messages == [
+        f"no worker has ever served the name {name}: its jobs wait until one does; is the name right?"
+        for name in names
+    ]
+
+
 def test_an_instant_needs_a_time_zone() -> None:
     with pytest.raises(ValueError, match="time zone"):
         make_job("x", run_at=datetime(2026, 1, 1))

@@ -1,6 +1,6 @@
 """Checks that pushes keep to what workers told of a name."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,8 @@ from jqmaster.domain.job import JobSpec
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import InvalidError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.workers.contracts import LIFE_S, LOG_EVERY_S, ContractService
+from jqmaster.service.workers import contracts
+from jqmaster.service.workers.contracts import LEAST_LIFE_S, LIFE_S, LOG_EVERY_S, ContractService
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, as_json
 from jqmaster.store.workers.contracts import ContractStore
 from tests.support.store import StoreWorld
@@ -241,3 +242,63 @@ async def test_of_alternatives_the_one_that_was_meant_is_named(
         {"properties": {"a": {"anyOf": [{"type": "object", "properties": members}, {"type": "null"}]}}}
     )
     assert [(misfit.path, misfit.message) for misfit in schema.misfits(argument)] == misfits
+
+
+# --- names that nobody ever served
+
+
+class CountedReads(ContractStore):
+    """Notes which names are looked up."""
+
+    def __init__(self, world: StoreWorld) -> None:
+        super().__init__(world.shard)
+        self.read: list[str] = []
+
+    async def unserved(self, names: Collection[str]) -> list[str]:
+        self.read += names
+        return await super().unserved(names)
+
+
+async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(world: StoreWorld) -> None:
+    store, clock = CountedReads(world), HandClock()
+    service = ContractService(store, world.workers, clock, LiveValue(3_000))
+    await ContractStore(world.shard).tell(["work"], {})
+    assert await service.unserved(["wrok", "work", "wrok"]) == ["wrok"]
+    assert store.read == ["wrok", "work"]
+    for _ in range(10):
+        assert await service.unserved(["work"]) == []
+        assert await service.unserved(["work", "wrok"]) == ["wrok"]
+    assert store.read == ["wrok", "work"]
+    # A worker registered with another master.
+    await ContractStore(world.shard).tell(["wrok"], {})
+    assert await service.unserved(["wrok"]) == ["wrok"]
+    clock.now_s += LEAST_LIFE_S
+    assert await service.unserved(["wrok"]) == []
+    assert store.read == ["wrok", "work", "wrok"]
+
+
+async def test_a_name_is_served_as_soon_as_a_worker_tells_it_here(fleet: Fleet) -> None:
+    assert await fleet.service.unserved(["work"]) == ["work"]
+    await fleet.worker(None)
+    assert await fleet.service.unserved(["work"]) == []
+
+
+async def test_the_names_of_workers_that_told_none_are_served(fleet: Fleet, world: StoreWorld) -> None:
+    spec = WorkerSpec(None, ("old",), 5, "node", 1, {}, "app-1", "s" * 32)
+    await world.workers.register(new_id(), spec)
+    assert await fleet.service.unserved(["old", "wrok"]) == ["wrok"]
+    await world.workers.register(new_id(), replace(spec, names=("new",)))
+    assert await fleet.service.unserved(["new"]) == ["new"]
+    fleet.clock.now_s += LIFE_S
+    assert await fleet.service.unserved(["new"]) == []
+
+
+async def test_what_is_remembered_of_names_is_bounded(
+    fleet: Fleet, world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contracts, "MAX_SERVED", 3)
+    for n in range(5):
+        await ContractStore(world.shard).tell([f"served-{n}"], {})
+        assert await fleet.service.unserved([f"served-{n}", f"wrong-{n}"]) == [f"wrong-{n}"]
+    assert await fleet.service.unserved([f"served-{n}" for n in range(5)]) == []
+    assert await fleet.service.unserved([f"wrong-{n}" for n in range(5)]) == [f"wrong-{n}" for n in range(5)]

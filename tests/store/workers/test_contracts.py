@@ -46,6 +46,23 @@ async def test_names_and_contracts_are_bounded(world: StoreWorld, monkeypatch: p
     assert await world.redis.zcard(world.shard.keys.served_names) == 3
 
 
+@pytest.mark.req("J18")
+async def test_names_that_were_never_served_are_told_unless_some_are_forgotten(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ContractStore(world.shard)
+    assert await store.unserved(["work", "wrok"]) == ["work", "wrok"]
+    await store.tell(["work"], {})
+    assert await store.unserved(["work", "wrok"]) == ["wrok"]
+    # More names than one read takes.
+    many = [f"many-{n}" for n in range(2_500)]
+    assert await store.unserved([*many, "work"]) == many
+    assert await store.unserved([]) == []
+    monkeypatch.setattr(contracts, "MAX_NAMES", 2)
+    await store.tell(["second"], {})
+    assert await store.unserved(["wrok"]) == []
+
+
 async def test_a_contract_that_cannot_be_read_is_left_out(world: StoreWorld) -> None:
     store = ContractStore(world.shard)
     await store.tell(["work"], {"work": FIRST})
