@@ -17,7 +17,18 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import constraints, definitions, fleet, masters, microblog, overload, pull, suite, unique
+from benchmarks import (
+    challenges,
+    constraints,
+    definitions,
+    fleet,
+    masters,
+    microblog,
+    overload,
+    pull,
+    suite,
+    unique,
+)
 from benchmarks.load import ROOT, loop_ns
 from benchmarks.scenario import Figures, Params, Scenario, label
 
@@ -57,6 +68,7 @@ SCENARIOS: list[Scenario] = [
     *overload.SCENARIOS,
     *microblog.SCENARIOS,
     *definitions.SCENARIOS,
+    *challenges.SCENARIOS,
     *unique.SCENARIOS,
 ]
 GROUPS = sorted({scenario.group for scenario in SCENARIOS})

@@ -16,7 +16,8 @@ Figures = dict[str, float]
 class Scenario:
     """`run(**params)` measures once. `quick` replaces parameters where only the working of it is to be seen.
     `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload`
-    (long), `example` (the microblog of examples/), `definitions` (up to three minutes each)."""
+    (long), `example` (the microblog of examples/), `definitions` (up to three minutes each), `challenges` (work
+    that waits for callbacks)."""
 
     name: str
     run: Callable[..., Figures]

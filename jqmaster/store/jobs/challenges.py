@@ -28,7 +28,7 @@ from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.settlements import Settlement, target_args
 from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, newest_first, pages
-from jqmaster.store.link.scripts import Arg
+from jqmaster.store.link.scripts import Arg, ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
@@ -175,13 +175,16 @@ class ChallengeStore:
         Return the signature to look for where the challenge asks for one, or that it has a form, unless `is_verified`.
         """
         k = self._keys
-        word, data = await self._client.run(
-            "take_callback",
+        call = ScriptCall(
+            load("take_callback"),
             (k.job(request.job_id), k.challenges(request.job_id)),
             (self._shard.now_arg, k.tag, request.job_id, request.digest, identity, digest or callback.digest,
              callback.content_type, callback.body, self._shard.wake_channel, int(is_verified),
              codec.pack([answer.choice, answer.comment, answer.by, answer.address]) if answer else b""),
         )  # fmt: skip
+        # Nobody knows the job's name here, so its claim is for any worker that has room.
+        claim = self._shard.leader.claim_with(JobsReady())
+        ((word, data),) = await self._client.run_all([call], claim=claim)
         if word == "form":
             return AskedForm()
         if word == "unverified":
@@ -190,7 +193,7 @@ class ChallengeStore:
         told = CallbackAnswer(word)
         if told is not CallbackAnswer.TAKEN:
             return Received(told, data[0].decode() if data else "")
-        if data[2]:
+        if data[2] and claim is None:
             self._shard.leader.wake(JobsReady())
         return Received(told, data[0].decode(), data[1])
 

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from jqmaster.domain.challenge import CallbackAnswer
 from jqmaster.domain.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
+from jqmaster.service.workers.polls import Ask
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.scripts import ScriptCall
 from tests.runtime.conftest import Dispatching
@@ -28,12 +30,16 @@ def trips(monkeypatch: pytest.MonkeyPatch) -> Trips:
 
     async def noted(self: StoreClient, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
         names = [call.script.name for call in calls]
-        if {"enqueue", "claim", "settle_success"} & {*names}:
+        if {"enqueue", "claim", "settle_success", "take_callback"} & {*names}:
             found.append(names)
         return await replies(self, calls, replicas)
 
     monkeypatch.setattr(StoreClient, "_replies", noted)
     return found
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
 
 
 async def at_rest(dispatching: Dispatching, worker: FakeWorker) -> None:
@@ -86,6 +92,39 @@ async def test_a_delayed_job_is_claimed_in_the_round_trip_that_makes_it_ready(
     assert (due.moved, due.is_told) == (1, True)
     assert trips == [["expire", "promote", "promote", "claim"]]
     await wait_until(lambda: worker.started[-1][0] == job_id)
+
+
+@pytest.mark.req("P2", "S6")
+@pytest.mark.parametrize("is_pulled", [False, True])
+async def test_a_callback_is_claimed_in_the_round_trip_that_stores_it(
+    dispatching: Dispatching, trips: Trips, *, is_pulled: bool
+) -> None:
+    world = dispatching.world
+    opener, job, request = await world.awaiting()
+    await world.workers.forget(opener)
+    await dispatching.start()
+    if is_pulled:
+        worker_id = await world.worker(url=None)
+        poll = asyncio.create_task(dispatching.desk.poll(worker_id, Ask(10, 30, "p"), never))
+
+        def asks_and_has_its_answer() -> bool:
+            member = dispatching.fleet.get(worker_id)
+            return member is not None and member.polls_until_s > 0 and not member.claims
+
+        await wait_until(asks_and_has_its_answer)
+    else:
+        worker = await dispatching.worker()
+        await at_rest(dispatching, worker)
+    trips.clear()
+    assert await world.call_back(request) is CallbackAnswer.TAKEN
+    assert trips[0] == ["take_callback", "claim"]
+    if is_pulled:
+        (offer,) = (await poll).offers
+        assert (offer.job.job_id, offer.job.callbacks[0].body) == (job.job_id, b"done")
+    else:
+        await wait_until(lambda: worker.started[-1][0] == job.job_id)
+        assert worker.pushes[-1].jobs[0]["callback"]["body"] == b"done"
+    assert trips[1:] in ([], [["claim"]]), "no more than what the clock asks for"
 
 
 async def test_who_has_no_room_and_who_knows_another_name_costs_no_claim(
