@@ -68,12 +68,12 @@ class Script:
 
 
 class FalseMaster:
-    """`beats`, `reports`, `polls`, `registrations` and `faults` only grow."""
+    """`beats`, `reports`, `polls`, `registrations` and `faults` only grow. `beat_s`: seconds between two heartbeats."""
 
-    def __init__(self, *, lease_s: float = 4.0) -> None:
+    def __init__(self, *, lease_s: float = 4.0, beat_s: float | None = None) -> None:
         self.token = secrets.token_urlsafe(16)
         self.lease_s = lease_s
-        self.heartbeat_interval_s = lease_s / 20
+        self.heartbeat_interval_s = lease_s / 20 if beat_s is None else beat_s
         self.epoch = 1000
         self.ahead_ms = _AHEAD_MS
         self.fence = 0

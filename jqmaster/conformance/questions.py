@@ -36,12 +36,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[SubjectT]):
-    """`id` is stable; `text` says what holds where it is answered rightly."""
+    """`id` is stable; `text` says what holds where it is answered rightly. `is_timed`: it waits for leases, pauses or
+    several heartbeats, or judges by how long something takes."""
 
     id: str
     text: str
     ask: Callable[[SubjectT], Awaitable[None]]
     modes: frozenset[Mode]
+    is_timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +73,13 @@ class Questions(Generic[SubjectT]):
         self.all: list[Question[SubjectT]] = []
 
     def question(
-        self, name: str, text: str, *modes: Mode
+        self, name: str, text: str, *modes: Mode, is_timed: bool = False
     ) -> Callable[[Callable[[SubjectT], Awaitable[None]]], Callable[[SubjectT], Awaitable[None]]]:
         def add(ask: Callable[[SubjectT], Awaitable[None]]) -> Callable[[SubjectT], Awaitable[None]]:
             self.all.append(
-                Question(f"{self._topic}.{name}", text, ask, frozenset(modes) if modes else self._modes)
+                Question(
+                    f"{self._topic}.{name}", text, ask, frozenset(modes) if modes else self._modes, is_timed
+                )
             )
             return ask
 
@@ -136,12 +140,14 @@ async def ask_all(
 
 
 def chosen(
-    questions: Iterable[Question[SubjectT]], mode: Mode | None, only: Sequence[str]
+    questions: Iterable[Question[SubjectT]], mode: Mode | None, only: Sequence[str], *, is_quick: bool = False
 ) -> list[Question[SubjectT]]:
-    """Return the questions of this mode whose ID begins with one of `only`, or all if that is empty."""
+    """Return the questions of this mode whose ID begins with one of `only`, or all if that is empty; with `is_quick`,
+    none of those that take their time."""
     return [
         question
         for question in questions
         if (mode is None or mode in question.modes)
+        and not (is_quick and question.is_timed)
         and (not only or any(question.id.startswith(prefix) for prefix in only))
     ]

@@ -11,7 +11,7 @@ from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("heartbeat")
 
 
-@TOPIC.question("pace", "a heartbeat comes every heartbeat_interval_s")
+@TOPIC.question("pace", "a heartbeat comes every heartbeat_interval_s", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     seen = len(worker.master.beats)
     await worker.beats(8)
@@ -23,7 +23,9 @@ async def _(worker: WorkerUnderTest) -> None:
     )
 
 
-@TOPIC.question("pace_changed", "an answer that names another heartbeat_interval_s is followed")
+@TOPIC.question(
+    "pace_changed", "an answer that names another heartbeat_interval_s is followed", is_timed=True
+)
 async def _(worker: WorkerUnderTest) -> None:
     before = worker.beat_s
     worker.master.heartbeat_interval_s = 3 * before
@@ -39,7 +41,7 @@ async def _(worker: WorkerUnderTest) -> None:
         await worker.beats(1)
 
 
-@TOPIC.question("as_of", "as_of_ms is store time, never ahead of it, and not far behind")
+@TOPIC.question("as_of", "as_of_ms is store time, never ahead of it, and not far behind", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     seen = len(worker.master.beats)
     await worker.beats(10)
@@ -82,7 +84,9 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.stop(job)
 
 
-@TOPIC.question("lease_kept", "a job outlives its first lease by far, as long as heartbeats are answered")
+@TOPIC.question(
+    "lease_kept", "a job outlives its first lease by far, as long as heartbeats are answered", is_timed=True
+)
 async def _(worker: WorkerUnderTest) -> None:
     seconds = worker.master.lease_s * 1.5
     job = worker.job(SLEEP, seconds)
@@ -91,7 +95,9 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(item.get("type") == "success", f"reported as {item.get('type')}: {item.get('message')}")
 
 
-@TOPIC.question("outage", "a job goes on through an outage of masters that is shorter than its lease")
+@TOPIC.question(
+    "outage", "a job goes on through an outage of masters that is shorter than its lease", is_timed=True
+)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running(worker.master.lease_s * 0.8)
     worker.master.script.beats = "cut"
@@ -102,7 +108,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "lease_over", "without an answered heartbeat a job is stopped before its lease ends, and not reported"
+    "lease_over",
+    "without an answered heartbeat a job is stopped before its lease ends, and not reported",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     # It would end after its lease; had it gone on, its success would be seen.
@@ -114,7 +122,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await until(lambda: not worker.is_named(job), "it is still named")
 
 
-@TOPIC.question("not_renewed", "an answer that renews nothing lengthens no lease")
+@TOPIC.question("not_renewed", "an answer that renews nothing lengthens no lease", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.renews = False
@@ -170,7 +178,7 @@ async def _until_accepted(worker: WorkerUnderTest, job: Fields) -> None:
     raise FailedError("no offer is taken any more")
 
 
-@TOPIC.question("detach_call", "POST /detach brings a heartbeat at once", Mode.PUSH)
+@TOPIC.question("detach_call", "POST /detach brings a heartbeat at once", Mode.PUSH, is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     before = worker.master.heartbeat_interval_s
     worker.master.heartbeat_interval_s = 3.0
@@ -185,7 +193,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "continues", "a worker that is told detached asks to continue, and goes on with its jobs where it may"
+    "continues",
+    "a worker that is told detached asks to continue, and goes on with its jobs where it may",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running(3.0)
@@ -203,6 +213,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question(
     "detached",
     "after three questions without a yes a worker stops its jobs without reports, and registers anew",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
@@ -223,6 +234,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question(
     "unknown",
     "a worker that the master does not know registers anew, and reports under its new ID what it owes",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     master = worker.master

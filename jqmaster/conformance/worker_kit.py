@@ -37,6 +37,8 @@ QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
     for question in topic.all
 )
 
+_QUICK_BEAT_S: Final = 0.25
+
 
 class NoWorkerError(Exception):
     """No worker registered in time."""
@@ -48,6 +50,7 @@ async def ask_worker(
     port: int,
     command: str | None,
     only: Sequence[str],
+    is_quick: bool,
     wait_s: float,
     lease_s: float,
     ready: Callable[[FalseMaster], None],
@@ -56,7 +59,9 @@ async def ask_worker(
     """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` hears of the master
     as soon as it listens. The command finds its address and token in JQMASTER_URL and JQMASTER_TOKEN. Raises
     NoWorkerError."""
-    master = FalseMaster(lease_s=lease_s)
+    # Nothing waits for a lease then, but every question for a heartbeat.
+    beat_s = min(lease_s / 20, _QUICK_BEAT_S) if is_quick else None
+    master = FalseMaster(lease_s=lease_s, beat_s=beat_s)
     await master.start(host, port)
     process: asyncio.subprocess.Process | None = None
     try:
@@ -72,7 +77,10 @@ async def ask_worker(
         worker = WorkerUnderTest(master, process)
         await worker.settle()
         results = await ask_all(
-            worker, chosen(QUESTIONS, worker.mode, only), after_each=worker.settle, told=told
+            worker,
+            chosen(QUESTIONS, worker.mode, only, is_quick=is_quick),
+            after_each=worker.settle,
+            told=told,
         )
         faults = Result(
             "calls.form",

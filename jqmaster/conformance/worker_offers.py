@@ -72,7 +72,10 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "same_token", "a token that is offered again is accepted again, four times, and started once", Mode.PUSH
+    "same_token",
+    "a token that is offered again is accepted again, four times, and started once",
+    Mode.PUSH,
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(SLEEP, 1.0)
@@ -243,7 +246,9 @@ async def _starts_nothing(worker: WorkerUnderTest, job: Fields) -> None:
 
 
 @TOPIC.question(
-    "set_back", "offers from before the store's clock was set back are refused as too_late, newer ones taken"
+    "set_back",
+    "offers from before the store's clock was set back are refused as too_late, newer ones taken",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     master = worker.master

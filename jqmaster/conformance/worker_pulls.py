@@ -55,7 +55,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "repeats", "a call whose answer was lost, or was a 503, is repeated with the same poll_id; its jobs run"
+    "repeats",
+    "a call whose answer was lost, or was a 503, is repeated with the same poll_id; its jobs run",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     for scripted in (None, (503, _PROBLEM, {"Retry-After": "1"})):
@@ -81,7 +83,7 @@ async def _another(worker: WorkerUnderTest, seen: int) -> None:
     await until(lambda: len(worker.master.polls) > seen, "the call was not repeated")
 
 
-@TOPIC.question("refuses", "what is not taken stands in refused of the next call")
+@TOPIC.question("refuses", "what is not taken stands in refused of the next call", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job("conformance.unknown")
     await worker.give(job)
@@ -99,7 +101,9 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(not worker.master.polls[-1].get("refused"), "it is refused again and again")
 
 
-@TOPIC.question("drained", "a worker that is to drain asks for no jobs, and asks again afterwards")
+@TOPIC.question(
+    "drained", "a worker that is to drain asks for no jobs, and asks again afterwards", is_timed=True
+)
 async def _(worker: WorkerUnderTest) -> None:
     worker.master.script.drain = True
     await worker.beats(4)

@@ -51,7 +51,9 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "timeout", "a job that runs longer than its timeout is stopped and reported with reason timeout"
+    "timeout",
+    "a job that runs longer than its timeout is stopped and reported with reason timeout",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(SLEEP, 20.0, timeout=0.6)
@@ -66,6 +68,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question(
     "repeats",
     "results are repeated until they are answered: after a 503, a 429, a 401 and a broken connection",
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
@@ -86,7 +89,9 @@ async def _(worker: WorkerUnderTest) -> None:
     )
 
 
-@TOPIC.question("owed", "a result that was not answered stays named in heartbeats, and no longer")
+@TOPIC.question(
+    "owed", "a result that was not answered stays named in heartbeats, and no longer", is_timed=True
+)
 async def _(worker: WorkerUnderTest) -> None:
     problem = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
     worker.master.script.results.extend([(503, problem, {"Retry-After": "1"})])
@@ -101,7 +106,7 @@ async def _(worker: WorkerUnderTest) -> None:
     )
 
 
-@TOPIC.question("stale", "the answer stale is final: the result is not repeated")
+@TOPIC.question("stale", "the answer stale is final: the result is not repeated", is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(argument=1)
     worker.master.script.stale.add(job["token"])
@@ -141,7 +146,11 @@ async def _(worker: WorkerUnderTest) -> None:
     await until(lambda: not worker.master.beats[-1].tokens, "the results were not reported")
 
 
-@TOPIC.question("none_after_lost", "a job that was lost is stopped and not reported; its slot is free again")
+@TOPIC.question(
+    "none_after_lost",
+    "a job that was lost is stopped and not reported; its slot is free again",
+    is_timed=True,
+)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     worker.master.script.lost.add(job["token"])
@@ -172,7 +181,10 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "canceled_by_call", "POST /jobs/{id}/cancel stops a job at once; it is reported as canceled", Mode.PUSH
+    "canceled_by_call",
+    "POST /jobs/{id}/cancel stops a job at once; it is reported as canceled",
+    Mode.PUSH,
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
@@ -202,7 +214,9 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.stop(job)
 
 
-@TOPIC.question("cancel_stale", "an order of an older leader is answered 409 and does nothing", Mode.PUSH)
+@TOPIC.question(
+    "cancel_stale", "an order of an older leader is answered 409 and does nothing", Mode.PUSH, is_timed=True
+)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     await worker.beats(1)

@@ -33,6 +33,13 @@ def test_every_service_is_confined(name: str) -> None:
     assert not {"privileged", "cap_add", "network_mode", "pid"} & set(service)
 
 
+@pytest.mark.parametrize("name", SERVICES)
+def test_podman_knows_the_options_of_every_tmpfs(name: str) -> None:
+    for mount in SERVICES[name]["tmpfs"]:
+        options = mount.split(":")[1].split(",")
+        assert {option.partition("=")[0] for option in options} <= {"mode", "size"}, mount
+
+
 @pytest.mark.req("D18")
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_has_limits_of_memory_and_processes(name: str) -> None:
@@ -44,6 +51,8 @@ def test_every_service_has_limits_of_memory_and_processes(name: str) -> None:
 def test_images_are_pinned_and_what_they_install_has_hashes() -> None:
     images = [*re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE), SERVICES["redis"]["image"]]
     assert all(re.search(r":\d+\.\d+\.\d+-\w+", image) for image in images), images
+    # Podman knows no registry by default.
+    assert all(image.startswith("docker.io/") for image in images), images
     for install in re.findall(r"pip install ([^&\n]+)", DOCKERFILE):
         assert "--require-hashes" in install or "--no-index" in install, install
 

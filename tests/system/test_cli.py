@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import yaml
 from redis import Redis
+from typer.core import TyperGroup
 
 from jqmaster.cli.commands import root
 from jqmaster.cli.console.output import inert, say_json, show_value
+from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from jqmaster.embedded import url_of_running
 from tests.support import prepared, real_time
@@ -351,6 +354,18 @@ def test_ctrl_c_ends_master_and_store_in_good_order_and_keeps_the_jobs(tmp_path:
 def test_the_openapi_documents_are_part_of_the_package() -> None:
     for name, path in (("master", "/api/jobs"), ("worker", "/jobs")):
         assert path in yaml.safe_load(jqmaster("openapi", name).out)["paths"]
+
+
+def test_the_help_of_serve_tells_every_default() -> None:
+    """The command writes them out, as its help loads no settings."""
+    command = typer.main.get_command(root.app)
+    assert isinstance(command, TyperGroup)
+    helps = {option.name: getattr(option, "help", None) or "" for option in command.commands["serve"].params}
+    told = {name: text.partition(" Default: ")[2].removesuffix(".") for name, text in helps.items()}
+    names = ("host", "port", "data_dir", "durability", "processes", "log_level")
+    assert {name: told[name] for name in names} == {
+        name: str(Settings.model_fields[name].default) for name in names
+    }
 
 
 def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:

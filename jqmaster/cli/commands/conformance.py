@@ -39,6 +39,13 @@ def worker(  # noqa: PLR0917  options of a command
         ),
     ] = None,
     only: _Only = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick",
+            help="Leave out the questions that take their time, about leases, repetitions and heartbeats.",
+        ),
+    ] = False,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the worker to register.")] = 60.0,
     lease: Annotated[
         float,
@@ -88,6 +95,7 @@ def worker(  # noqa: PLR0917  options of a command
                 port=port,
                 command=run,
                 only=only or [],
+                is_quick=quick,
                 wait_s=wait,
                 lease_s=lease,
                 ready=ready,

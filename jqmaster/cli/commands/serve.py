@@ -28,13 +28,19 @@ def serve(
     *,
     host: Annotated[
         str | None,
-        typer.Option(help="Address to listen on. Any address other than loopback requires tokens."),
+        typer.Option(
+            help="Address to listen on. Any address other than loopback requires tokens. Default: 127.0.0.1."
+        ),
     ] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on. 0 lets the system choose one.")] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="Port to listen on. 0 lets the system choose one. Default: 8080."),
+    ] = None,
     redis: RedisOption = None,
     data_dir: DataDirOption = None,
     durability: Annotated[
-        str | None, typer.Option(help="Guarantee that a 201 gives: besteffort, fsync or fsync+quorum.")
+        str | None,
+        typer.Option(help="Guarantee that a 201 gives: besteffort, fsync or fsync+quorum. Default: fsync."),
     ] = None,
     with_worker: Annotated[
         str | None,
@@ -44,10 +50,12 @@ def serve(
         ),
     ] = None,
     processes: Annotated[
-        int | None, typer.Option(help="Number of master processes. Each can use one core.")
+        int | None,
+        typer.Option(help="Number of master processes. Each can use one core. Default: 1."),
     ] = None,
     log_level: Annotated[
-        str | None, typer.Option(help="Lowest level to log: debug, info, warning or error.")
+        str | None,
+        typer.Option(help="Lowest level to log: debug, info, warning or error. Default: info."),
     ] = None,
     config: ConfigOption = None,
 ) -> None:

@@ -24,7 +24,10 @@ RedisOption = Annotated[
     ),
 ]
 DataDirOption = Annotated[
-    Path | None, typer.Option(help="Directory of the embedded Valkey, used if no store is configured.")
+    Path | None,
+    typer.Option(
+        help="Directory of the embedded Valkey, used if no store is configured. Default: jqmaster-data."
+    ),
 ]
 ConfigOption = Annotated[
     Path | None, typer.Option("--config", help="TOML file with settings.", exists=True, dir_okay=False)
