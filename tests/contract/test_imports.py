@@ -155,7 +155,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
             "tasks.client",
             "worker.context",
         },
-        "django": {"", "outbox", "pusher", "tasks.client"},
+        "django": {"", "outbox", "pusher", "tasks.client", "worker.command"},
         "django.migrations": set(),
         "django.management.commands": {"", "django", "outbox.relay"},
         "worker": {"", "pusher", "masters", "transport", "middleware.base", "dependencies"},

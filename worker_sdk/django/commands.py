@@ -1,26 +1,17 @@
 """Management commands as jobs: each in a process of its own."""
 
-import contextlib
-import logging
 import os
-import signal
-import subprocess
 import sys
-import threading
-from collections import deque
 from collections.abc import Mapping
 from typing import Any, Final
 
-from worker_sdk import Context, Fail
-
-logger = logging.getLogger("worker_sdk.django.command")
+from worker_sdk import Context, Fail, Interrupted, Retry
+from worker_sdk.worker.command import CommandNotStartedError, Ended, Limits, StoppedError, run
 
 # The names of these jobs are this and the name of the command.
 COMMAND_PREFIX: Final = "manage/"
-# Lines of the output that are kept with the job.
-_KEPT_LINES: Final = 100
-_MAX_LINE: Final = 500
-_END_WITHIN_S: Final = 10.0
+# The end of each output that is kept with the job.
+_MOST_CHARS: Final = 16 * 1024
 
 
 class CommandFailed(Exception):  # noqa: N818 - what happened
@@ -29,61 +20,44 @@ class CommandFailed(Exception):  # noqa: N818 - what happened
     * `exit_code`: the code; negative for the number of a signal.
     """
 
-    def __init__(self, command: str, exit_code: int, output: str) -> None:
-        super().__init__(f"manage.py {command} ended with exit code {exit_code}\n{output}".rstrip())
+    def __init__(self, command: str, exit_code: int, how: str, output: str) -> None:
+        super().__init__(f"manage.py {command} ended with {how}\n{output}".rstrip())
         self.exit_code = exit_code
 
 
 def run_command(argument: Any, ctx: Context) -> dict[str, Any]:
-    """Run the management command of a job, and return its exit code and the end of its output.
+    """Run the management command of a job, and return its exit code and the end of its output, standard error last.
 
-    The argument is a map with `args`, a list of texts. The process leads a process group of its own, which is ended
-    when the job is canceled or its time is over. Each line of its output is logged.
+    The argument is a map with `args`, a list of texts. The lines of its outputs are the log of the job. The process
+    leads a process group of its own, which is ended when the job is canceled or its time is nearly over.
     """
     command = ctx.name.removeprefix(COMMAND_PREFIX)
     given = argument.get("args", []) if isinstance(argument, Mapping) else []
-    if not isinstance(given, list) or not all(isinstance(one, str) for one in given):
+    if not isinstance(given, list) or not all(isinstance(one, str) and "\0" not in one for one in given):
         raise Fail("args must be a list of texts")
-    process = subprocess.Popen(  # noqa: S603 - a command that the settings list, without a shell
-        [*_manage(), command, *given],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-        text=True,
-        errors="replace",
-        env={**os.environ, "JQMASTER_JOB_ID": ctx.job_id},
+    env = {
+        "JOB_ID": ctx.job_id,
+        "JOB_NAME": ctx.name,
+        "JOB_ATTEMPT": str(ctx.attempt),
+        "JQMASTER_JOB_ID": ctx.job_id,
+        # Its output is a pipe. Lines are to come when they are written, as on a terminal.
+        "PYTHONUNBUFFERED": "1",
+    }
+    try:
+        ended = run(ctx, [*_manage(), command, *given], env=env, cwd=None, limits=Limits())
+    except StoppedError:
+        raise Interrupted from None
+    except CommandNotStartedError as exc:
+        raise Retry(message=f"manage.py {command} cannot be started: {exc}") from None
+    if ended.code:
+        raise CommandFailed(command, ended.code, ended.how, _output(ended))
+    return {"exit_code": 0, "output": _output(ended)}
+
+
+def _output(ended: Ended) -> str:
+    return "".join(
+        output.decode(errors="replace")[-_MOST_CHARS:] for output in (ended.stdout, ended.stderr)
     )
-    lines: deque[str] = deque(maxlen=_KEPT_LINES)
-    reader = threading.Thread(target=_read, args=(process, command, ctx.job_id, lines), daemon=True)
-    reader.start()
-    while process.poll() is None:
-        if ctx.cancelled.wait(0.1):
-            _end(process)
-    # Processes that the command started may still hold its output: they are not waited for.
-    reader.join(1.0)
-    output = "".join(lines)
-    if process.returncode:
-        raise CommandFailed(command, process.returncode, output)
-    return {"exit_code": 0, "output": output}
-
-
-def _read(process: "subprocess.Popen[str]", command: str, job_id: str, lines: "deque[str]") -> None:
-    assert process.stdout is not None
-    with contextlib.closing(process.stdout) as output:
-        for line in output:
-            lines.append(line[:_MAX_LINE])
-            logger.info("%s: %s", command, line.rstrip()[:_MAX_LINE], extra={"job_id": job_id})
-
-
-def _end(process: "subprocess.Popen[str]") -> None:
-    """End the whole group of a process: in good order, and after a while at once."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(_END_WITHIN_S)
-            return
 
 
 def _manage() -> list[str]:
