@@ -55,9 +55,7 @@ def run_command(argument: Any, ctx: Context) -> dict[str, Any]:
 
 
 def _output(ended: Ended) -> str:
-    return "".join(
-        output.decode(errors="replace")[-_MOST_CHARS:] for output in (ended.stdout, ended.stderr)
-    )
+    return "".join(output.decode(errors="replace")[-_MOST_CHARS:] for output in (ended.stdout, ended.stderr))
 
 
 def _manage() -> list[str]:

@@ -1,19 +1,18 @@
 """The outbox for SQLAlchemy 2, with sessions of threads and of asyncio."""
 
+import sys
 import time
 import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import event
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 from sqlalchemy.orm import Session, SessionTransaction
-from sqlalchemy.util import await_only
 
 from worker_sdk.outbox.base import Outbox, written_by
 from worker_sdk.outbox.relay import AsyncOf, SyncOf
@@ -21,6 +20,10 @@ from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row, Rows
 from worker_sdk.outbox.steps import adrive, drive
 from worker_sdk.outbox.writer import Writer
 from worker_sdk.pusher.jobs import JobLike
+
+if TYPE_CHECKING:
+    # It cannot be imported without greenlet, which sessions of threads do not need.
+    from sqlalchemy.ext.asyncio import AsyncEngine, AsyncSession
 
 TABLE: Final = "jqmaster_outbox"
 _BIG: Final = sa.BigInteger().with_variant(sa.Integer, "sqlite")
@@ -60,7 +63,7 @@ class SqlAlchemyOutbox(Outbox):
 
     def __init__(
         self,
-        engine: sa.Engine | AsyncEngine,
+        engine: "sa.Engine | AsyncEngine",
         *,
         table: sa.Table | None = None,
         master: str | Sequence[str] | None = None,
@@ -71,7 +74,7 @@ class SqlAlchemyOutbox(Outbox):
     ) -> None:
         super().__init__(master=master, token=token, lease_s=lease_s, key_ttl=key_ttl, is_direct=is_direct)
         self.engine: Any = engine
-        self.is_async = isinstance(engine, AsyncEngine)
+        self.is_async = _is_of_asyncio(engine, "AsyncEngine")
         self.table = outbox_table(sa.MetaData()) if table is None else table
 
     # --- the table
@@ -98,7 +101,7 @@ class SqlAlchemyOutbox(Outbox):
         At its end the block commits, and the jobs are pushed. An exception rolls it back, and there are no jobs.
         """
         given: object = session
-        if isinstance(given, AsyncSession):
+        if _is_of_asyncio(given, "AsyncSession"):
             raise TypeError("an AsyncSession needs `async with outbox.atransaction(session)`")
         begun = session.begin_nested() if session.in_transaction() else session.begin()
         with begun, self.writing(session):
@@ -130,7 +133,7 @@ class SqlAlchemyOutbox(Outbox):
         return Writer(self.key_ttl_s, insert=self._tied(session).insert).write(jobs)
 
     @asynccontextmanager
-    async def atransaction(self, session: AsyncSession) -> AsyncIterator[AsyncSession]:
+    async def atransaction(self, session: "AsyncSession") -> "AsyncIterator[AsyncSession]":
         """Do as `transaction`, for an `AsyncSession`. Enqueue with `aenqueue` and `amany`.
 
         * `session`: the session.
@@ -141,7 +144,7 @@ class SqlAlchemyOutbox(Outbox):
                 yield session
 
     @contextmanager
-    def awriting(self, session: AsyncSession) -> Iterator[AsyncSession]:
+    def awriting(self, session: "AsyncSession") -> "Iterator[AsyncSession]":
         """Do as `writing`, for an `AsyncSession`.
 
         * `session`: the session.
@@ -149,7 +152,7 @@ class SqlAlchemyOutbox(Outbox):
         with written_by(self._awriter(session)):
             yield session
 
-    async def aadd(self, session: AsyncSession, *jobs: JobLike) -> list[str]:
+    async def aadd(self, session: "AsyncSession", *jobs: JobLike) -> list[str]:
         """Do as `add`, for an `AsyncSession`.
 
         * `session`, `jobs`: as for `add`.
@@ -157,7 +160,7 @@ class SqlAlchemyOutbox(Outbox):
         return await self.aadd_many(session, jobs)
 
     async def aadd_many(
-        self, session: AsyncSession, jobs: Iterable[JobLike] | AsyncIterable[JobLike]
+        self, session: "AsyncSession", jobs: Iterable[JobLike] | AsyncIterable[JobLike]
     ) -> list[str]:
         """Do as `add_many`, for an `AsyncSession`.
 
@@ -176,17 +179,18 @@ class SqlAlchemyOutbox(Outbox):
             return await connection.run_sync(lambda sync: work(SqlRows(sync, self.table)))
 
     def _sync_engine(self) -> sa.Engine:
-        engine: sa.Engine | AsyncEngine = self.engine
-        if isinstance(engine, AsyncEngine):
+        engine: sa.Engine = self.engine
+        if self.is_async:
             raise TypeError("this outbox has an AsyncEngine: use the methods with an a before their name")
         return engine
 
-    def _async_engine(self) -> AsyncEngine:
-        if not isinstance(self.engine, AsyncEngine):
+    def _async_engine(self) -> "AsyncEngine":
+        engine: AsyncEngine = self.engine
+        if not self.is_async:
             raise TypeError("this outbox has an Engine: use the methods without an a before their name")
-        return self.engine
+        return engine
 
-    def _awriter(self, session: AsyncSession) -> Writer:
+    def _awriter(self, session: "AsyncSession") -> Writer:
         tied = self._tied(session.sync_session)
 
         async def insert(rows: Sequence[tuple[str, bytes]]) -> None:
@@ -259,6 +263,8 @@ class _Tied:
         if not (one.is_committed and one.is_direct):
             return
         if self._outbox.is_async:
+            from sqlalchemy.util import await_only
+
             # The events of an AsyncSession run where awaiting is possible: its commit returns after the push.
             await_only(self._outbox.apush_own(one.name, one.began_s))
         else:
@@ -417,6 +423,13 @@ class SqlRows:
         )
         mine = self._connection.execute(sa.select(t.c.seq).where(t.c.seq.in_(seqs), t.c.token == token))
         return set(mine.scalars())
+
+
+def _is_of_asyncio(value: object, kind: str) -> bool:
+    """Return whether a value is of this class of `sqlalchemy.ext.asyncio`, which whoever made such a value has
+    imported."""
+    module = sys.modules.get("sqlalchemy.ext.asyncio")
+    return module is not None and isinstance(value, getattr(module, kind, ()))
 
 
 def _now_ms(dialect: str) -> sa.ColumnElement[int]:
