@@ -11,10 +11,11 @@ from django.db import connections, transaction
 from django.utils import timezone
 
 from worker_sdk.django.names import job_name
-from worker_sdk.django.options import JqmasterTask, is_installed, options_of
+from worker_sdk.django.options import JqmasterTask, is_installed, labels_fault, options_of
 from worker_sdk.django.outbox import DjangoOutbox
 from worker_sdk.django.tasks_api import (
     BaseTaskBackend,
+    InvalidTask,
     TaskResult,
     TaskResultDoesNotExist,
     TaskResultStatus,
@@ -50,7 +51,7 @@ class JqmasterBackend(BaseTaskBackend):
     * `database`: alias of the database whose transaction counts. Default: `default`.
     * `commands`: names of the management commands that workers run as jobs.
     * the options of jobs: `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`,
-      `rerun_lost`, `keep_result` (default: True) and `key`. Those of a task take precedence.
+      `rerun_lost`, `keep_result` (default: True), `key` and `requires`. Those of a task take precedence.
     """
 
     task_class = JqmasterTask
@@ -89,6 +90,8 @@ class JqmasterBackend(BaseTaskBackend):
         * `task`: the task.
         """
         super().validate_task(task)
+        if fault := labels_fault(getattr(task, "requires", None)):
+            raise InvalidTask(fault)
         # Each task comes by here when it is declared.
         _declared[self.alias].setdefault(task.module_path, task)
 

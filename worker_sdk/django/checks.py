@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core import checks
 from django.core.management import get_commands
 
-from worker_sdk.django.options import ENQUEUE, JOB_OPTIONS, OPTIONS, is_installed, options_of
+from worker_sdk.django.options import ENQUEUE, JOB_OPTIONS, OPTIONS, is_installed, labels_fault, options_of
 from worker_sdk.environment import configuration
 from worker_sdk.pusher.jobs import make_job
 
@@ -32,8 +32,11 @@ def problems_of(backend: Any) -> Iterator[checks.CheckMessage]:
         )
     if (database := options.get("database", "default")) not in settings.DATABASES:
         yield _error("E004", f"{where}: there is no database {database!r}.", "Use an alias of DATABASES.")
+    if fault := labels_fault(options.get("requires")):
+        yield _error("E010", f"{where}: {fault}.", 'Use texts, such as {"gpu": "1"}.')
+    given = {name: options.get(name) for name in JOB_OPTIONS if name != "requires"}
     try:
-        make_job("check", None, **options_of(None, {name: options.get(name) for name in JOB_OPTIONS}))
+        make_job("check", None, **options_of(None, given))
     except (TypeError, ValueError) as exc:
         yield _error("E005", f"{where}: the options of jobs are not valid: {exc}", "Correct OPTIONS.")
     if missing := sorted(set(options.get("commands", ())) - get_commands().keys()):

@@ -22,7 +22,12 @@ JOB_OPTIONS: Final = (
     "rerun_lost",
     "keep_result",
     "key",
+    "requires",
 )
+# As masters take them.
+_MOST_LABELS: Final = 8
+_MOST_LABEL_CHARS: Final = 64
+_MOST_VALUE_CHARS: Final = 200
 # The values of `enqueue` in the settings, and the names of all options there.
 ENQUEUE: Final = ("outbox", "on_commit", "immediately")
 OPTIONS: Final = frozenset({"master", "token", "enqueue", "database", "commands", *JOB_OPTIONS})
@@ -33,7 +38,8 @@ class JqmasterTask(Task):
     """A task of Django with options of jqmaster. `@task(timeout=600)` sets them, and `using` changes them.
 
     * `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`, `rerun_lost`, `keep_result`,
-      `key`: as in `TaskOptions`. None leaves the choice to the settings of the backend, and then to the master.
+      `key`, `requires`: as in `TaskOptions`. None leaves the choice to the settings of the backend, and then to the
+      master. An empty map as `requires` takes away the labels of the settings or of the task.
     """
 
     timeout: float | timedelta | None = None
@@ -47,6 +53,7 @@ class JqmasterTask(Task):
     rerun_lost: bool | None = None
     keep_result: bool | None = None
     key: str | None = None
+    requires: Mapping[str, str] | None = None
 
     def using(self, **changes: Any) -> "JqmasterTask":
         """Return the task with other options.
@@ -106,7 +113,28 @@ def options_of(task: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
     if (expires := found.pop("expires", None)) is not None:
         after = expires if isinstance(expires, timedelta) else timedelta(seconds=expires)
         found["expires_at"] = datetime.now(UTC) + after
+    if not found.get("requires", True):
+        del found["requires"]
     return found
+
+
+def labels_fault(requires: Any) -> str:
+    """Return what is wrong with a value of the option `requires`, or an empty text."""
+    if requires is None:
+        return ""
+    if not isinstance(requires, Mapping):
+        return f"requires is {requires!r}, and not a map of labels"
+    if len(requires) > _MOST_LABELS:
+        return f"requires has {len(requires)} labels, and {_MOST_LABELS} is the most"
+    for name, value in requires.items():
+        if not isinstance(name, str) or not 1 <= len(name) <= _MOST_LABEL_CHARS:
+            return f"requires has the label {name!r}: a text of 1 to {_MOST_LABEL_CHARS} characters is needed"
+        if not isinstance(value, str) or len(value) > _MOST_VALUE_CHARS:
+            return (
+                f"requires has the label {name!r} with {value!r}: a text of up to {_MOST_VALUE_CHARS} characters is "
+                "needed"
+            )
+    return ""
 
 
 def is_installed() -> bool:

@@ -30,6 +30,11 @@ def test_good_settings_have_no_problem() -> None:
         ("E004", {"database": "nowhere"}),
         ("E005", {"timeout": 1, "expires": "soon"}),
         ("E006", {"commands": ["no_such_command"]}),
+        ("E010", {"requires": "gpu"}),
+        ("E010", {"requires": {"gpu": 1}}),
+        ("E010", {"requires": {"": "1"}}),
+        ("E010", {"requires": {"gpu": "1" * 201}}),
+        ("E010", {"requires": {str(n): "" for n in range(9)}}),
     ],
 )
 def test_each_problem_of_the_options_has_a_remedy(number: str, options: dict[str, Any]) -> None:

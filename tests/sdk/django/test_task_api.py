@@ -227,6 +227,26 @@ async def test_using_changes_priority_queue_time_and_options(real: Api) -> None:
     assert (found.queue_name, found.priority) == ("mail", 10)
 
 
+@pytest.mark.req("D24")
+async def test_a_task_requires_labels_of_its_worker(real: Api) -> None:
+    with override_settings(TASKS=django_site.tasks(requires={"zone": "a"})):
+        of_settings = await call(tasks.add.enqueue, 1)
+        of_task = await call(tasks.add.using(requires={"gpu": "1"}).enqueue, 2)
+        without = await call(tasks.add.using(requires={}).enqueue, 3)
+    required = [(await real.job(one.id))["requires"] for one in (of_settings, of_task, without)]
+    assert required == [{"zone": "a"}, {"gpu": "1"}, None]
+    async with working(labels={"gpu": "1"}):
+        assert (await finished(of_task)).return_value == 3
+        assert (await finished(without)).return_value == 4
+    await call(of_settings.refresh)
+    assert of_settings.status == TaskResultStatus.READY
+
+
+def test_labels_that_no_master_takes_are_refused_where_they_are_written() -> None:
+    with pytest.raises(InvalidTask, match="'gpu' with 1: a text of up to 200 characters"):
+        tasks.add.using(requires={"gpu": 1}).enqueue(1)
+
+
 async def test_the_larger_priority_runs_first(real: Api) -> None:
     ran: list[Any] = []
 

@@ -36,6 +36,12 @@ class Command(BaseCommand):
         parser.add_argument("--pull", action="store_true", help="Poll the master instead of listening.")
         parser.add_argument("--max-jobs", type=int, default=None, help="Maximum number of jobs at a time.")
         parser.add_argument(
+            "--label",
+            action="append",
+            metavar="NAME=VALUE",
+            help="Label of this worker, which jobs can require. Can be repeated.",
+        )
+        parser.add_argument(
             "--burst",
             action="store_true",
             help="Run until nothing is left to do, and exit; 1 if a job failed.",
@@ -64,6 +70,8 @@ class Command(BaseCommand):
             given["master"] = options["master"]
         if options["pull"]:
             given["pull"] = True
+        if options["label"]:
+            given["labels"] = dict(map(_label, options["label"]))
         try:
             worker = django_worker(
                 options["backend"], options["queue"], relays=not options["no_outbox"], **given
@@ -80,6 +88,13 @@ class Command(BaseCommand):
                 raise CommandError(f"{len(failed)} jobs failed here last: {', '.join(failed[:3])}")
         else:
             worker.run()
+
+
+def _label(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise CommandError(f"--label {text}: expected NAME=VALUE")
+    return name, value
 
 
 def argparse_boolean() -> Any:
