@@ -17,3 +17,5 @@ def test_the_package_the_project_and_the_changelog_name_the_same_release() -> No
     headings = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
     assert headings[0] == "## Unreleased"
     assert headings[1].startswith(f"## {jqmaster.__version__} (")
+    versions = [tuple(int(part) for part in line.split()[1].split(".")) for line in headings[1:]]
+    assert versions == sorted(set(versions), reverse=True)

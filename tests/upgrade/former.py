@@ -10,8 +10,8 @@ from pathlib import Path
 from tests.support.processes import ROOT, MasterProcess, WorkerProcess
 
 DATA = Path(__file__).parent / "data"
-WHEEL = DATA / "jqmaster-0.1.0-py3-none-any.whl"
-VERSION = "0.1.0"
+VERSION = "0.2.0"
+WHEEL = DATA / f"jqmaster-{VERSION}-py3-none-any.whl"
 
 
 def extracted(wheel: Path = WHEEL) -> Path:
@@ -30,7 +30,7 @@ def environment_of(release: Path) -> dict[str, str]:
 class FormerMaster(MasterProcess):
     """`jqmaster serve` of the former release."""
 
-    def __init__(self, release: Path, directory: Path, store_url: str, **settings: object) -> None:
+    def __init__(self, release: Path, directory: Path, store_url: str | None, **settings: object) -> None:
         super().__init__(directory, store_url, None, **settings)
         self._environment |= environment_of(release)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgpack
 
-from tests.upgrade.former import DATA
+from tests.upgrade.former import DATA, VERSION
 
-FIXTURE = DATA / "store-0.1.0.msgpack.gz"
+FIXTURE = DATA / f"store-{VERSION}.msgpack.gz"
 
 
 async def dump(admin: Any, tag: str) -> list[list[Any]]:

@@ -191,3 +191,22 @@ async def test_pushers_of_either_release_work_with_masters_of_the_other(
                 result = await pusher.result(job_id, wait=20)
                 assert result is not None
                 assert result.result == value
+
+
+async def test_a_data_directory_is_opened_by_the_next_release_and_by_the_former_one_again(
+    tmp_path: Path, release: Path
+) -> None:
+    """One master with the embedded store, whose release is replaced: up, back down once, and up again."""
+    directory = tmp_path / "master"
+    directory.mkdir()
+    pushed: list[str] = []
+    for is_former in (True, False, True, False):
+        master = FormerMaster(release, directory, None) if is_former else MasterProcess(directory)
+        with running(master):
+            async with Pusher(master.url) as pusher:
+                pushed += [await pusher.enqueue("echo", n, keep_result=True) for n in range(3)]
+            if len(pushed) == 12:
+                with running(WorkerProcess(tmp_path, master.url, pull=True)):
+                    async with Pusher(master.url) as pusher:
+                        results = [await pusher.result(job_id, wait=20) for job_id in pushed]
+    assert [result and result.result for result in results] == [0, 1, 2] * 4
