@@ -225,8 +225,11 @@ async def reclaim(world: StoreWorld, job: Job, target: JobState) -> None:
 
 async def expire(world: StoreWorld, job: Job, target: JobState) -> None:
     key = world.shard.keys.job(job.id)
-    await world.redis.zadd(world.shard.keys.expiring, {job.id: world.now_ms})
+    expiring = world.shard.keys.expiring
+    await world.redis.zadd(expiring, {job.id: world.now_ms})
     await world.due.expire(world.epoch)
+    # Its record says that it never expires.
+    await world.redis.zrem(expiring, job.id)
     assert await world.redis.exists(key)
 
 

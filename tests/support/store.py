@@ -311,7 +311,7 @@ class StoreWorld:
         return replies
 
     async def findings(self) -> list[fsck.Finding]:
-        return [finding async for finding in fsck.check(self.shard.client, self.shard.keys)]
+        return [found async for found in fsck.check(self.shard.client, self.shard.keys, self.shard.now)]
 
     async def assert_sound(self, allowed: Sequence[str] = ()) -> None:
         """fsck finds nothing, and no key exists that the table of keys does not know."""

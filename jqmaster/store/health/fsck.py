@@ -5,7 +5,7 @@ no false alarm.
 """
 
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
@@ -63,10 +63,12 @@ class HandedOver:
         return found if self.is_listed else [*found, Finding("slot", self.key, "is not listed")]
 
 
-async def check(client: StoreClient, keys: Keys) -> AsyncIterator[Finding]:
-    """Yield every disagreement of one shard, each job told once. Nothing is changed."""
+async def check(
+    client: StoreClient, keys: Keys, now: Callable[[], int] | None = None
+) -> AsyncIterator[Finding]:
+    """Yield every disagreement of one shard, each job told once. Nothing is changed. `now`: as in `Shard`."""
     client.bind(keys.tag)
-    checker = Checker(client, keys)
+    checker = Checker(client, keys, now)
     told: set[str] = set()
     async for groups in checker.everything_named():
         for finding in chain.from_iterable(await checker.check_jobs(groups)):
@@ -180,9 +182,10 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
 class Checker:
     """The parts of a check, each page of it at one instant."""
 
-    def __init__(self, client: StoreClient, keys: Keys) -> None:
+    def __init__(self, client: StoreClient, keys: Keys, now: Callable[[], int] | None = None) -> None:
         self._client = client
         self._keys = keys
+        self._now = now
         self._plain = [keys.index(state) for state in INDEXED]
 
     async def everything_named(self) -> AsyncIterator[list[Group]]:
@@ -229,11 +232,12 @@ class Checker:
     async def check_jobs(self, groups: Sequence[Group]) -> list[list[Finding]]:
         """Return the faults of the jobs of each group."""
         k = self._keys
+        now_arg = "" if self._now is None else self._now()
         calls, asked = [], list[tuple[list[Finding], list[str]]]()
         findings: list[list[Finding]] = [[] for _ in groups]
         for group, found in zip(groups, findings, strict=True):
             for page in pages(list(dict.fromkeys(group.job_ids)), PAGE):
-                args: tuple[Arg, ...] = (k.tag, HEAD_BYTES, group.found_in, *page)
+                args: tuple[Arg, ...] = (now_arg, k.tag, HEAD_BYTES, group.found_in, *page)
                 calls.append(ScriptCall(load("inspect_jobs"), (k.results, k.rules), args))
                 asked.append((found, page))
         replies = await self._client.run_all(calls) if calls else []
@@ -251,6 +255,7 @@ class Checker:
                     has_lane,
                     callback_fault,
                     order_fault,
+                    expiry_fault,
                 ) = state
                 inside = {flat[i].decode(): float(flat[i + 1]) for i in range(0, len(flat), 2)}
                 detail = self._judge(job_id, head, inside, [h.decode() for h in holders], bool(has_history))
@@ -275,6 +280,8 @@ class Checker:
                     detail = "callback", callback_fault.decode()
                 if detail is None and order_fault:
                     detail = "order", order_fault.decode()
+                if detail is None and expiry_fault:
+                    detail = "expiry", expiry_fault.decode()
                 if detail:
                     found.append(Finding(detail[0], k.job(job_id), detail[1]))
         return findings

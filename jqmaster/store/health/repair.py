@@ -40,7 +40,7 @@ class Repair:
         self._keys = shard.keys
         self._epoch = epoch
         self._who = who
-        self._checker = Checker(shard.client, shard.keys)
+        self._checker = Checker(shard.client, shard.keys, shard.now)
         self._times = times
 
     async def steps(self) -> AsyncIterator[Step]:

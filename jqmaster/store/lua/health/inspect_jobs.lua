@@ -2,22 +2,24 @@
 -- Reads where each job is, all at one instant: its record's beginning, the indexes that name it, who holds it, and
 -- which slots it has.
 -- KEYS results:zset rules:hash
--- ARGV tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
+-- ARGV now_ms tag head_bytes found_in(an index, a worker's claims or slots that named these jobs; empty: none) [+ id]
 -- REPLY ok:[record_beginning, [index, score], [worker that holds it], exists result, discarded sometime,
 --   history, progress, challenges, a log or a place in the order of jobs exist, [gates, token of a
 --   slot that it has], [gates of a slot that it must have], exists
 --   lane, fault of its callbacks,
---   fault of its place in the order of jobs]
+--   fault of its place in the order of jobs, fault of its place in the index of `expires_at`]
 -- CHECKS FIRST nothing; it writes nothing
+-- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/slots.lua
 -- include lib/lanes.lua
 -- include lib/challenges.lua
 -- include lib/dependents.lua
+-- include lib/expiry.lua
 local results_key, rules_key = KEYS[1], KEYS[2]
-local tag = ARGV[1]
-local head_bytes, found_in = tonumber(ARGV[2]), ARGV[3]
-local FIRST = 4
+local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]
+local head_bytes, found_in = tonumber(ARGV[3]), ARGV[4]
+local FIRST = 5
 -- Those of one job that are looked at.
 local MOST_PREDECESSORS = 20
 local index_of = layout.index
@@ -56,6 +58,7 @@ for i = FIRST, #ARGV do
   if #head >= layout.head.length and record.state_of(head) == layout.STATE.awaiting_jobs then
     order_fault = dependents.fault_of(id, MOST_PREDECESSORS)
   end
+  local expiry_fault = #head >= layout.head.length and expiry.fault_of(id, head, now_ms) or ''
   local has_lost_dependents = #head == 0 and redis.call('EXISTS', tag .. 'dependents:' .. id) == 1
     and not redis.call('ZSCORE', tag .. 'follow_ups', 'order:' .. id)
   for key in pairs(indexes) do
@@ -90,6 +93,6 @@ for i = FIRST, #ARGV do
     redis.call('ZSCORE', results_key, id) and 1 or 0,
     redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id,
       tag .. 'awaits:' .. id, tag .. 'log:' .. id) + (has_lost_dependents and 1 or 0),
-    has_slots, needs_slots, lane and not lane.is_lost and 1 or 0, callback_fault, order_fault}
+    has_slots, needs_slots, lane and not lane.is_lost and 1 or 0, callback_fault, order_fault, expiry_fault}
 end
 return {'ok', found}

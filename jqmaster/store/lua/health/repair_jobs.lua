@@ -18,6 +18,7 @@
 -- include lib/dependents.lua
 -- include lib/follow_ups.lua
 -- include lib/job_logs.lua
+-- include lib/expiry.lua
 -- include lib/audit_log.lua
 local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, found_in, lease_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
@@ -193,7 +194,7 @@ for i = FIRST, #ARGV do
     if string.byte(head, layout.version.at) == layout.VERSION and (state == layout.STATE.ready or index_of[state]) then
       count = put_in_its_index(id, head, state) + put_under_its_worker(id, head, state)
         + put_slots_right(id, head, state) + put_callbacks_right(id, head, state)
-        + put_order_right(id, key, head, state) + keep_or_forget_result(id)
+        + put_order_right(id, key, head, state) + expiry.put_right(id, head, now_ms) + keep_or_forget_result(id)
     end
   end
   if count > 0 then done[#done + 1] = id end

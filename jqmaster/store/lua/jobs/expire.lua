@@ -11,13 +11,14 @@
 -- include lib/lanes.lua
 -- include lib/lane_writes.lua
 -- include lib/followed.lua
+-- include lib/expiry.lua
 local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local tag = ARGV[2]
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local due = redis.call('ZRANGEBYSCORE', expiring_key, '-inf', now_ms, 'LIMIT', 0, limit)
-local RECHECK_MS, is_waiting, index = 60000, layout.is_waiting, layout.index
+local is_waiting, index = layout.is_waiting, layout.index
 local skipped, watched, running, names = 0, {}, {}, {}
 for _, id in ipairs(due) do
   local key = tag .. 'job:' .. id
@@ -35,7 +36,7 @@ for _, id in ipairs(due) do
     names[skipped] = record.name_of(head)
   elseif state == layout.STATE.running or state == layout.STATE.awaiting_callback then
     -- It may come back to wait: looked at again later.
-    running[#running + 1] = now_ms + RECHECK_MS
+    running[#running + 1] = now_ms + expiry.RECHECK_MS
     running[#running + 1] = id
   end
 end
