@@ -1,21 +1,25 @@
 """The tasks of examples/, tested without a master, by the test kit."""
 
+import json
 from pathlib import Path
 
+import httpx
 import pytest
 
 from examples.flow.__main__ import ranked
 from examples.import_csv.__main__ import bar, watch, write_users
 from examples.import_csv.tasks import BATCH, import_users
 from examples.import_csv.tasks import tasks as import_tasks
+from examples.orders import steps
 from examples.python.worker import fail, worker
 from examples.stdlib.analysis import Analysis, Branches
 from examples.stdlib.tasks import analyse_file, connect, summarise_files
-from worker_sdk import Fail, JobDiscarded, JobFailed, Worker
+from worker_sdk import Fail, HttpOk, JobDiscarded, JobFailed, Worker
 from worker_sdk.testing import WorkerHarness, drain, inline, recording
 
 pytestmark = pytest.mark.req("S9")
 
+ORDER_ID = "01989fa2-0000-7000-8000-000000000001"
 SOURCE = """
 import os, ast
 from pathlib import Path
@@ -114,6 +118,50 @@ async def test_an_import_goes_on_where_it_stopped(tmp_path: Path) -> None:
     arguments = {"file": str(tmp_path / "users.csv"), "database": str(tmp_path / "users.db")}
     ending = await harness.run("users.import", arguments, checkpoint=2)
     assert (ending.result, ending.checkpoint) == (BATCH, 3)
+
+
+@pytest.mark.req("P1", "P3")
+async def test_an_order_is_handed_over_and_ends_with_the_answer_of_the_other_system(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    taken: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        taken.append(request)
+        is_known = json.loads(request.content)["order"] == 7
+        return httpx.Response(202) if is_known else httpx.Response(404, json={"code": "NO_SUCH_ARTICLE"})
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(steps, "_clients", [client])
+    async with WorkerHarness(steps.worker) as harness:
+        waits = await harness.run("order.take", {"order": 7}, job_id=ORDER_ID)
+        assert (waits.type, len(taken)) == ("challenged", 1)
+        assert waits.challenge is not None
+        assert waits.challenge["meta"] == {"order": 7}
+        assert json.loads(taken[0].content)["callback_url"]
+        assert taken[0].headers["idempotency-key"] == ORDER_ID
+        done = await harness.run("order.take", {"order": 7}, callback={"receipt": "R-7"})
+        assert done.result == "R-7"
+        refused = await harness.run("order.take", {"order": 7}, callback={"error": "SOLD_OUT"})
+        assert (refused.type, refused.fields["code"]) == ("failure", "SOLD_OUT")
+        unknown = await harness.run("order.take", {"order": 8})
+        assert (unknown.type, unknown.fields["code"]) == ("failure", "NO_SUCH_ARTICLE")
+        # The other system has no room: nobody calls it.
+        harness.unmet.append(HttpOk(f"{steps.OUTSIDE}/order/room", after_s=1.0))
+        full = await harness.run("order.take", {"order": 7})
+        assert (full.type, len(taken)) == ("deferred", 2)
+        assert "HttpOk" in full.fields["not_ready"]["reason"]
+    await client.aclose()
+
+
+@pytest.mark.req("P3")
+async def test_a_dear_order_waits_for_a_person() -> None:
+    async with WorkerHarness(steps.worker) as harness:
+        assert (await harness.run("order.approve", {"order": 7})).type == "challenged"
+        approved = await harness.run("order.approve", {"order": 7}, callback={"approved": True})
+        assert approved.result == {"approved": True}
+        rejected = await harness.run("order.approve", {"order": 7}, callback={"approved": False})
+        assert (rejected.fields["code"], rejected.fields["message"]) == ("REJECTED", "rejected")
 
 
 async def test_the_worker_of_the_conformance_kit_has_tasks_and_handlers() -> None:

@@ -57,6 +57,33 @@ def test_a_post_reaches_every_follower_and_the_example_tells_how_long_it_took(
     assert re.search(TOLD, done.stdout), done.stdout
 
 
+@pytest.mark.req("S9", "D22")
+def test_its_jobs_are_tested_by_the_kit_without_a_master(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.system.microblog_jobs", str(tmp_path)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        cwd=ROOT,
+        env=clean_environment(),
+        timeout=120,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.split() == [
+        word
+        for test in (
+            "a_post_reaches_its_followers_and_those_whom_it_mentions",
+            "a_feed_that_cannot_be_written_is_retried_alone",
+            "the_jobs_of_a_deleted_post_end_quietly",
+            "a_transaction_that_is_rolled_back_leaves_no_jobs",
+        )
+        for word in ("ok", test)
+    ]
+    # A job that ends quietly leaves no traceback in the log.
+    assert "Discard" not in done.stderr
+
+
 @dataclass(frozen=True)
 class Running:
     """A running example, the processes that it has started, and the address of its site."""

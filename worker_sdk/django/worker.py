@@ -8,7 +8,7 @@ from asgiref.sync import iscoroutinefunction
 from django.utils import timezone
 from django.utils.module_loading import autodiscover_modules
 
-from worker_sdk import Context, Worker
+from worker_sdk import Context, Discard, Worker
 from worker_sdk.django.backend import JqmasterBackend
 from worker_sdk.django.commands import COMMAND_PREFIX, run_command
 from worker_sdk.django.names import job_name, task_and_queue
@@ -90,6 +90,11 @@ def handler_of(task: Any, backend: JqmasterBackend) -> Callable[..., Any]:
             await task_started.asend(type(backend), task_result=result)
             try:
                 value = normalize_json(await task.func(*arguments, **result.kwargs))
+            except Discard:
+                # No failure, here as elsewhere.
+                _note_success(result, None)
+                await task_finished.asend(type(backend), task_result=result)
+                raise
             except BaseException as exc:
                 _note_error(result, exc)
                 await task_finished.asend(type(backend), task_result=result)
@@ -105,6 +110,10 @@ def handler_of(task: Any, backend: JqmasterBackend) -> Callable[..., Any]:
         task_started.send(type(backend), task_result=result)
         try:
             value = normalize_json(task.func(*arguments, **result.kwargs))
+        except Discard:
+            _note_success(result, None)
+            task_finished.send(type(backend), task_result=result)
+            raise
         except BaseException as exc:
             _note_error(result, exc)
             task_finished.send(type(backend), task_result=result)
