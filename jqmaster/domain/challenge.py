@@ -22,6 +22,9 @@ DIGEST_BYTES: Final = 16
 _JOB_CHARS: Final = 22
 _SECRET_CHARS: Final = 32
 
+# A nonce of a worker has as many random bits as a request ID has secret ones, in base64.
+MIN_NONCE_CHARS: Final = 32
+MAX_NONCE_CHARS: Final = 64
 MAX_EXPECT: Final = 1_000
 MAX_META_BYTES: Final = 4_096
 MAX_WAIT_S: Final = 366 * 86_400
@@ -57,10 +60,16 @@ class RequestId(NamedTuple):
     digest: bytes
 
 
-def new_request_id(job_id: str) -> RequestId:
-    """Return a request ID that nobody can guess. It begins with the ID of its job, by which it is found."""
+def new_request_id(job_id: str, token: str = "", nonce: str = "") -> RequestId:
+    """Return a request ID that nobody can guess. It begins with the ID of its job, by which it is found. With a nonce
+    that nobody can guess, it is the same whenever this token and nonce are given."""
     job = base64.urlsafe_b64encode(uuid.UUID(job_id).bytes).rstrip(b"=").decode()
-    return _split(job + secrets.token_urlsafe(SECRET_BYTES), job_id)
+    secret = (
+        hashlib.sha256(f"{token}\n{nonce}".encode()).digest()[:SECRET_BYTES]
+        if nonce
+        else secrets.token_bytes(SECRET_BYTES)
+    )
+    return _split(job + base64.urlsafe_b64encode(secret).decode(), job_id)
 
 
 def read_request_id(text: str) -> RequestId | None:

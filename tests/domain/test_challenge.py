@@ -39,6 +39,16 @@ def test_a_request_id_is_found_by_its_job_and_cannot_be_guessed() -> None:
     assert read_request_id(request.text[:-1]) is None
 
 
+@pytest.mark.req("P2")
+def test_a_call_with_the_same_nonce_gets_the_same_request_id_and_no_other_attempt_does() -> None:
+    token, nonce = "a" * 32, "n" * 32
+    request = new_request_id(JOB_ID, token, nonce)
+    assert read_request_id(request.text) == request == new_request_id(JOB_ID, token, nonce)
+    others = {new_request_id(JOB_ID, *given).text for given in (("b" * 32, nonce), (token, "m" * 32))}
+    assert len(others | {request.text}) == 3
+    assert nonce not in request.text
+
+
 def signed(encoding: Literal["hex", "base64"], body: bytes = BODY, secret: str = SECRET) -> str:
     mac = hmac.new(secret.encode(), body, hashlib.sha256)
     return mac.hexdigest() if encoding == "hex" else base64.b64encode(mac.digest()).decode()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Protocol
@@ -28,8 +29,8 @@ class Challenges(Protocol):
 
 
 class ChallengeOpener:
-    """Opens challenges from the event loop in which it was made. It asks until a master has answered: of two that one
-    attempt opened, the later one counts."""
+    """Opens challenges from the event loop in which it was made. It asks until a master has answered. The nonce tells
+    masters that a call is a repeat: of two challenges that one attempt opened, only the later one counts."""
 
     def __init__(self, client: MasterClient, identity: Identity) -> None:
         self._client = client
@@ -39,7 +40,7 @@ class ChallengeOpener:
     def open(
         self, job_id: str, token: str, fields: Mapping[str, Any], deadline_s: float
     ) -> "Future[Mapping[str, Any]]":
-        request = {"job_id": job_id, "token": token, **fields}
+        request = {"job_id": job_id, "token": token, "nonce": secrets.token_urlsafe(24), **fields}
         return asyncio.run_coroutine_threadsafe(self._open(request, deadline_s), self._loop)
 
     async def _open(self, request: Mapping[str, Any], deadline_s: float) -> Mapping[str, Any]:

@@ -57,6 +57,7 @@ async def open_challenge(call: Call) -> Reply:
             request.form.to_form() if request.form else None,
             Audience(request.audience),
             None if request.remind_after_s is None else round(request.remind_after_s * 1000),
+            request.nonce,
         ),
     )
     return Reply(201, {"request_id": opened.text, "callback_url": f"{base}/callbacks/{opened.text}"})

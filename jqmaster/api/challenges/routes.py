@@ -22,7 +22,8 @@ _QUERY: Final[dict[str, Any]] = {
 }
 _OPEN_TEXT: Final = (
     "Call this before the outside system gets its work, so that no callback can come too early, and report the attempt "
-    "as `challenged` afterwards. A second challenge of the same attempt makes the first one void. The answer is 409 "
+    "as `challenged` afterwards. A second challenge of the same attempt makes the first one void, unless the call has "
+    "the `nonce` of the first. The answer is 409 "
     "`no_public_url` where the master listens on a network and has no `public_url`, 409 `stale_token` if the worker "
     "does not hold the job, and 409 `challenge_answered` if its callbacks are there."
 )

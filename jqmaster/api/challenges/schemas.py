@@ -15,7 +15,14 @@ from jqmaster.api.schemas import (
     Timestamp,
     Token,
 )
-from jqmaster.domain.challenge import MAX_EXPECT, MAX_WAIT_S, ChallengeState, Signature
+from jqmaster.domain.challenge import (
+    MAX_EXPECT,
+    MAX_NONCE_CHARS,
+    MAX_WAIT_S,
+    MIN_NONCE_CHARS,
+    ChallengeState,
+    Signature,
+)
 from jqmaster.domain.challenge_form import (
     CHOICE_PATTERN,
     MAX_CHOICES,
@@ -99,6 +106,14 @@ class OpenChallengeRequest(Request):
         gt=0,
         le=MAX_WAIT_S,
         description="Seconds to wait for the callbacks, from the report `challenged` on. Then the attempt fails.",
+    )
+    nonce: str = Field(
+        "",
+        max_length=MAX_NONCE_CHARS,
+        pattern=rf"^([A-Za-z0-9_-]{{{MIN_NONCE_CHARS},}})?$",
+        description="Random text that names this call: 192 random bits or more in base64. The same again returns the "
+        "same request ID and opens nothing, so that no repeat or late copy of the call makes its challenge void.",
+        examples=["q2Zr8bXkT1mW5yUeq2Zr8bXkT1mW5yUe"],
     )
     expect: int = Field(
         1,

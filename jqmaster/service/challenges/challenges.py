@@ -21,7 +21,7 @@ from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, Opened
 
 @dataclass(frozen=True, slots=True)
 class NewChallenge:
-    """A challenge as its attempt asks for it. `meta` is encoded MessagePack."""
+    """A challenge as its attempt asks for it. `meta` is encoded MessagePack. The same `nonce` repeats the call."""
 
     job_id: str
     token: str
@@ -32,6 +32,7 @@ class NewChallenge:
     form: Form | None = None
     audience: Audience = Audience.LINK
     remind_ms: int | None = None
+    nonce: str = ""
 
 
 class ChallengeService:
@@ -47,7 +48,7 @@ class ChallengeService:
         ConflictError where the attempt does not hold the job, or has its callbacks already."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
-        request = new_request_id(new.job_id)
+        request = new_request_id(new.job_id, new.token, new.nonce)
         opened = await self._store.open(
             worker_id,
             new.token,
@@ -61,7 +62,7 @@ class ChallengeService:
             remind_ms=new.remind_ms,
         )
         if isinstance(opened, Opened):
-            self._figures.opened += 1
+            self._figures.opened += opened.is_new
             return request
         if opened == "unknown":
             raise unknown_worker(worker_id)

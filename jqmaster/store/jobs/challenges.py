@@ -48,10 +48,11 @@ NOT_OPENED: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A challenge that was opened, for a job of this name."""
+    """A challenge that was opened, for a job of this name. `is_new`: by this call, and not by one that it repeats."""
 
     name: str
     at_ms: int
+    is_new: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class ChallengeStore:
              *((codec.pack(document_of(form)), audience, request.text) if form else ("", "", "")),
              "" if remind_ms is None else remind_ms),
         )  # fmt: skip
-        return Opened(data[0].decode(), data[1]) if word == "ok" else word
+        return Opened(data[0].decode(), data[1], bool(data[2])) if word == "ok" else word
 
     async def await_callbacks(self, worker_id: str, reports: Sequence[tuple[str, str, bytes]]) -> list[int]:
         """Let attempts wait for the callbacks of their challenges, each named by (job ID, token, digest of the request

@@ -196,3 +196,31 @@ async def test_metrics_count_challenges_and_callbacks(api: Api, puller: Scripted
     assert 'jqmaster_callbacks_total{answer="taken"} 1.0' in text
     assert 'jqmaster_callbacks_total{answer="repeated"} 1.0' in text
     assert "jqmaster_callback_wait_seconds_count 1.0" in text
+
+
+@pytest.mark.req("P2", "J8")
+async def test_a_repeated_call_with_the_nonce_of_the_first_gets_the_same_challenge(
+    api: Api, puller: ScriptedWorker
+) -> None:
+    await api.enqueue("work")
+    (job,) = await puller.claim()
+    answers = [await open_challenge(puller, job, nonce="n" * 32) for _ in range(2)]
+    assert answers[0] == answers[1]
+    opened = answers[0][1]
+    await puller.end(job, "challenged", request_id=opened["request_id"])
+    assert (await post(opened, b"done")).status_code == 202
+    (again,) = await puller.claim()
+    assert again["callback"]["body"] == b"done"
+    await puller.end(again)
+    (one,) = (await api.call("GET", "/api/challenges"))[1]["challenges"]
+    assert one["state"] == "succeeded"
+    assert "\njqmaster_challenges_opened_total 1" in (await api.http.get("/metrics")).text
+
+
+@pytest.mark.parametrize("nonce", ["short", "n" * 65, "n" * 31 + "!"])
+async def test_a_nonce_that_could_be_guessed_is_refused(api: Api, puller: ScriptedWorker, nonce: str) -> None:
+    await api.enqueue("work")
+    (job,) = await puller.claim()
+    status, problem = await open_challenge(puller, job, nonce=nonce)
+    assert (status, problem["errors"][0]["loc"]) == (422, ["nonce"])
+    await puller.end(job)

@@ -392,7 +392,7 @@ async def test_a_signed_challenge_takes_only_callbacks_whose_signature_was_verif
     opened = await world.challenges.open(
         worker, job.token, request, wait_ms=60_000, expect=1, meta=b"\x01", signature=signature
     )
-    assert opened == Opened("work", world.now_ms)
+    assert opened == Opened("work", world.now_ms, is_new=True)
     callback = Callback("text/plain", b"done")
     async with world.unchanged():
         assert await world.challenges.take(request, callback, callback.digest) == signature
@@ -692,3 +692,38 @@ async def test_a_job_whose_callback_cannot_be_read_any_more_begins_anew(world: S
     (again,) = await world.claim(worker)
     assert (again.job_id, again.record.has_callback, again.record.attempt) == (job.job_id, False, 1)
     await world.redis.delete(world.shard.keys.challenges(job.job_id))
+
+
+@pytest.mark.req("P2", "J8")
+async def test_a_repeat_of_the_call_that_opened_a_challenge_changes_nothing_however_late_it_comes(
+    world: StoreWorld,
+) -> None:
+    """A network that delivers the call once more, after its answer, would else make the challenge void."""
+    worker, job = await world.running()
+    request = new_request_id(job.job_id, job.token, "n" * 32)
+    assert new_request_id(job.job_id, job.token, "n" * 32) == request
+
+    async def repeat(is_new: bool) -> None:
+        opened = await world.challenges.open(worker, job.token, request, wait_ms=60_000, expect=1, meta=None)
+        assert opened == Opened("work", world.now_ms, is_new)
+
+    await repeat(is_new=True)
+    await repeat(is_new=False)
+    assert await world.call_back(request) is CallbackAnswer.TAKEN
+    await repeat(is_new=False)
+    assert await _states(world, job.job_id) == [ChallengeState.PROCESSING]
+    assert await world.challenges.await_callbacks(worker, [(job.job_id, job.token, request.digest)]) == [1]
+    stale = await world.challenges.open(worker, job.token, request, wait_ms=60_000, expect=1, meta=None)
+    assert stale == "stale"
+    _, again = await _claim_callback(world)
+    assert again.callbacks[0].body == b"done"
+
+
+@pytest.mark.req("P2")
+async def test_a_late_copy_of_a_call_does_not_make_the_second_challenge_void(world: StoreWorld) -> None:
+    worker, job, first = await world.challenged()
+    second = await world.open_challenge(worker, job)
+    copy = await world.challenges.open(worker, job.token, first, wait_ms=60_000, expect=1, meta=None)
+    assert copy == Opened("work", world.now_ms, is_new=False)
+    assert await world.call_back(first) is CallbackAnswer.OVER
+    assert await world.call_back(second) is CallbackAnswer.TAKEN

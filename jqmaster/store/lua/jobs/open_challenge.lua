@@ -1,12 +1,14 @@
 #!lua
--- Opens a challenge for the attempt that holds a job. One that the attempt opened before is void.
+-- Opens a challenge for the attempt that holds a job. One that the attempt opened before is void. A repeat of a call
+-- that opened one changes nothing, however late it comes.
 -- KEYS job:string challenged:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes job_id token_bytes shown digest wait_ms expect meta(empty: none)
 --   sign_header(empty: callbacks are not signed) sign_secret sign_lead sign_encoding
 --   form(empty: none; a form's MessagePack) audience link(its request ID, for people who are told of it)
 --   remind_ms(empty: nobody is reminded)
--- REPLY ok:name,now_ms | stale | answered | unknown
--- CHECKS FIRST state, token and worker; that its callbacks are not there already; that the worker is registered
+-- REPLY ok:name,now_ms,1 if it is new | stale | answered | unknown
+-- CHECKS FIRST state, token and worker; that this call did not open one before; that its callbacks are not there
+--   already; that the worker is registered
 -- include lib/clock.lua
 -- include lib/record.lua
 -- include lib/challenges.lua
@@ -23,8 +25,15 @@ if not record.is_held_by(head, token_bytes, worker_id_bytes) then
   return {'stale'}
 end
 local before, list = challenges.open_one(id, head)
-if before and (before.since or challenges.is_answered(before)) then return {'answered'} end
 list = list or challenges.read(id)
+for _, challenge in ipairs(list) do
+  if challenge.digest == digest then
+    -- WAIT would else confirm what never replicated.
+    record.write_again(job_key, head)
+    return {'ok', record.name_of(head), now_ms, 0}
+  end
+end
+if before and (before.since or challenges.is_answered(before)) then return {'answered'} end
 if before then before.state, before.ended, before.sign, before.link = challenges.VOID, now_ms, nil, nil end
 list[#list + 1] = {id = shown, digest = digest, attempt = (record.attempts_of(head)), state = challenges.OPEN,
   opened = now_ms, wait = wait_ms, expect = expect > 1 and expect or nil, meta = meta ~= '' and meta or nil,
@@ -43,4 +52,4 @@ end
 if record.has_flag(flags, layout.FLAG.has_progress) then
   redis.pcall('HDEL', tag .. 'progress:' .. id, 'not_ready_since_ms', 'not_ready_times')
 end
-return {'ok', record.name_of(head), now_ms}
+return {'ok', record.name_of(head), now_ms, 1}
