@@ -6,14 +6,16 @@ process. Settings come as CHAOS_… variables. CHAOS_WITHOUT takes mitigations a
 """
 
 import asyncio
+import json
 import os
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from tests.chaos import outside_load
 from tests.chaos.history import Line, write_line
-from worker_sdk import Context, Discard, Worker
+from worker_sdk import Challenged, Context, Discard, Form, Worker
 from worker_sdk.transport.recent import RecentMap
 from worker_sdk.worker.admission import Admission
 from worker_sdk.worker.lease import now_s
@@ -99,6 +101,34 @@ async def work(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
 async def narrow(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
     """The same under a limit."""
     return await work(argument, ctx)
+
+
+@worker.handler(outside_load.OUTSIDE)
+async def outside(argument: dict[str, Any], ctx: Context) -> dict[str, Any]:
+    """Opens a challenge, and ends as the argument says once its callbacks are there: see outside_load."""
+    claim = _claim(ctx)
+    ending = "stopped"
+    note("start", **claim, detail="callback" if ctx.callbacks else "")
+    try:
+        if not ctx.callbacks:
+            form = Form(outside_load.QUESTION) if argument["kind"] == "form" else None
+            opened = await ctx.open_challenge(**outside_load.opened_with(argument), form=form)
+            said = {name: argument[name] for name in ("kind", "expect", "wait_s")}
+            note("opened", **claim, detail=json.dumps({"request": opened.request_id, **said}))
+            await asyncio.sleep(argument["nap_s"])
+            ending = "challenged"
+            raise Challenged(opened.request_id)
+        note(
+            "callback", **claim, detail=json.dumps([outside_load.body_of(one.body) for one in ctx.callbacks])
+        )
+        await asyncio.sleep(argument["nap_s"])
+        if ctx.attempt <= argument["fails"]:
+            ending = "failure"
+            raise RuntimeError(f"attempt {ctx.attempt} was told to fail")
+        ending = "success"
+        return {"n": argument["n"], "fence": ctx.fence, "attempt": ctx.attempt}
+    finally:
+        note("end", **claim, detail=ending)
 
 
 @worker.handler("due")

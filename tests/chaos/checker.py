@@ -13,8 +13,10 @@ from tests.chaos.event_check import check_definitions, check_events, replaceable
 from tests.chaos.evidence import FINISHED, READING_S, Run, Violation, clock_was_stepped, may_be_doubled
 from tests.chaos.history import Call, EndState, Fault, History, Line
 from tests.chaos.odd_values import is_decodable
+from tests.chaos.outside_check import GOES_ON, check_outside, is_outside
 from tests.chaos.unique_check import check_unique
 from tests.chaos.unique_load import rule_of
+from tests.chaos.webhook_check import check_webhooks
 
 # Endings of attempts that a handler (or its timeout) brought about: none of them without a start.
 BY_HANDLER: Final = frozenset({"success", "failure", "timeout", "deferred", "handed_back", "discarded"})
@@ -25,7 +27,7 @@ DEATHS: Final = frozenset({"kill", "exit"})
 # Faults that keep nobody from speaking, and so excuse no loss of a lease: orders, and what the store has to bear by
 # itself.
 MILD: Final = frozenset({"demote", "drain", "detach", "memory full", "clock step"})
-COUNTED: Final = frozenset({"failure", "timeout"})
+COUNTED: Final = frozenset({"failure", "timeout", "callback_timeout"})
 # The fields of a push that no later step may change, with the value that a missing one has.
 FIXED: Final[Mapping[str, Any]] = {"name": None, "argument": None, "priority": 0, "max_retry": 5}
 
@@ -56,7 +58,7 @@ class _Checker:
             if call.kind == "push":
                 # One that met the holder of its uniqueness key made no job.
                 self._pushes[call.job_id].append(replace(call, outcome="refused") if call.verdict else call)
-            elif call.kind != "event":
+            elif call.kind not in ("event", "callback"):
                 self._others[call.job_id].append(call)
         self._started = started_jobs(history)
         self._replaceable = replaceable_jobs(history)
@@ -99,6 +101,8 @@ class _Checker:
         yield check_unique(self._h, self._runs_of)
         yield check_events(self._h)
         yield check_definitions(self._h)
+        yield check_outside(self._h, self._runs_of)
+        yield check_webhooks(self._h, self._runs_of)
 
     # --- reading
 
@@ -120,7 +124,8 @@ class _Checker:
                         # Told as "token started twice"; the first goes on as far as anybody can know.
                         yield open_runs.pop(line.token)
                     open_runs[line.token] = Run(
-                        line.job_id, line.attempt, line.token, line.fence, line.epoch, worker, life, line.at_s, died_s
+                        line.job_id, line.attempt, line.token, line.fence, line.epoch, worker, life, line.at_s, died_s,
+                        phase=line.detail,
                     )  # fmt: skip
                 elif run := open_runs.pop(line.token, None):
                     run.end_s, run.ending = line.at_s, line.detail
@@ -332,7 +337,8 @@ class _Checker:
         """I5, I6, I7, I21: the runs of one job against each other."""
         for job_id, runs in self._runs_of.items():
             for a, b in pairwise(runs) if self._is_one_job(job_id) else ():
-                if a.attempt == b.attempt and a.token != b.token:
+                # An attempt goes on with its callbacks under another token: see outside_check.
+                if a.attempt == b.attempt and a.token != b.token and b.phase != "callback":
                     yield Violation(
                         "attempt started twice", job_id, f"attempt {a.attempt} on {a.worker} and {b.worker}"
                     )
@@ -394,7 +400,11 @@ class _Checker:
             numbers = Counter(entry.attempt for entry in job.attempts)
             if job.state == "succeeded":
                 numbers[job.attempt] += 1
-            for number, times in numbers.items():
+            ends = numbers.copy()
+            if is_outside(job):
+                # The same attempt goes on with its callbacks.
+                ends.subtract(entry.attempt for entry in job.attempts if entry.outcome in GOES_ON)
+            for number, times in ends.items():
                 if times > 1:
                     yield Violation("settled twice", job_id, f"attempt {number}, {times} times")
             retries = self._may_have(job_id, "retry")
@@ -423,7 +433,8 @@ class _Checker:
                         "wrong ending", job_id, f"attempt {entry.attempt} succeeded, and is a failure"
                     )
                 elif entry.outcome == "timeout":
-                    yield from self._early(job_id, runs)
+                    # An attempt with callbacks has several runs. The last one took too long.
+                    yield from self._early(job_id, runs[-1:])
                 elif entry.outcome == "lost":
                     yield from self._needless(job, runs)
             for number, runs in by_attempt.items():
@@ -463,7 +474,11 @@ class _Checker:
             )  # fmt: skip
         if failures > job.max_retry + 1:
             yield Violation("retried too often", job.id, f"{failures} failures, {job.max_retry} retries")
-        if job.state == "failed" and job.cause in ("error", "timeout") and failures < job.max_retry + 1:
+        if (
+            job.state == "failed"
+            and job.cause in ("error", "timeout", "callback_timeout")
+            and failures < job.max_retry + 1
+        ):
             yield Violation("gave up early", job.id, f"{failures} failures, {job.max_retry} retries")
         if job.state == "failed" and job.cause == "lost":
             if job.losses < self._terms.max_losses and job.max_retry > 0:
@@ -473,20 +488,28 @@ class _Checker:
 
     def _needless(self, job: EndState, runs: list[Run]) -> Iterator[Violation]:
         """I7: a living worker that could speak keeps what it runs."""
+        if is_outside(job) and len(runs) > 1:
+            # It is not known in which phase the attempt was lost: one with a reason is enough.
+            found = [[*self._needless_run(job, run)] for run in runs]
+            yield from [] if [] in found else found[-1]
+            return
         for run in runs:
-            # When the lease was taken back is not known here; before the next start it was.
-            starts = [r.start_s for r in self._runs_of[job.id] if r.attempt > run.attempt]
-            until_s = min(starts, default=run.end_s + self._terms.lease_s)
-            if self._was_killed(run.worker, run.start_s, until_s):
-                self._excused["losses with a killed worker"] += 1
-            elif self._was_detached(run.worker, run.start_s, until_s):
-                self._excused["losses with a detached worker"] += 1
-            elif self._was_disturbed(run.worker, run.start_s, until_s):
-                self._excused["losses with a cut or stopped worker"] += 1
-            else:
-                yield Violation(
-                    "needless loss", job.id, f"attempt {run.attempt}: nothing had happened to {run.worker}"
-                )
+            yield from self._needless_run(job, run)
+
+    def _needless_run(self, job: EndState, run: Run) -> Iterator[Violation]:
+        # When the lease was taken back is not known here; before the next start it was.
+        starts = [r.start_s for r in self._runs_of[job.id] if r.attempt > run.attempt]
+        until_s = min(starts, default=run.end_s + self._terms.lease_s)
+        if self._was_killed(run.worker, run.start_s, until_s):
+            self._excused["losses with a killed worker"] += 1
+        elif self._was_detached(run.worker, run.start_s, until_s):
+            self._excused["losses with a detached worker"] += 1
+        elif self._was_disturbed(run.worker, run.start_s, until_s):
+            self._excused["losses with a cut or stopped worker"] += 1
+        else:
+            yield Violation(
+                "needless loss", job.id, f"attempt {run.attempt}: nothing had happened to {run.worker}"
+            )
 
     def _endings(self) -> Iterator[Violation]:
         """I9, I10, I11: the end that counts is that of the run that held the token."""
@@ -671,7 +694,8 @@ class _Checker:
         accepted = {i for i, pushes in self._pushes.items() if any(c.outcome == "done" for c in pushes)}
         gaps = [to_s - from_s for from_s, to_s in self._gaps()]
         names = Counter(violation.name for violation in violations)
-        repeated = sum(len(runs) - 1 for runs in self._runs_of.values() if runs)
+        starts = [[run for run in runs if run.phase != "callback"] for runs in self._runs_of.values()]
+        repeated = sum(len(runs) - 1 for runs in starts if runs)
         losses = sum(job.losses for job in self._h.jobs.values())
         return {
             "seed": self._h.seed,
@@ -681,6 +705,10 @@ class _Checker:
             "unique": dict(Counter(c.verdict or c.outcome for c in self._h.calls if _has_rule(c))),
             "events": dict(Counter(c.verdict or c.outcome for c in self._h.calls if c.kind == "event")),
             "instants": sum(len(one.runs) for one in self._h.definitions),
+            "challenges": sum(line.what == "opened" for line in self._h.lines),
+            "callbacks": dict(Counter(c.verdict or c.outcome for c in self._h.calls if c.kind == "callback")),
+            "callback_runs": sum(line.what == "callback" for line in self._h.lines),
+            "webhooks": dict(Counter(str(one.status) for one in self._h.deliveries)),
             "odd_values": dict(Counter(call.outcome for call in self._h.calls if _odd(call))),
             "jobs_accepted": len(accepted),
             "jobs_stored": len(self._h.jobs),

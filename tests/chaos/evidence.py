@@ -25,7 +25,8 @@ class Violation:
 
 @dataclass(slots=True)
 class Run:
-    """One start of a handler. `end_s`: its own end, or the death of its process; `ending` "" for the latter."""
+    """One start of a handler. `end_s`: its own end, or the death of its process; `ending` "" for the latter. `phase`:
+    "callback" where it has the callbacks of its challenge, else ""."""
 
     job_id: str
     attempt: int
@@ -37,6 +38,7 @@ class Run:
     start_s: float
     end_s: float
     ending: str = ""
+    phase: str = ""
 
 
 RunsOf = Mapping[str, Sequence[Run]]

@@ -20,12 +20,14 @@ Outcome = Literal["done", "refused", "unknown"]
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a client, all its repeats on the wire by itself. `kind`: push, event, view, result, cancel, retry,
-    delete.
+    delete, callback.
 
     push: `job` is the map that was sent, `status` 201 or 200 where it was done, `answered_id` the ID in the answer.
     `verdict` where another job held the uniqueness key, which `answered_id` names: refused, duplicate or replaced.
     event: `job` is the event, `job_id` its key, `answered_id` its ID, and `verdict` "duplicate" for a repeat.
     view, cancel: `state` as answered. result: `value` as answered, `state` where it was not there yet.
+    callback: `job` says the request ID, the body, whether its signature is right, and the attempt that opened the
+    challenge. `verdict` is the answer: taken, repeated, conflict, over, unknown or unsigned; empty: none of these.
     cancel: `was_running` if the answer shows an attempt that the cancel ended.
     """
 
@@ -86,8 +88,10 @@ class Line:
     """One line of a worker's file. `life` is its process ID.
 
     life: the process begins. offer: it judged a push, `detail` is its verdict, `epoch` that of the push. start, end:
-    before and after a handler; `detail` of an end is success, failure, discarded or stopped. stall: it was not
-    scheduled until `at_s`, for `detail` seconds.
+    before and after a handler; `detail` of a start is "callback" where it has the callbacks of its challenge, and that
+    of an end success, failure, discarded, challenged or stopped. opened: a challenge; `detail` is a JSON map of its
+    request ID and what its job's argument says. callback: the bodies that a handler got, as a JSON list. stall: it was
+    not scheduled until `at_s`, for `detail` seconds.
     """
 
     what: str
@@ -121,6 +125,18 @@ class Fault:
     @property
     def died_s(self) -> float:
         return self.dead_s or self.to_s
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A webhook that the receiver got, and the status that it answered."""
+
+    at_s: float
+    job_id: str
+    webhook_id: str
+    state: str
+    status: int
+    is_signed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +204,9 @@ class History:
     jobs: dict[str, EndState] = field(default_factory=dict)
     epochs: list[Epoch] = field(default_factory=list)
     definitions: list[DefinitionRuns] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    # The masters' own jobs, of the reserved names, by ID.
+    own_jobs: dict[str, EndState] = field(default_factory=dict)
     fsck: list[str] = field(default_factory=list)
     slots: list[str] = field(default_factory=list)
     damage: list[str] = field(default_factory=list)
@@ -207,6 +226,7 @@ class History:
                 ("head", [head | {"seed": self.seed}]),
                 *((name, map(asdict, getattr(self, name))) for name in _RECORDS),
                 ("jobs", map(asdict, self.jobs.values())),
+                ("own_jobs", map(asdict, self.own_jobs.values())),
                 *((name, getattr(self, name)) for name in _TEXTS),
             ]
             for kind, items in parts:
@@ -222,9 +242,9 @@ class History:
                 history.terms = Terms(**item.pop("terms"))
                 for name, value in item.items():
                     setattr(history, name, value)
-            elif kind == "jobs":
+            elif kind in ("jobs", "own_jobs"):
                 attempts = tuple(EndedAttempt(**one) for one in item.pop("attempts"))
-                history.jobs[item["id"]] = EndState(**item, attempts=attempts)
+                getattr(history, kind)[item["id"]] = EndState(**item, attempts=attempts)
             elif kind in _RECORDS:
                 getattr(history, kind).append(_RECORDS[kind](**item))
             else:
@@ -233,7 +253,7 @@ class History:
 
 
 _RECORDS: dict[str, Any] = {"calls": Call, "lines": Line, "faults": Fault, "epochs": Epoch,
-    "definitions": DefinitionRuns}  # fmt: skip
+    "definitions": DefinitionRuns, "deliveries": Delivery}  # fmt: skip
 _TEXTS = ("fsck", "slots", "damage", "stuck")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import msgpack
 
-from tests.chaos import event_load, odd_values, unique_load
+from tests.chaos import event_load, odd_values, outside_load, unique_load
 from tests.chaos.history import Call, Outcome
 from worker_sdk.pusher.jobs import new_job_id
 
@@ -49,13 +49,20 @@ class Mix:
     rivals: float = 0.5
     # Events, beside the pushes.
     events: float = 0.1
+    # With a callback of another system.
+    outside: float = 0.1
+    # With a webhook, of all pushes that no other push has to do with.
+    told: float = 0.1
 
 
 class Pushers:
     """`calls` is the history; `unsettled` the pushes whose fate is not known yet. `store_id`: what each call says
-    of the store that it is meant for, so that a stranger at a master's address refuses it."""
+    of the store that it is meant for, so that a stranger at a master's address refuses it. `notify_url`: of webhooks;
+    empty: there are none."""
 
-    def __init__(self, urls: list[str], mix: Mix, seed: int, *, store_id: str = "") -> None:
+    def __init__(
+        self, urls: list[str], mix: Mix, seed: int, *, store_id: str = "", notify_url: str = ""
+    ) -> None:
         self.calls: list[Call] = []
         self.unsettled: dict[str, dict[str, Any]] = {}
         self._unsettled_events: dict[str, dict[str, Any]] = {}
@@ -63,6 +70,7 @@ class Pushers:
         self._mix = mix
         self._seed = seed
         self._named = {"JQ-Store": store_id} if store_id else {}
+        self._notify_url = notify_url
         self._count = 0
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self._session: aiohttp.ClientSession | None = None
@@ -139,6 +147,8 @@ class Pushers:
         self._count += 1
         if rng.random() < mix.unique:
             return unique_load.draw(rng, self._count)
+        if rng.random() < mix.outside:
+            return self._told(rng, outside_load.draw_outside(rng, self._count))
         argument: dict[str, Any] = {"n": self._count, "nap_s": round(rng.choice((0, 0, 0.01, 0.1, 0.4)), 3)}
         job: dict[str, Any] = {"id": new_job_id(), "name": "work", "argument": argument}
         if rng.random() < mix.hostile:
@@ -163,10 +173,18 @@ class Pushers:
             job["keep_result"] = True
         if rng.random() < 0.2:
             job["priority"] = rng.randint(-5, 5)
+        return self._told(rng, job)
+
+    def _told(self, rng: random.Random, job: dict[str, Any]) -> dict[str, Any]:
+        if self._notify_url and rng.random() < self._mix.told:
+            return job | {"notify_url": self._notify_url}
         return job
 
     def _follow_up(self, rng: random.Random, job: dict[str, Any], end_s: float) -> None:
         mix, after_s = self._mix, rng.uniform(0.05, 2.0)
+        if job["name"] == outside_load.OUTSIDE or "notify_url" in job:
+            # Each has one life: else it is not known of which one a callback or a webhook is.
+            mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)
         if unique_load.rule_of(job):
             # Nobody deletes them or runs them again: else it is not known who holds their keys.
             mix = replace(mix, contradicted=0.0, deleted=0.0, retried=0.0)

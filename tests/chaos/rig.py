@@ -24,6 +24,7 @@ from tests.chaos.store import ChaosStore
 from tests.support.ports import free_port
 from tests.support.processes import MasterProcess, Process
 from tests.support.waiting import wait_until
+from tests.support.webhook_receiver import SECRET
 
 # How often the onlooker reads who leads, and the guard looks for processes that ended by themselves.
 LOOK_S = 0.1
@@ -179,6 +180,8 @@ class Rig:
             retention_succeeded_max=10_000_000,
             retention_failed_max=10_000_000,
             definition_runs_max=10_000,
+            webhook_secrets=SECRET,
+            allowed_webhook_networks="127.0.0.0/8",
             log_level="info",
         )
         await self._open(HttpLink(f"pushers>{name}", ("127.0.0.1", self.masters[name].port), seed=self._seed))

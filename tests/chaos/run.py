@@ -25,12 +25,16 @@ from tests.chaos.forked_pusher import read_calls
 from tests.chaos.history import DefinitionRuns, EndedAttempt, EndState, History, Terms, read_lines
 from tests.chaos.instants import Definition
 from tests.chaos.load import Mix, Pushers
+from tests.chaos.outside_load import OutsideSystem
 from tests.chaos.plan import Planned, Scale
 from tests.chaos.rig import Rig
+from tests.chaos.webhook_load import hooks
 
 NARROW = 3
 # Jobs named `narrow` run so many at a time.
 NARROW_RULE = {"matcher": {"field": "name", "op": "eq", "value": "narrow"}, "concurrency": NARROW}
+# The beginning of the names of jobs that masters run themselves.
+RESERVED = "jq."
 CALL_WITHIN_S = 30.0
 PAGE = 500
 
@@ -62,14 +66,21 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
         recovery_s=max(scale.lease_s, scale.leader_ttl_s) + scale.grace_s + 5.0,
     )
     history = History(terms=terms, seed=order.seed)
-    async with Rig.running(
-        directory, scale, order.plan, seed=order.seed, max_losses=order.max_losses, without=order.without
-    ) as rig:
+    async with (
+        Rig.running(
+            directory, scale, order.plan, seed=order.seed, max_losses=order.max_losses, without=order.without
+        ) as rig,
+        contextlib.AsyncExitStack() as stack,
+    ):
         await _put(rig, "constraints/narrow", NARROW_RULE)
         for name, document in event_documents().items():
             await _put(rig, f"definitions/{name}", document)
         made = await _define(rig, order.seed)
-        pushers = Pushers(rig.master_urls, order.mix, order.seed, store_id=await rig.store_id())
+        store_id = await rig.store_id()
+        receiver = await stack.enter_async_context(hooks(order.seed))
+        pushers = Pushers(rig.master_urls, order.mix, order.seed, store_id=store_id, notify_url=receiver.url)
+        outside = OutsideSystem(rig.journals, rig.master_urls, order.seed, store_id=store_id)
+        answering = asyncio.create_task(outside.run())
         history.began_s = time.monotonic()
         async with rig.forked_pusher(order.duration_s) as forked_calls, asyncio.TaskGroup() as group:
             group.create_task(rig.suffer(order.plan, history.began_s))
@@ -84,11 +95,17 @@ async def run(order: Order, directory: Path) -> tuple[History, Report]:
             history.drained_s = time.monotonic()
         await pushers.probe_keys(30.0)
         await _until_over(rig.client, order.drain_s)
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)
         history.definitions = await _runs(rig, made)
-        history.jobs = await end_state(rig.client)
+        jobs = await end_state(rig.client)
+        history.jobs = {i: job for i, job in jobs.items() if not job.name.startswith(RESERVED)}
+        history.own_jobs = {i: job for i, job in jobs.items() if job.name.startswith(RESERVED)}
+        history.deliveries = receiver.deliveries()
         history.fsck = [f"{f.rule} {f.key} {f.detail}" async for f in fsck.check(rig.client, Keys("jq"))]
         history.slots = await _slots(rig.client)
-        history.calls, history.faults, history.epochs = pushers.calls, rig.faults, rig.epochs
+        history.calls = pushers.calls + outside.calls
+        history.faults, history.epochs = rig.faults, rig.epochs
         history.stuck = rig.stuck
         journals = rig.journals()
     for journal in journals:
@@ -157,17 +174,23 @@ async def _runs(rig: Rig, made: Sequence[Definition]) -> list[DefinitionRuns]:
 
 
 async def _until_over(client: StoreClient, within_s: float) -> bool:
-    """Until no job waits or runs any more, no event is gathered, and no instant is due. Return False when the time is
-    over before: then the checker tells of what is left."""
+    """Until no job waits or runs any more, no event is gathered, no end is to be told of, and no instant is due.
+    Return False when the time is over before: then the checker tells of what is left."""
     keys = Keys("jq")
+    waiting = (
+        keys.scheduled, keys.retrying, keys.running, keys.awaiting_callback, keys.follow_ups, keys.event_groups,
+    )  # fmt: skip
     end_s = time.monotonic() + within_s
     while time.monotonic() < end_s:
         with contextlib.suppress(JqmasterError):
             *sets, ready, due, now = await client.pipeline(
-                [("ZCARD", keys.scheduled), ("ZCARD", keys.retrying), ("ZCARD", keys.running),
-                    ("ZCARD", keys.event_groups), ("HVALS", keys.ready_counts),
-                    ("ZRANGE", keys.definitions_due, 0, 0, "WITHSCORES"), ("TIME",)]
-            )  # fmt: skip
+                [
+                    *[("ZCARD", key) for key in waiting],
+                    ("HVALS", keys.ready_counts),
+                    ("ZRANGE", keys.definitions_due, 0, 0, "WITHSCORES"),
+                    ("TIME",),
+                ]
+            )
             is_due = bool(due) and float(due[1]) < int(now[0]) * 1000.0
             if not any(sets) and not is_due and not any(int(count) for count in ready):
                 return True

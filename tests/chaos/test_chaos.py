@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.system, pytest.mark.timeout(180), real_time.PROCESSES]
 
 LOAD_S = 17.0
 SCALE = Scale(masters=2, workers=3, lease_s=2.0, leader_ttl_s=1.5, heartbeat_s=0.33, stale_s=1.33)
-MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0, hostile=0.1)
+MIX = Mix(rate_per_s=25.0, clients=3, long_s=(2.5, 5.0), poison=0.0, hostile=0.1, outside=0.2, told=0.2)
 
 
 @pytest.mark.req("M1", "M3", "M6", "D1", "D2", "D5", "D7", "D9", "S7")
@@ -33,5 +33,9 @@ async def test_every_promise_holds_while_each_part_dies_stands_still_and_is_cut_
     assert figures["unique"]["done"] > 20
     assert figures["unique"].keys() & {"duplicate", "refused", "replaced"}
     assert figures["events"]["done"] > 10
+    assert figures["callbacks"]["taken"] > 10
+    assert figures["callbacks"].keys() & {"conflict", "over"}
+    assert figures["callback_runs"] > 10
+    assert figures["webhooks"]["204"] > 10
     assert figures["odd_values"]["done"] > 0
     assert figures["odd_values"]["refused"] > 0

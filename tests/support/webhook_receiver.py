@@ -90,7 +90,14 @@ class Receiver:
 async def receiver(*answers: Answer) -> AsyncIterator[Receiver]:
     """A receiver that gives these answers in turn, the last one for ever; none: it takes all."""
     given = answers or (Answer(),)
-    one = Receiver(lambda number: given[min(number, len(given) - 1)])
+    async with serving(lambda number: given[min(number, len(given) - 1)]) as one:
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def serving(answer: Callable[[int], Answer]) -> AsyncIterator[Receiver]:
+    """A receiver that gives the n-th request, from 0, the answer that `answer` says."""
+    one = Receiver(answer)
     server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
     one._port = server.sockets[0].getsockname()[1]
     try:
