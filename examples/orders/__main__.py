@@ -17,13 +17,14 @@ from typing import Any
 
 import httpx
 
+from examples.orders.clerk import Clerk
 from examples.orders.ledger import Ledger, compare
 from examples.orders.system import Shop, running_shop
 from worker_sdk import Pusher, make_job
 from worker_sdk.pusher import JobOptions
 
-# A dear order needs an approval, and some are rejected.
-DEAR_EACH, REJECTED_EACH = 10, 50
+# A dear order needs an approval.
+DEAR_EACH = 10
 # The last attempts must not be used up by what goes wrong on purpose.
 OPTIONS: JobOptions = {
     "max_retry": 100,
@@ -98,7 +99,8 @@ async def carry_out(shop: Shop, options: argparse.Namespace) -> tuple[Ledger, Ma
     wanted: Jobs = {}
     client = httpx.AsyncClient(headers={"Accept": "application/json"}, timeout=10.0, trust_env=False)
     async with client, asyncio.TaskGroup() as group:
-        clerk = None if options.by_hand else group.create_task(approve(client, shop.urls))
+        clerk = Clerk(f"{shop.outside_url}/desk", client)
+        clerking = None if options.by_hand else group.create_task(clerk.work())
         killer = None
         if options.kill_every:
             killing = shop.kill_now_and_then(options.kill_every, random.Random(options.seed))
@@ -114,11 +116,14 @@ async def carry_out(shop: Shop, options: argparse.Namespace) -> tuple[Ledger, Ma
         try:
             await over(client, shop, options.within)
         finally:
-            for task in (clerk, killer):
+            for task in (clerking, killer):
                 if task is not None:
                     task.cancel()
         await read_ends(client, shop.urls, wanted)
         book = (await client.get(f"{shop.outside_url}/book")).json()
+    if clerk.answers:
+        answers = ", ".join(f"{what} {count}" for what, count in sorted(clerk.answers.items()))
+        print(f"the clerk answered on the pages of questions: {answers}")
     return compare(wanted, book["entries"]), book
 
 
@@ -133,19 +138,6 @@ def jobs_of(number: int) -> list[dict[str, Any]]:
         job = make_job(name, {"order": number}, tags=[f"order-{number}"], after=after, **OPTIONS)
         jobs.append(job)
     return jobs
-
-
-async def approve(client: httpx.AsyncClient, urls: Sequence[str]) -> None:
-    """Approve what waits for a person, as a clerk would."""
-    while True:
-        await asyncio.sleep(0.5)
-        path = "/api/challenges?state=processing&name=order.approve&limit=100"
-        for one in (await call(client, urls, "GET", path))["challenges"]:
-            order = int(str(one["meta"]["approve"]).removeprefix("order "))
-            answer = {"approved": order % REJECTED_EACH != 0, "comment": "too dear for us"}
-            path = f"/api/jobs/{one['job_id']}/challenges/{one['request']}/callback"
-            # Another attempt may have begun: the next look finds its challenge.
-            await call(client, urls, "POST", path, answer, refused_is_fine=True)
 
 
 async def over(client: httpx.AsyncClient, shop: Shop, within_s: float) -> None:
@@ -190,17 +182,14 @@ async def call(
     urls: Sequence[str],
     method: str,
     path: str,
-    body: Any = None,
-    *,
-    refused_is_fine: bool = False,
 ) -> Any:
     """Call a master, and another one as long as none answers."""
     end_s = time.monotonic() + CALL_FOR_S
     while True:
         for url in urls:
             with contextlib.suppress(httpx.TransportError):
-                answer = await client.request(method, f"{url}{path}", json=body)
-                if answer.is_success or (answer.is_client_error and refused_is_fine):
+                answer = await client.request(method, f"{url}{path}")
+                if answer.is_success:
                     return answer.json()
                 if answer.is_client_error and answer.status_code != 429:
                     raise SystemExit(f"{method} {path}: {answer.status_code} {answer.text}")

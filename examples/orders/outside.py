@@ -4,6 +4,9 @@ stock, and ships, and it fails in all the ways in which such systems do.
     GET  /{step}/room       204, or 503 while too much is in work
     POST /{step}            {order, callback_url} with an Idempotency-Key: 202 taken, 4xx and 5xx with a code
     GET  /book              what was really done, and what went wrong on purpose
+    PUT  /desk/{order}      {url}: a question for the clerk, with the address of its page
+    GET  /desk              the questions by order, which nobody took from the desk
+    DELETE /desk/{order}    takes one from the desk
 
 The same key again is the same order: it is done once, and the answer goes to the new address.
 """
@@ -74,6 +77,7 @@ class Outside:
         self._slow_s = slow_s
         self._random = random.Random(seed)
         self.book: dict[tuple[str, str], Entry] = {}
+        self.desk: dict[int, str] = {}
         self.happened: Counter[str] = Counter()
         self._in_work: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -91,6 +95,9 @@ class Outside:
     def app(self) -> Starlette:
         routes = [
             Route("/book", self._show),
+            Route("/desk", self._questions),
+            Route("/desk/{order:int}", self._ask, methods=["PUT"]),
+            Route("/desk/{order:int}", self._clear, methods=["DELETE"]),
             Route("/{step}/room", self._room),
             Route("/{step}", self._take, methods=["POST"]),
         ]
@@ -99,6 +106,21 @@ class Outside:
     async def _show(self, _: Request) -> Response:
         entries = [{**vars(entry), "callbacks": dict(entry.callbacks)} for entry in self.book.values()]
         return JSONResponse({"entries": entries, "happened": dict(self.happened)})
+
+    async def _questions(self, _: Request) -> Response:
+        return JSONResponse({"questions": {str(order): url for order, url in self.desk.items()}})
+
+    async def _ask(self, request: Request) -> Response:
+        self.desk[request.path_params["order"]] = (await request.json())["url"]
+        self.happened["questions"] += 1
+        return Response(status_code=204)
+
+    async def _clear(self, request: Request) -> Response:
+        # A newer question of the same order stays.
+        order = request.path_params["order"]
+        if self.desk.get(order) == request.query_params["url"]:
+            del self.desk[order]
+        return Response(status_code=204)
 
     async def _room(self, request: Request) -> Response:
         if self._in_work[request.path_params["step"]] < self._limit:

@@ -9,10 +9,14 @@ from typing import Any, Final
 import httpx
 
 from worker_sdk import (
+    Approval,
     Callback,
+    Choice,
     CodedError,
     Context,
     Defer,
+    Form,
+    FormAnswer,
     HttpOk,
     OutsideWork,
     Ready,
@@ -76,22 +80,34 @@ class Ship(Step):
     path = "shipping"
 
 
-class Approve(OutsideWork):
+class Approve(Approval):
     """A dear order is approved by a person before it is shipped."""
 
     name = "order.approve"
     answer_within_s = 86_400.0
 
-    async def challenge(self, argument: dict[str, int], ctx: Context) -> None:
-        """Ask. Nobody has to be called: people see what waits for them."""
-        await ctx.open_challenge(meta={"approve": f"order {argument['order']}"})
+    def form(self, argument: dict[str, int], ctx: Context) -> Form:
+        return Form(
+            f"Ship order {argument['order']}?",
+            description="It is dear.",
+            choices=[Choice("approve"), Choice("reject", needs_comment=True, skips_fields=True)],
+            fields={"type": "object", "properties": {"insured": {"type": "boolean", "title": "Insured"}}},
+        )
 
-    async def on_callback(self, callback: Callback, ctx: Context) -> Any:
+    async def ask(self, argument: dict[str, int], ctx: Context, url: str) -> None:
+        """Lay the question on the clerk's desk. The newest address of an order is the one that counts."""
+        try:
+            answer = await client().put(f"{OUTSIDE}/desk/{argument['order']}", json={"url": url})
+        except httpx.HTTPError as error:
+            raise CodedError("NETWORK_ERROR", f"desk: {error or type(error).__name__}") from None
+        if answer.is_error:
+            raise CodedError("TEMPORARY_UNAVAILABLE", f"desk answers {answer.status_code}")
+
+    async def on_answer(self, answer: FormAnswer, ctx: Context) -> Any:
         """Go on, or end the order."""
-        answer = callback.json()
-        if not answer["approved"]:
-            raise CodedError("REJECTED", str(answer.get("comment") or "rejected"))
-        return answer
+        if not answer.is_approved:
+            raise CodedError("REJECTED", answer.comment)
+        return {"insured": answer.values.get("insured", False), "by": answer.by}
 
 
 def client() -> httpx.AsyncClient:

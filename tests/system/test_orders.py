@@ -44,6 +44,9 @@ def test_the_ledger_balances_while_masters_and_workers_are_killed() -> None:
     assert done.returncode == 0, done.stdout[-3000:]
     assert "the ledger balances" in done.stdout
     assert "killed: " in done.stdout, done.stdout[-3000:]
+    # Six orders are dear, and one of them is too dear.
+    assert "the clerk answered on the pages of questions: " in done.stdout
+    assert "failed REJECTED" in done.stdout
 
 
 def job(state: str = "succeeded", **fields: Any) -> Mapping[str, Any]:
