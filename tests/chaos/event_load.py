@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from tests.chaos.instants import OVERLAPS, ZONES, Definition, definitions
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 
 GROUPS: Final = 3
 COLLECTED_MAX: Final = 5

@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.chaos.history import Call, Outcome
 from worker_sdk import AnswerMismatchError, NotFinishedError, RefusedError, SyncPusher, UnavailableError
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 from worker_sdk.pusher.results import JobResult
 
 CHILDREN = 3

@@ -12,7 +12,7 @@ import msgpack
 
 from tests.chaos import event_load, odd_values, outside_load, unique_load
 from tests.chaos.history import Call, Outcome
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 
 CALL_TIMEOUT_S = 3.0
 REPEAT_S = (0.05, 0.4)

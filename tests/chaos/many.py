@@ -33,7 +33,7 @@ from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
 from tests.system.test_masters import DEFAULTS, Masters, masters_on
 from worker_sdk import Pusher
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 
 # Short times, so that what a kill interrupts goes on soon.
 SETTINGS: Final = {

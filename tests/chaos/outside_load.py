@@ -18,7 +18,7 @@ from typing import Any, Final
 import aiohttp
 
 from tests.chaos.history import Call, Line, Outcome
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 
 OUTSIDE: Final = "outside"
 # How the outside system answers. `never` and `late` wait for less time than the others.

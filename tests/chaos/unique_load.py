@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 
 CONFLICTS: Final = ("reject", "existing", "replace")
 

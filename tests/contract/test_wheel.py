@@ -69,7 +69,7 @@ def test_the_server_requires_the_sdk_of_its_version_and_the_sdk_little(
     release: tuple[Path, Path], whole: Path
 ) -> None:
     sdk, server = map(requirements_of, release)
-    assert len(sdk) <= 6
+    assert len(sdk) <= 5
     assert server - requirements_of(whole) == {f"jqmaster-sdk=={VERSION}"}
     # Both ask for the same versions, and a checkout installs what the SDK needs.
     assert sdk <= requirements_of(whole) < server

@@ -8,7 +8,7 @@ import pytest
 import worker_sdk
 
 # Each takes milliseconds to import.
-OF_CLIENTS = {"asyncio", "http.client", "httptools", "importlib.metadata", "msgpack", "ssl", "uuid_utils"}
+OF_CLIENTS = {"asyncio", "http.client", "httptools", "importlib.metadata", "msgpack", "ssl"}
 OF_SERVING = {"logging.config", "subprocess", "uvicorn", "uvloop"}
 OF_WORKERS = {"inspect", "logging", "secrets", "worker_sdk.worker.worker"}
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from worker_sdk import Pusher, SyncPusher
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 
 sync_pusher = SyncPusher()
 pusher = Pusher()

@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-import uuid_utils
-
-from worker_sdk import forked
+from worker_sdk.pusher.ids import new_job_id
 from worker_sdk.wire import encode, iso
 
 MAX_EVENTS: Final = 500
@@ -36,11 +34,10 @@ class Event:
 
     def to_wire(self) -> dict[str, Any]:
         """Return the map that travels, with a key."""
-        forked.check()
         fields: dict[str, Any] = {
             "event_type": self.event_type,
             "payload": self.payload,
-            "dedupe_key": self.dedupe_key or str(uuid_utils.uuid7()),
+            "dedupe_key": self.dedupe_key or new_job_id(),
         }
         if self.source:
             fields["source"] = self.source

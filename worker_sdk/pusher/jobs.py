@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
-import uuid_utils
-
-from worker_sdk import forked, tracing
+from worker_sdk import tracing
 from worker_sdk.job import Job
 from worker_sdk.pusher.after import After, JobRef, after_on_the_wire
 from worker_sdk.pusher.batch_paths import BatchLike
+from worker_sdk.pusher.ids import new_job_id
 from worker_sdk.pusher.unique import Debounce, Unique
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, iso
@@ -20,24 +19,6 @@ JobLike = Mapping[str, Any] | tuple[str, Any]
 # The positions of jobs with a key of any kind: the master may answer with the ID of another job.
 NONE_KEYED: Final[frozenset[int]] = frozenset()
 ALONE_KEYED: Final = frozenset({0})
-
-
-def new_job_id() -> str:
-    """Return a UUIDv7 that no other process makes, also not one that was forked at the same moment."""
-    forked.check()
-    return str(uuid_utils.uuid7())
-
-
-class _IdSequence:
-    """The state behind `new_job_id`, one for the process."""
-
-    def renew(self) -> None:
-        # uuid_utils does so too, but only where Python's own hooks run at a fork.
-        uuid_utils.reseed_rng()
-
-
-_id_sequence: Final = _IdSequence()
-forked.renew_in_child(_id_sequence)
 
 
 class JobOptions(TypedDict, total=False):

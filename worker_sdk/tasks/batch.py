@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from worker_sdk.errors import WorkerSdkError
-from worker_sdk.pusher.jobs import JobLike, JobMap, made_job, new_job_id, wire_options
+from worker_sdk.pusher.ids import new_job_id
+from worker_sdk.pusher.jobs import JobLike, JobMap, made_job, wire_options
 from worker_sdk.tasks.client import outbox_pushers, pushers_for
 from worker_sdk.tasks.task import TaskJob
 

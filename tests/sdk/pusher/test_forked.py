@@ -21,7 +21,7 @@ from tests.support import real_time
 from tests.support.forking import FORKS, Child
 from worker_sdk import AnswerMismatchError, Pusher, SyncPusher, make_job
 from worker_sdk.masters.masters import backoff_s
-from worker_sdk.pusher.jobs import new_job_id
+from worker_sdk.pusher.ids import new_job_id
 
 # Python warns of threads when it forks, of which tests always have some: that they do no harm is what is tested.
 pytestmark = [pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning"), real_time.PROCESSES]

@@ -224,7 +224,7 @@ def test_a_module_of_tasks_brings_no_client_no_worker_and_no_checker() -> None:
     loaded = set(done.stdout.split())
     heavy = {"ast", "asyncio", "concurrent", "dataclasses", "datetime", "email", "http", "importlib.metadata",
              "inspect", "logging", "msgpack", "msgspec", "pydantic", "random", "signal", "socket", "ssl", "subprocess",
-             "threading", "traceback", "urllib", "uuid", "uuid_utils", "uvicorn"}  # fmt: skip
+             "threading", "traceback", "urllib", "uuid", "uvicorn"}  # fmt: skip
     assert {name for name in loaded if name in heavy or name.partition(".")[0] in heavy} == set()
     # A module that is added here costs every web application that enqueues.
     assert {name for name in loaded if name.startswith("worker_sdk.")} == {

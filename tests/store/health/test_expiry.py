@@ -10,7 +10,7 @@ from tests.store.health.test_repair import repaired
 from tests.store.jobs.test_operator_actions import job_in
 from tests.support.store import StoreWorld
 
-pytestmark = pytest.mark.req("S5")
+pytestmark = pytest.mark.req("S7")
 
 HOUR_MS = 3_600_000
 Harm = Callable[[StoreWorld, Job, Keys], Awaitable[object]]
