@@ -232,6 +232,40 @@ async def test_jobs_from_before_a_parameter_was_added_run_with_its_default(url: 
         assert await load.handle(job_id).aget(10) == 7
 
 
+async def test_jobs_of_the_old_name_of_a_task_run_while_its_function_also_has_that_name(
+    url: str, pusher: Pusher
+) -> None:
+    old = await pusher.enqueue("photo.laod", {"photo_id": 1}, keep_result=True)
+    tasks, former = Tasks(master=url), Tasks(master=url)
+
+    @tasks.task("photo.load", keep_result=True)
+    async def load(photo_id: int) -> int:
+        return photo_id + 1
+
+    async with running(url, tasks):
+        assert await (await load.aenqueue(2)).aget(10) == 3
+    # A worker without the old name leaves its jobs alone.
+    assert (await pusher.status(old))["state"] == "ready"
+    former.task("photo.laod")(load.function)
+    async with running(url, tasks, former):
+        assert await load.handle(old).aget(10) == 2
+
+
+async def test_an_argument_that_is_too_large_is_refused_and_named(url: str) -> None:
+    tasks = Tasks(master=url)
+
+    @tasks.task("photo.load")
+    async def load(text: str) -> None: ...
+
+    with pytest.raises(RefusedError) as raised:
+        await load.aenqueue("x" * 300_000)
+    assert (raised.value.status, raised.value.code) == (413, "argument_too_large")
+    # The other jobs of the bulk are not enqueued either.
+    with pytest.raises(RefusedError, match="262144 bytes"):
+        await load.amany([load.to_job("x"), load.to_job("x" * 300_000)])
+    await tasks.aclose()
+
+
 async def test_a_result_that_cannot_be_sent_fails_for_good(url: str) -> None:
     tasks = Tasks(master=url)
 
