@@ -12,6 +12,7 @@ import { Button, ErrorBox, Loading } from "./ui/controls.js";
 import { Dialog, Toasts, toast } from "./ui/dialogs.js";
 import { Icon, Logo } from "./ui/icons.js";
 import { keysInForce, useKeys } from "./ui/keys.js";
+import { usePageTitle } from "./ui/titles.js";
 import { visible } from "./text.js";
 import { Page as Overview } from "./pages/overview.js";
 import { Page as Jobs } from "./pages/jobs.js";
@@ -151,8 +152,8 @@ function App() {
     else document.documentElement.dataset["theme"] = theme;
   }, [lang, theme]);
   const page = isIn ? route.page : "login";
+  usePageTitle(page ? t(`nav.${page}`) : t("error.no_page"));
   useEffect(() => {
-    document.title = `${page ? t(`nav.${page}`) : t("error.no_page")} · jqmaster`;
     setMenuOpen(false);
   }, [page, lang]);
   useShortcuts(

@@ -1,10 +1,12 @@
 """Lists of jobs in a browser: what they show, find, count and export, and that nothing in them jumps."""
 
 import asyncio
+import contextlib
 import csv
 import json
 import re
 import uuid
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -21,8 +23,11 @@ pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"),
 WATCHED_MS = 12_000
 LISTS = [
     "#/overview", "#/jobs", "#/jobs?state=succeeded", "#/jobs?state=failed", "#/names", "#/failures", "#/constraints",
-    "#/workers", "#/masters",
+    "#/workers", "#/masters", "#/batches", "#/definitions", "#/definitions?name=lists-timer", "#/events", "#/notices",
+    "#/notices?name=lists-notice",
 ]  # fmt: skip
+# How many pages are open at a time.
+WATCHED = 8
 # It also tells which elements moved, so that a failure names its cause.
 SHIFTS = """() => {
   window.shifted = 0;
@@ -199,25 +204,98 @@ async def test_ages_stay_on_one_line_on_a_phone(screens: Screens, api: Api) -> N
         assert len(set(heights)) == 1, heights
 
 
+@contextlib.asynccontextmanager
+async def things_of_lists(api: Api) -> AsyncIterator[str]:
+    """Make one of each thing that has a list. Yields the ID of an open batch."""
+    timer = {"job": {"name": "ui.echo"}, "schedule": {"every_minutes": 1}, "time_zone": "UTC"}
+    event = {"kind": "event", "event_type": "lists.came", "job": {"name": "ui.echo"}}
+    notice = {"when": "job_failed", "to": [{"slack": "https://hooks.example/services/one"}]}
+    limit = {"matcher": {"field": "name", "op": "eq", "value": "ui.nap"}, "concurrency": 2}
+    documents = {
+        "definitions/lists-timer": timer,
+        "definitions/lists-event": event,
+        "notices/lists-notice": notice,
+        "constraints/naps": limit,
+    }
+    batch = (await api.call("POST", "/api/batches", {"description": "Lists of the web UI"}))[1]["id"]
+    try:
+        for path, document in documents.items():
+            status, answer = await api.call("PUT", f"/api/{path}", document)
+            assert status == 201, answer
+        yield batch
+    finally:
+        for path in documents:
+            await api.call("DELETE", f"/api/{path}")
+        await api.call("POST", f"/api/batches/{batch}/cancel")
+
+
+async def test_every_list_is_left_for_one_thing_and_found_again_at_its_row(
+    screens: Screens, api: Api
+) -> None:
+    async with things_of_lists(api) as batch:
+        await _leave_and_return(screens, api, batch)
+
+
+async def _leave_and_return(screens: Screens, api: Api, batch: str) -> None:
+    event_id = (await api.call("POST", "/api/events", {"event_type": "lists.came"}))[1]["event_id"]
+    await api.until_state(await api.enqueue("ui.nap", 0.0), "succeeded")
+    worker = (await api.call("GET", "/api/workers"))[1]["workers"][0]
+    things = {
+        "batches": (batch, "Lists of the web UI", "Batches"),
+        "definitions": ("lists-timer", "lists-timer", "Definitions"),
+        "events": (event_id, "lists.came", "Events"),
+        "notices": ("lists-notice", "lists-notice", "Notices"),
+        "constraints": ("naps", "naps", "Constraints"),
+        "names": ("ui.nap", "ui.nap", "Names"),
+        "workers": (worker["id"], worker["node_id"], "Workers"),
+    }
+    async with screens.open() as page:
+        # So that the list has to be scrolled.
+        await page.set_viewport_size({"width": 1280, "height": 140})
+        for address, (key, name, title) in things.items():
+            await page.goto(f"/#/{address}")
+            await expect(page).to_have_title(f"{title} · jqmaster")
+            row = page.locator(f'tr[data-key="{key}"]')
+            await row.scroll_into_view_if_needed()
+            await page.evaluate("scrollBy(0, 40)")
+            assert await page.evaluate("scrollY") > 0, address
+            await row.focus()
+            await page.keyboard.press("Enter")
+            await expect(page).to_have_title(re.compile(f"{re.escape(name)}.* · jqmaster"))
+            await page.go_back()
+            await expect(row).to_be_focused()
+            assert await page.evaluate("scrollY") > 0, address
+            await expect(row).to_be_in_viewport()
+            await expect(page).to_have_title(f"{title} · jqmaster")
+            # A link to the list begins at its top.
+            await page.get_by_role("link", name="Overview").first.click()
+            await expect(page).to_have_title("Overview · jqmaster")
+            await page.goto(f"/#/{address}")
+            await expect(row).to_be_visible()
+            await expect(row).not_to_be_focused()
+
+
 async def test_nothing_jumps_in_any_list_while_jobs_run(screens: Screens, api: Api) -> None:
     is_over = False
+    places = asyncio.Semaphore(WATCHED)
 
-    async def push() -> None:
+    async def push(batch: str) -> None:
         n = 0
         while not is_over:
             n += 1
             name = "ui.fail" if n % 20 == 0 else "ui.echo" if n % 3 else "ui.nap"
             argument = f"full {n}" if name == "ui.fail" else 0.01 * (n % 7)
-            await api.enqueue(name, argument, max_retry=0, tags=["x" * (n % 30 + 1)])
+            of_batch = {"batch": batch} if n % 4 == 0 else {}
+            await api.enqueue(name, argument, max_retry=0, tags=["x" * (n % 30 + 1)], **of_batch)
+            if n % 10 == 0:
+                await api.call("POST", "/api/events", {"event_type": "lists.came", "payload": {"n": n}})
             await asyncio.sleep(0.05)
 
-    document = {"matcher": {"field": "name", "op": "eq", "value": "ui.nap"}, "concurrency": 2}
-    assert (await api.call("PUT", "/api/constraints/naps", document))[0] == 201
     shifts: dict[str, float] = {}
     moved: dict[str, list[object]] = {}
 
     async def watch(address: str) -> None:
-        async with screens.open(address) as page:
+        async with places, screens.open(address) as page:
             await expect(page.locator("main tbody tr, main li").first).to_be_visible()
             # On a slow machine parts of a page may come late: what is there is watched, not the first load.
             await expect(page.locator(".loading, main [aria-busy=true]")).to_have_count(0)
@@ -229,11 +307,11 @@ async def test_nothing_jumps_in_any_list_while_jobs_run(screens: Screens, api: A
             if "jobs" in address:
                 assert await page.locator("main").inner_text() != before
 
-    pushing = asyncio.create_task(push())
-    try:
-        await asyncio.gather(*(watch(address) for address in LISTS))
-    finally:
-        is_over = True
-        await pushing
-        await api.call("DELETE", "/api/constraints/naps")
+    async with things_of_lists(api) as batch:
+        pushing = asyncio.create_task(push(batch))
+        try:
+            await asyncio.gather(*(watch(address) for address in [*LISTS, f"#/batches?id={batch}"]))
+        finally:
+            is_over = True
+            await pushing
     assert {address: moved[address] for address, shift in shifts.items() if shift >= 0.1} == {}

@@ -1252,7 +1252,7 @@ var toasters = /* @__PURE__ */ new Set();
 var toastId = 0;
 function toast(text, kind = "ok", undo) {
   toastId += 1;
-  for (const show of toasters) show({ id: toastId, text, kind, undo });
+  for (const show2 of toasters) show2({ id: toastId, text, kind, undo });
 }
 function Toasts() {
   const [all, setAll] = E2(
@@ -1260,15 +1260,15 @@ function Toasts() {
     []
   );
   W2(() => {
-    const show = (one) => {
+    const show2 = (one) => {
       setAll((old) => [...old.slice(-3), one]);
       setTimeout(
         () => setAll((old) => old.filter((other) => other.id !== one.id)),
         one.undo ? UNDO_MS : TOAST_MS
       );
     };
-    toasters.add(show);
-    return () => void toasters.delete(show);
+    toasters.add(show2);
+    return () => void toasters.delete(show2);
   }, []);
   return html`<div class="toasts" role="status" aria-live="polite">${all.map(
     (one) => html`<p key=${one.id} class=${`toast ${one.kind}`}>${one.text}${one.undo && html` <${Button} class="small" onClick=${() => {
@@ -2096,6 +2096,25 @@ function useKeys(keys) {
     keyLayers.push(own);
     return () => void keyLayers.splice(keyLayers.indexOf(own), 1);
   }, []);
+}
+
+// ui/titles.js
+var ofPage = "";
+function usePageTitle(title2) {
+  W2(() => {
+    ofPage = title2;
+    show(title2);
+  }, [title2]);
+}
+function useTitle(title2) {
+  W2(() => {
+    if (title2 === null) return void 0;
+    show(title2);
+    return () => show(ofPage);
+  }, [title2]);
+}
+function show(title2) {
+  document.title = `${visible(title2).slice(0, 120)} · jqmaster`;
 }
 
 // curl.js
@@ -4104,10 +4123,10 @@ function Chart({
           setCursor: [(u) => setAt(u.cursor.idx ?? null)],
           setSelect: [
             (u) => {
-              const { left: left2, width: selected } = u.select;
+              const { left, width: selected } = u.select;
               if (selected < LEAST_DRAG_PX) return;
               const iso = (px) => new Date(u.posToVal(px, "x") * 1e3).toISOString();
-              const [from, to2] = [iso(left2), iso(left2 + selected)];
+              const [from, to2] = [iso(left), iso(left + selected)];
               u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false);
               ranged.current?.(from, to2);
             }
@@ -4439,19 +4458,17 @@ function growthOf(points) {
 }
 
 // ui/returns.js
-var left = null;
-function leaveFor(key) {
-  left = { address: location.hash, key, top: scrollY };
+function leaveFor(row) {
+  history.replaceState({ row, top: scrollY }, "");
 }
 function useReturn(rows) {
   W2(() => {
-    if (!rows || left === null) return;
-    const { address, key, top } = left;
-    left = null;
-    if (address !== location.hash) return;
-    scrollTo(0, top);
+    const left = history.state;
+    if (!rows || typeof left?.row !== "string") return;
+    history.replaceState(null, "");
+    scrollTo(0, left.top);
     for (const row of document.querySelectorAll("tr[data-key]"))
-      if (row instanceof HTMLElement && row.dataset["key"] === key) row.focus({ preventScroll: true });
+      if (row instanceof HTMLElement && row.dataset["key"] === left.row) row.focus({ preventScroll: true });
   }, [rows !== ""]);
 }
 
@@ -4514,6 +4531,7 @@ function Table({
       }
     }
   });
+  useReturn(onOpen ? keys.join() : "");
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
   return html`<div class=${`table-box ${isFixed ? "fixed" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
@@ -5523,13 +5541,6 @@ function useJobCount(filter, of2) {
   return data?.of === of2 ? data : null;
 }
 
-// ui/titles.js
-function useTitle(title2) {
-  W2(() => {
-    if (title2 !== null) document.title = `${visible(title2).slice(0, 120)} · jqmaster`;
-  }, [title2]);
-}
-
 // pages/jobs.js
 function Page2({ query, go: go3, session: session2 }) {
   const state = query["state"] ?? "";
@@ -5578,7 +5589,6 @@ function Page2({ query, go: go3, session: session2 }) {
   W2(() => setSelected(/* @__PURE__ */ new Set()), [listed]);
   useKeys({ Escape: () => setSelected(/* @__PURE__ */ new Set()) });
   useProgress(include.includes("progress") ? sorted2 : [], isHeld || Boolean(page.progress), page.reload);
-  useReturn(sorted2.map(keyOf).join());
   useTitle(title(state, matching, counts));
   const change2 = (changes, replace = false) => go3("jobs", { ...query, cursor: "", ...changes }, { replace });
   const { state: _, ...unstated } = query;
@@ -6868,6 +6878,7 @@ function columns(names) {
   ];
 }
 function One({ name, query, session: session2 }) {
+  useTitle(name);
   const span = spanOf(query);
   const found = useResource(
     (signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal),
@@ -6952,9 +6963,9 @@ function Page5({ query, go: go3, session: session2 }) {
   );
   const { ignoring, ask: ask2, end } = useIgnoring();
   const hold = useHold();
-  const show = query["show"] && query["show"] in IGNORED ? query["show"] : "";
+  const show2 = query["show"] && query["show"] in IGNORED ? query["show"] : "";
   const split2 = SPLITS.includes(query["split"] ?? "") ? query["split"] : "";
-  const of2 = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show, split2]);
+  const of2 = JSON.stringify([query["q"], query["name"], query["version"], query["cursor"], show2, split2]);
   const [done, setDone] = E2(0);
   const found = useResource(
     async (signal) => ({
@@ -6964,7 +6975,7 @@ function Page5({ query, go: go3, session: session2 }) {
           q: query["q"],
           name: query["name"],
           version: query["version"],
-          ignored: IGNORED[show],
+          ignored: IGNORED[show2],
           cursor: query["cursor"],
           limit: split2 ? ALL2 : PAGE5
         },
@@ -7001,7 +7012,7 @@ function Page5({ query, go: go3, session: session2 }) {
   const card = (group, count2) => html`<${FailureCard} key=${group.id} group=${group} count=${count2} session=${session2} onAct=${act} onIgnore=${ask2} onChange=${reload} />`;
   const isFiltered = Boolean(query["q"] || query["name"] || query["version"]);
   return html`<div class="page-head"><h1>${t("nav.failures")}</h1></div>
-    <${Tabs} label=${t("nav.failures")} current=${show} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
+    <${Tabs} label=${t("nav.failures")} current=${show2} tabs=${Object.keys(IGNORED).map((key) => ({ key, label: t(`failures.show.${key || "open"}`), href: href("failures", { ...query, cursor: "", show: key }) }))} />
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("failures.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 })} />
       <${FilterInput} label=${t("filter.name")} value=${query["name"] ?? ""} onChange=${(name) => change2({ name })} />
@@ -7009,7 +7020,7 @@ function Page5({ query, go: go3, session: session2 }) {
     <nav class="row group-by" aria-label=${t("failures.split")}><span class="muted">${t("failures.split")}</span>${["", ...SPLITS].map((key) => html`<a class="chip-link" href=${href("failures", { ...query, cursor: "", split: key })} aria-current=${key === split2 ? "page" : void 0}>${t(`failures.split.${key || "none"}`)}</a>`)}</nav>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     <div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} />
-    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>` : split2 ? partsOf(rows, split2).map(
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : rows.length === 0 ? html`<div class="card"><${Empty} title=${t(isFiltered ? "failures.empty.filtered" : show2 === "ignored" ? "failures.empty.ignored" : "failures.empty")} /></div>` : split2 ? partsOf(rows, split2).map(
     (part) => html`<section class="after" key=${part.key}><h2><${Text} value=${part.key || t("failures.no_version")} max=${100} /> <span class="muted"><${Num} value=${part.count} /> ${t("failures.failed", { count: part.count })}</span></h2><ul class="groups">${part.groups.map(([group, count2]) => card(group, count2))}</ul></section>`
   ) : html`<ul class="groups">${rows.map((group) => card(group, group.count))}</ul>`}</div>
     <p class="muted after">${t("failures.mark.new.rule")} ${t("failures.mark.regressed.rule")}</p>
@@ -7067,7 +7078,6 @@ function List2({ query, go: go3, session: session2 }) {
     hold.isHeld,
     found.data?.of ?? ""
   );
-  useReturn(rows.map(idOf2).join());
   const change2 = (changes) => go3("batches", { ...wanted, ...changes }, { replace: true });
   const isFiltered = Boolean(wanted.q || wanted.tag || state);
   return html`<div class="page-head"><h1>${t("nav.batches")}</h1></div>
@@ -7977,6 +7987,7 @@ function RowPause({ one, all, onDone }) {
   return html`<button type="button" class="icon-button row-action" aria-label=${label} title=${label} onClick=${resume}><${Icon} name="resume" /></button>`;
 }
 function One3({ name, go: go3, session: session2 }) {
+  useTitle(name);
   const path = `api/constraints/${encodeURIComponent(name)}`;
   const [dialog, setDialog] = E2("");
   const found = useResource((signal) => get(path, {}, signal), [name], {
@@ -9279,7 +9290,6 @@ function List5({ query, go: go3, session: session2 }) {
     hold.isHeld,
     found.data?.of ?? ""
   );
-  useReturn(rows.map(idOf3).join());
   const mayPush = may(session2, "push");
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (key, label, more = {}) => html`<${FilterInput} label=${label} value=${query[key] ?? ""} onChange=${(text) => go3("events", { ...wanted, [key]: text }, { replace: true })} ...${more} />`;
@@ -9452,15 +9462,15 @@ function DrainCountdown({ workers, mayOperate, onDone }) {
     { events: ["workers"], leastMs: POLL_MS2, pollMs: POLL_MS2 }
   );
   if (draining.length === 0) return null;
-  const left2 = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
+  const left = busy.reduce((sum2, worker) => sum2 + worker.busy, 0);
   const starts = (
     /** @type {any[]} */
     (data ?? []).flatMap((worker) => worker.jobs).map((job) => Date.parse(job.started_at))
   );
-  const longest = left2 > 0 && starts.length > 0 ? Math.max(0, nowMs() - Math.min(...starts)) : null;
+  const longest = left > 0 && starts.length > 0 ? Math.max(0, nowMs() - Math.min(...starts)) : null;
   const idle = draining.length - busy.length;
-  return html`<section class="card drains" aria-label=${t("workers.drains")}><div class="row" role="status"><${Badge} kind=${left2 > 0 ? "info" : "ok"}>${t("workers.drains.count", { count: draining.length })}<//>
-      <strong class="num">${left2 > 0 ? t("workers.drains.left", { count: left2 }) : t("workers.drains.done")}</strong>
+  return html`<section class="card drains" aria-label=${t("workers.drains")}><div class="row" role="status"><${Badge} kind=${left > 0 ? "info" : "ok"}>${t("workers.drains.count", { count: draining.length })}<//>
+      <strong class="num">${left > 0 ? t("workers.drains.left", { count: left }) : t("workers.drains.done")}</strong>
       ${longest !== null && html`<span class="muted">${t("workers.drains.longest")} <${Duration} ms=${longest} /></span>`}
       <${Bar} value=${idle} of=${draining.length} label=${t("workers.drains.bar")} kind="ok" /></div>
     ${mayOperate && html`<${Button} class="small" onClick=${() => resumeAll({ worker_ids: draining.map((worker) => worker.id) }, onDone)}>${t("workers.resume.set", { count: draining.length })}<//>`}</section>`;
@@ -9851,6 +9861,7 @@ function One4({ id, session: session2 }) {
     /** @type {"slots" | "detach" | null} */
     null
   );
+  useTitle(worker && `${nameOf4(worker)} · ${t("workers.one")}`);
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
   if (worker === null) {
     return html`${back}<h1>${t("workers.one")}</h1>${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}${!problem && html`<${Loading} />`}`;
@@ -11608,8 +11619,8 @@ function App() {
     else document.documentElement.dataset["theme"] = theme;
   }, [lang, theme]);
   const page = isIn2 ? route.page : "login";
+  usePageTitle(page ? t(`nav.${page}`) : t("error.no_page"));
   W2(() => {
-    document.title = `${page ? t(`nav.${page}`) : t("error.no_page")} · jqmaster`;
     setMenuOpen(false);
   }, [page, lang]);
   useShortcuts(

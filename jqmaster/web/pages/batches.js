@@ -23,7 +23,6 @@ import { ConfirmCount, toast } from "../ui/dialogs.js";
 import { FilterInput } from "../ui/filters.js";
 import { Badge, Duration, Id, Num, State, Text, Time } from "../ui/formats.js";
 import { Field } from "../ui/forms.js";
-import { useReturn } from "../ui/returns.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { useTitle } from "../ui/titles.js";
 
@@ -71,7 +70,6 @@ function List({ query, go, session }) {
     hold.isHeld,
     found.data?.of ?? "",
   );
-  useReturn(rows.map(idOf).join());
   const change = (/** @type {Record<string, string>} */ changes) =>
     go("batches", { ...wanted, ...changes }, { replace: true });
   const isFiltered = Boolean(wanted.q || wanted.tag || state);

@@ -18,6 +18,7 @@ import { Dialog, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
 import { Icon } from "../ui/icons.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
+import { useTitle } from "../ui/titles.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
@@ -163,6 +164,7 @@ function RowPause({ one, all, onDone }) {
 
 /** @param {{name: string, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 function One({ name, go, session }) {
+  useTitle(name);
   const path = `api/constraints/${encodeURIComponent(name)}`;
   const [dialog, setDialog] = useState("");
   const found = useResource((signal) => get(path, {}, signal), [name], {

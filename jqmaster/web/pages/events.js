@@ -13,7 +13,6 @@ import { Button, Copy, CopyMenu, Empty, ErrorBox, Loading, Pager } from "../ui/c
 import { FilterInput } from "../ui/filters.js";
 import { Bytes, Id, Num, State, Text, Time, bytesText } from "../ui/formats.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
-import { useReturn } from "../ui/returns.js";
 import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
 
@@ -84,7 +83,6 @@ function List({ query, go, session }) {
     hold.isHeld,
     found.data?.of ?? "",
   );
-  useReturn(rows.map(idOf).join());
   const mayPush = may(session, "push");
   const isFiltered = Object.keys(wanted).length > 0;
   const filter = (

@@ -18,7 +18,6 @@ import { attempt, toast } from "../ui/dialogs.js";
 import { useKeys } from "../ui/keys.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { useProgress } from "../ui/progress.js";
-import { useReturn } from "../ui/returns.js";
 import { useTitle } from "../ui/titles.js";
 
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
@@ -70,7 +69,6 @@ export function Page({ query, go, session }) {
   useEffect(() => setSelected(new Set()), [listed]);
   useKeys({ Escape: () => setSelected(new Set()) });
   useProgress(include.includes("progress") ? sorted : [], isHeld || Boolean(page.progress), page.reload);
-  useReturn(sorted.map(keyOf).join());
   useTitle(title(state, matching, counts));
 
   /** @param {Record<string, string | undefined>} changes */

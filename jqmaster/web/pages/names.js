@@ -14,6 +14,7 @@ import { Badge, Duration, Num, Text, Time, durationText, perSText } from "../ui/
 import { FilterInput } from "../ui/filters.js";
 import { Field } from "../ui/forms.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
+import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
 
 const SPANS = ["1h", "6h", "24h", "7d", "30d"];
@@ -188,6 +189,7 @@ function columns(names) {
 
 /** @param {{name: string, query: Record<string, string>, session: import("../api.js").Session}} props */
 function One({ name, query, session }) {
+  useTitle(name);
   const span = spanOf(query);
   const found = useResource(
     (signal) => get(`api/names/${encodeURIComponent(name)}`, { span }, signal),

@@ -12,6 +12,7 @@ import { Bar, Button, Empty, ErrorBox, Loading, Tabs } from "../ui/controls.js";
 import { ConfirmCount, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
+import { useTitle } from "../ui/titles.js";
 
 const STATES = ["fresh", "stale", "draining", "detached"];
 const KINDS = /** @type {const} */ ({ fresh: "ok", stale: "warn", draining: "info", detached: "bad" });
@@ -294,6 +295,7 @@ function One({ id, session }) {
     pollMs: POLL_MS,
   });
   const [asked, setAsked] = useState(/** @type {"slots" | "detach" | null} */ (null));
+  useTitle(worker && `${nameOf(worker)} · ${t("workers.one")}`);
   const back = html`<p class="crumbs"><a href=${href("workers")}>${t("nav.workers")}</a></p>`;
   if (worker === null) {
     return html`${back}<h1>${t("workers.one")}</h1>${problem?.status === 404 ? html`<${Empty} title=${t("workers.unknown")}>${t("workers.unknown.text")}<//>` : html`<${ErrorBox} problem=${problem} onRetry=${reload} />`}${!problem && html`<${Loading} />`}`;

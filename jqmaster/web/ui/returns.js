@@ -1,23 +1,23 @@
 /** Back from what a row opened, the list stands where it was left, and the row has the focus again. */
 import { useEffect } from "../lib.js";
 
-/** @type {{address: string, key: string, top: number} | null} */
-let left = null;
-
-/** @param {string} key The row that is opened, of the table of the present address. */
-export function leaveFor(key) {
-  left = { address: location.hash, key, top: scrollY };
+/**
+ * Note with the present entry of the history which row is opened. Back leads to this entry; a link to the same address
+ * makes another one, which begins at the top.
+ * @param {string} row Its key.
+ */
+export function leaveFor(row) {
+  history.replaceState({ row, top: scrollY }, "");
 }
 
-/** @param {string} rows What the list holds; empty while it is not known. */
+/** @param {string} rows What the list holds; empty while it is not known, or if its rows open nothing. */
 export function useReturn(rows) {
   useEffect(() => {
-    if (!rows || left === null) return;
-    const { address, key, top } = left;
-    left = null;
-    if (address !== location.hash) return;
-    scrollTo(0, top);
+    const left = history.state;
+    if (!rows || typeof left?.row !== "string") return;
+    history.replaceState(null, "");
+    scrollTo(0, left.top);
     for (const row of document.querySelectorAll("tr[data-key]"))
-      if (row instanceof HTMLElement && row.dataset["key"] === key) row.focus({ preventScroll: true });
+      if (row instanceof HTMLElement && row.dataset["key"] === left.row) row.focus({ preventScroll: true });
   }, [rows !== ""]);
 }

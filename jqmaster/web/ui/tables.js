@@ -1,5 +1,5 @@
 /** Tables that one walks by keys, and rows that keep still while one reads them. */
-import { leaveFor } from "./returns.js";
+import { leaveFor, useReturn } from "./returns.js";
 import { t } from "../i18n.js";
 import { html, useCallback, useMemo, useRef, useState } from "../lib.js";
 import { visible } from "../text.js";
@@ -73,6 +73,7 @@ export function Table({
       },
     }),
   });
+  useReturn(onOpen ? keys.join() : "");
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
   return html`<div class=${`table-box ${isFixed ? "fixed" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>

@@ -2,9 +2,27 @@
 import { useEffect } from "../lib.js";
 import { visible } from "../text.js";
 
+let ofPage = "";
+
+/** @param {string} title What the tab says, except while something on the page is more exact. */
+export function usePageTitle(title) {
+  useEffect(() => {
+    ofPage = title;
+    show(title);
+  }, [title]);
+}
+
 /** @param {string | null} title null while it is not known. */
 export function useTitle(title) {
   useEffect(() => {
-    if (title !== null) document.title = `${visible(title).slice(0, 120)} · jqmaster`;
+    if (title === null) return undefined;
+    show(title);
+    // A list that one goes back to is no longer the thing that was opened.
+    return () => show(ofPage);
   }, [title]);
+}
+
+/** @param {string} title */
+function show(title) {
+  document.title = `${visible(title).slice(0, 120)} · jqmaster`;
 }
