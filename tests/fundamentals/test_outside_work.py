@@ -1,18 +1,21 @@
 """Work that another system does: the callback that comes, never, early, twice, and late."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from jqmaster.app import Master
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Callback, CodedError, Context, Defer, OutsideWork, Pusher, Ready, Worker
 
 pytestmark = [real_time.MASTER, pytest.mark.req("P2", "P3", "P6")]
 
+DAY_S = 86_400.0
 NO_WAIT = {"base_s": 0.0, "factor": 1.0, "max_s": 0.0, "jitter": False}
 
 
@@ -52,7 +55,7 @@ async def state_is(pusher: Pusher, job_id: str, state: str) -> None:
     async def reached() -> bool:
         return (await pusher.status(job_id))["state"] == state
 
-    await wait_until(reached, what=f"the job is {state}")
+    await wait_until(reached, timeout_s=30, what=f"the job is {state}")
 
 
 @pytest.mark.parametrize("pull", [False, True])
@@ -95,6 +98,61 @@ async def test_without_an_answer_the_attempt_fails_and_a_late_one_changes_nothin
     assert [await post(one) for one in work.urls] == [410, 410]
     # Another address for each attempt, and the same key for the warehouse.
     assert (len(set(work.urls)), set(work.keys)) == (2, {job_id})
+
+
+@pytest.fixture
+def pass_days(master: Master) -> Callable[[float], None]:
+    """Let so many days pass for the store."""
+    days = [0.0]
+    link = master.shard.parts.stores.challenges._shard
+    object.__setattr__(link, "now", lambda: round((time.time() + days[0] * DAY_S) * 1000))
+    return lambda count: days.__setitem__(0, days[0] + count)
+
+
+async def test_an_answer_that_comes_a_day_later_counts(
+    url: str, pusher: Pusher, pass_days: Callable[[float], None]
+) -> None:
+    worker, work = Worker(url), Ship(nothing)
+    work.answer_within_s = 2 * DAY_S
+    worker.outside(work)
+    job_id = await pusher.enqueue("order.ship", keep_result=True)
+    async with worker.running():
+        await state_is(pusher, job_id, "awaiting_callback")
+        pass_days(1)
+        assert await post(work.urls[0]) == 202
+        await state_is(pusher, job_id, "succeeded")
+
+
+async def test_an_answer_that_comes_after_the_day_that_it_had_changes_nothing(
+    url: str, pusher: Pusher, pass_days: Callable[[float], None]
+) -> None:
+    worker, work = Worker(url), Ship(nothing)
+    work.answer_within_s = DAY_S
+    worker.outside(work)
+    job_id = await pusher.enqueue("order.ship", max_retry=0)
+    async with worker.running():
+        await state_is(pusher, job_id, "awaiting_callback")
+        pass_days(1)
+        await state_is(pusher, job_id, "failed")
+        assert await post(work.urls[0]) == 410
+    assert (await pusher.status(job_id))["cause"] == "callback_timeout"
+
+
+async def test_a_warehouse_that_answers_with_an_error_and_delivers_anyway_is_asked_again_under_the_same_key(
+    url: str, pusher: Pusher
+) -> None:
+    async def deliver_and_fail(callback_url: str) -> None:
+        assert await post(callback_url) == 202
+        if len(work.urls) == 1:
+            raise CodedError("TEMPORARY_UNAVAILABLE", "500")
+
+    worker, work = Worker(url), Ship(deliver_and_fail)
+    worker.outside(work)
+    job_id = await pusher.enqueue("order.ship", max_retry=1, retry=NO_WAIT)
+    async with worker.running():
+        await state_is(pusher, job_id, "succeeded")
+    assert [await post(one) for one in work.urls] == [410, 200]
+    assert (len(work.urls), set(work.keys)) == (2, {job_id})
 
 
 @pytest.mark.req("P1")

@@ -234,7 +234,7 @@ class DeliveryRunner:
     async def _deliver(self, tenure: _Tenure, job: ClaimedJob) -> None:
         end = await self._call(job)
         self._figures.outcomes[job.record.name, end.outcome] += 1
-        outcome = _outcome_of(job, end)
+        outcome = outcome_of(job, end)
         for _ in range(_MAX_REPORTS):
             try:
                 await self._reports.results(tenure.worker_id, [outcome])
@@ -276,7 +276,8 @@ class DeliveryRunner:
         return end
 
 
-def _outcome_of(job: ClaimedJob, end: CallEnd) -> Outcome:
+def outcome_of(job: ClaimedJob, end: CallEnd) -> Outcome:
+    """Return the report on one attempt to deliver."""
     match end.outcome:
         case DeliveryOutcome.DELIVERED:
             return Outcome(job.job_id, job.token, "success")

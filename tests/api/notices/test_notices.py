@@ -2,12 +2,14 @@
 
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jqmaster.domain.ids import new_id
 from tests.support import real_time
-from tests.support.mail_server import MailServer, mail_server
+from tests.support.mail_server import Authority, MailServer, mail_server
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
@@ -296,3 +298,51 @@ async def test_a_mail_reminds_people_and_leads_to_the_page_where_they_answer(
             assert challenge["remind_at"] is not None
             answered = await api.http.post(f"/callbacks/{opened['request_id']}", json={"choice": "approve"})
             assert answered.status_code == 202
+
+
+async def test_a_password_of_the_mail_server_is_replaced_and_shown_nowhere(
+    store_server: StoreServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A mail that the former password could not send goes out by the new one, after a restart with it."""
+    authority, shard = Authority(tmp_path), f"mail{new_id()[:8]}"
+    former, new = "the-former-password", "the-new-password"
+
+    def settings(password: str, port: int) -> dict[str, Any]:
+        return {
+            "smtp_url": f"smtp://jq:{password}@127.0.0.1:{port}",
+            "smtp_cafile": authority.cafile,
+            "mail_from": "jq@shop.example",
+            "shard": shard,
+        }
+
+    async with mail_server(authority=authority, users={"jq": new}) as server:
+        async with master_on(store_server.url, **settings(former, server.port)) as (_, api):
+            await put(api)
+            assert (await api.call("POST", "/api/notices/n/test"))[0] == 202
+
+            async def waits() -> str:
+                found = await deliveries(api)
+                return str(found[0]["id"]) if found and found[0]["state"] == "retrying" else ""
+
+            delivery_id = await wait_until(waits, timeout_s=30)
+            job = await api.job(delivery_id)
+            assert "the mail server refuses the login" in str(job["attempts"])
+            shown = [
+                str(job),
+                (await api.http.get("/api/settings")).text,
+                (await api.http.get("/api/audit")).text,
+            ]
+            assert server.mails == []
+        async with master_on(store_server.url, **settings(new, server.port)) as (_, api):
+            await api.call("POST", f"/api/jobs/{delivery_id}/run")
+            ((address, _),) = await server.until(1)
+            assert address == "ops@shop.example"
+            await api.until_state(delivery_id, "succeeded")
+            shown += [
+                str(await api.job(delivery_id)),
+                (await api.http.get("/api/settings")).text,
+                caplog.text,
+            ]
+    for text in shown:
+        assert former not in text
+        assert new not in text

@@ -403,3 +403,19 @@ async def test_a_question_is_not_quoted_where_content_is_redacted(notices: Notic
     (told,) = await notices.told()
     assert "4711" not in told.argument["text"]
     assert "work: waits for an answer, until " in told.argument["text"]
+
+
+@pytest.mark.req("S7")
+async def test_hostile_names_of_jobs_and_errors_are_text_in_a_mail(notices: Notices) -> None:
+    await begun(notices)
+    name = "<img src=x onerror=alert(1)>&\"'"
+    await notices.fail(1, name=name, message="</td><script>alert(2)</script>\r\nBcc: all@shop.example")
+    await notices.rounds(14)
+    (told,) = await notices.told()
+    html = told.argument["html"]
+    for tag in ("<img", "<script", "</td><"):
+        assert tag not in html
+    assert "&lt;img src=x onerror=alert(1)&gt;&amp;" in html
+    assert name in told.argument["text"]
+    assert "\n" not in told.argument["subject"]
+    assert "\r" not in told.argument["subject"]
