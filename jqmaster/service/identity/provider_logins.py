@@ -33,6 +33,8 @@ MAX_NAME: Final = 128
 MAX_ID_TOKEN: Final = 16 * 1024
 _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1400})")
 _PAGE: Final = re.compile(r"#/[!-~]{0,1000}")
+# The login page of somebody who came to answer a question: it leads a person who is logged in to that question.
+_QUESTION: Final = re.compile(r"#/login\?then=callbacks/[A-Za-z0-9_-]{54}")
 _MAX_CODE: Final = 4096
 
 
@@ -203,7 +205,8 @@ def _decoded(text: str) -> str:
 
 def _page_of(text: str) -> str:
     """Return a page of the web UI: nothing else is ever led to after a login."""
-    return text if _PAGE.fullmatch(text) and not text.startswith("#/login") else HOME
+    is_page = _PAGE.fullmatch(text) and not text.startswith("#/login")
+    return text if is_page or _QUESTION.fullmatch(text) else HOME
 
 
 def _texts(value: Any) -> list[str]:

@@ -26,6 +26,7 @@ pytestmark = [real_time.MASTER, pytest.mark.req("D26")]
 
 ADMIN_TOKEN = "a-configured-admin-token"
 CALLBACK = "/api/login/oidc/callback"
+QUESTION = f"#/login?then=callbacks/{'aB3_-x' * 9}"
 
 
 @dataclass
@@ -257,6 +258,7 @@ async def test_a_login_works_once_also_where_the_provider_takes_its_code_twice(
     "page",
     [
         "https://evil.example", "//evil.example", "/\\evil.example", "#/login?problem=x", "#/a\r\nSet-Cookie: a=b",
+        "#/login", "#/login?then=https://evil.example", "#/login?then=callbacks/../x", f"{QUESTION}x",
         "javascript:alert(1)", "#/" + "x" * 2000, "", "#/\u00e9",
     ],
 )  # fmt: skip
@@ -265,6 +267,14 @@ async def test_a_login_leads_to_a_page_of_the_web_ui_and_nowhere_else(
 ) -> None:
     async with site(store_server.url) as here:
         assert await here.log_in(page) == f"{str(here.browser.base_url).rstrip('/')}/#/overview"
+
+
+@pytest.mark.req("P4", "D26")
+async def test_a_login_for_a_question_leads_back_to_it(store_server: StoreServer) -> None:
+    """The page of a question sends people there who are not logged in."""
+    async with site(store_server.url) as here:
+        assert await here.log_in(QUESTION) == f"{str(here.browser.base_url).rstrip('/')}/{QUESTION}"
+        assert (await here.session())["who"] == "oidc:ada"
 
 
 async def test_a_forged_cookie_leads_nowhere_else(store_server: StoreServer) -> None:
