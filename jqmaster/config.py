@@ -618,7 +618,14 @@ class Settings(BaseSettings):
         ge=0,
         le=MOST_KEPT_S,
         description="How long to keep log lines of jobs in the store, from the newest line of a job on. They go "
-        "earlier with their job.",
+        "earlier with their job. With `log_archive_url` they go to the archive, otherwise they are removed.",
+    )
+    log_archive_wait_s: float = Field(
+        7 * DAY_S,
+        ge=0,
+        le=MOST_KEPT_S,
+        description="How much longer to keep log lines of jobs that the archive does not take. After that they are "
+        "removed.",
     )
     definition_runs_max: int = Field(
         1_000,
@@ -658,6 +665,31 @@ class Settings(BaseSettings):
     )
     result_grace_s: float = Field(
         60, ge=0, le=MOST_KEPT_S, description="How long a result can be fetched again after it was fetched."
+    )
+
+    # --- archive of job logs
+    log_archive_url: str | None = Field(
+        None,
+        pattern=r"^(file:///[^?#\s]+|s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[^?#\s]*)?)$",
+        description="Where logs of jobs go after `retention_logs_s`, and when their job is removed: a directory that "
+        "all masters share, such as `file:///srv/job-logs`, or storage of the S3 kind, such as `s3://bucket/prefix`. "
+        "Needs `jqmaster[archive]`. Default: no archive.",
+    )
+    log_archive_endpoint: str | None = Field(
+        None,
+        pattern=r"^https?://[^/?#@\s]+/?$",
+        description="Address of storage of the S3 kind that is not Amazon's, such as `https://minio.example:9000`.",
+    )
+    log_archive_region: str | None = Field(
+        None, min_length=1, max_length=100, description="Region of the bucket of `log_archive_url`."
+    )
+    log_archive_key_id: SecretStr | None = Field(
+        None,
+        description="Access key ID for `log_archive_url`, with `log_archive_secret`. Default: the credentials of the "
+        "environment, such as `AWS_ACCESS_KEY_ID` or the role of the machine.",
+    )
+    log_archive_secret: SecretStr | None = Field(
+        None, description="Secret access key of `log_archive_key_id`."
     )
 
     # --- logs
@@ -756,7 +788,7 @@ class Settings(BaseSettings):
             raise ValueError("smtp_url requires mail_from")
         if (self.mail_from or self.mail_to or self.smtp_cafile) and not self.smtp_url:
             raise ValueError("mail_from, mail_to and smtp_cafile require smtp_url")
-        if fault := self._oidc_fault() or self._proxy_fault():
+        if fault := self._oidc_fault() or self._proxy_fault() or self._archive_fault():
             raise ValueError(fault)
         store = StoreUrl.parse(self.redis_url.get_secret_value()) if self.redis_url else None
         if (self.redis_cafile or self.redis_certfile) and not (store and store.is_tls):
@@ -788,6 +820,15 @@ class Settings(BaseSettings):
         host = urlsplit(self.oidc_issuer).hostname or ""
         if not self.oidc_issuer.startswith("https://") and host not in ("localhost", "127.0.0.1", "::1"):
             return "oidc_issuer must begin with https://, except on this machine"
+        return None
+
+    def _archive_fault(self) -> str | None:
+        if (self.log_archive_key_id is None) != (self.log_archive_secret is None):
+            return "set both log_archive_key_id and log_archive_secret, or neither"
+        if not (self.log_archive_url or "").startswith("s3://"):
+            for name in ("log_archive_endpoint", "log_archive_region", "log_archive_key_id"):
+                if getattr(self, name) is not None:
+                    return f"{name} requires a log_archive_url that begins with s3"
         return None
 
     def _proxy_fault(self) -> str | None:

@@ -197,3 +197,15 @@ class DamagedError(JqmasterError):
     """A record in the store is not what the master wrote. `jqmaster fsck` shows details."""
 
     code = "damaged"
+
+
+class ArchiveUnavailableError(JqmasterError):
+    """The archive of job logs does not answer, or refuses what it is asked for."""
+
+    code = "archive_unavailable"
+
+
+class ArchiveDamagedError(JqmasterError):
+    """An object of the archive is not what a master wrote."""
+
+    code = "archive_damaged"

@@ -18,6 +18,7 @@ from jqmaster.runtime.duties.event_gathering import EventLoop
 from jqmaster.runtime.duties.failure_detector import FailureDetector
 from jqmaster.runtime.duties.follow_up_loop import FollowUpLoop
 from jqmaster.runtime.duties.grace import Grace
+from jqmaster.runtime.duties.log_archiver import LogArchiver
 from jqmaster.runtime.duties.log_keeper import LogKeeper
 from jqmaster.runtime.duties.notice_loop import NoticeLoop
 from jqmaster.runtime.duties.promoter import Promoter
@@ -98,6 +99,7 @@ class LeaderDuties:
             self._stores.retention,
             shared.clock,
             retention=policies.retention,
+            archives_logs=shared.settings.log_archive_url is not None,
             on_stale=leader.step_down,
         )
         self.bulk = self._make_bulk_actions()
@@ -131,13 +133,7 @@ class LeaderDuties:
             self._reaper,
             self._detector,
             self._sweeper,
-            LogKeeper(
-                self._leadership,
-                self._stores.logs,
-                self._shared.clock,
-                retention_ms=self._shared.policies.log_retention_ms,
-                on_stale=self._leader.step_down,
-            ),
+            *self._make_log_duties(),
             RepairLoop(
                 self._repair,
                 self._shared.clock,
@@ -247,6 +243,22 @@ class LeaderDuties:
             is_trusted=self._leader.is_trusted,
             on_stale=self._leader.step_down,
         )
+
+    def _make_log_duties(self) -> list[Component]:
+        policies, clock = self._shared.policies, self._shared.clock
+        archiving = self._parts.log_archiving()
+        keeper = LogKeeper(
+            self._leadership,
+            self._stores.logs,
+            clock,
+            retention_ms=policies.log_retention_ms,
+            wait_ms=policies.log_archive_wait_ms if archiving else None,
+            figures=self._parts.archive_figures,
+            on_stale=self._leader.step_down,
+        )
+        if archiving is None:
+            return [keeper]
+        return [keeper, LogArchiver(self._leadership, archiving, clock, on_stale=self._leader.step_down)]
 
     def _make_exporter(self) -> list[Component]:
         target = self._shared.settings.audit_export

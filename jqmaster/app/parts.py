@@ -7,7 +7,7 @@ from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.challenge import ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.events.figures import EventFigures
-from jqmaster.domain.logs.figures import LogFigures
+from jqmaster.domain.logs.figures import ArchiveFigures, LogFigures
 from jqmaster.domain.notices.delivery import DeliveryFigures
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import StoreUnavailableError
@@ -37,6 +37,9 @@ from jqmaster.service.jobs.parts import PartService
 from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.service.jobs.reader import JobReader
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.logs.archived import ArchivedLogs
+from jqmaster.service.logs.archiving import LogArchiving
+from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService
 from jqmaster.service.notices.evaluation import NoticeEvaluation
 from jqmaster.service.notices.happenings import Happenings
@@ -54,6 +57,8 @@ from jqmaster.service.workers.workers import WorkerService
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.parts import PartStore
 from jqmaster.store.link.shard import Shard
+from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
+from jqmaster.store.logs.archiving import LogArchivingStore
 from jqmaster.store.notices.failed_jobs import FailedJobStore
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 
@@ -129,9 +134,10 @@ class ShardParts:
         )
         self.job_parts = PartService(PartStore(link, policies.parts), self.waiters, clock, policies.parts)
         self.log_figures = LogFigures()
-        self.job_logs = LogService(
-            stores.logs, self.waiters, clock, limits=policies.logs, figures=self.log_figures
-        )
+        self.archive_figures = ArchiveFigures()
+        address = ArchiveAddress.of(settings)
+        self._archive = LogArchive(address, settings.shard) if address else None
+        self.job_logs = self._log_service()
         self.job_actions = JobActions(
             stores.steering,
             stores.records,
@@ -188,6 +194,33 @@ class ShardParts:
         self.worker_actions = WorkerActions(
             stores.workers,
             tell=WorkerOrders(stores.workers, stores.polls, stores.leadership, shared.workers),
+        )
+
+    def _log_service(self) -> LogService:
+        stores, policies, clock = self.stores, self._shared.policies, self._shared.clock
+        archived = ArchivedLogs(self._archive, clock) if self._archive else None
+        gone = GoneLogs(LogArchivingStore(self.link), archived, policies.audience) if archived else None
+        return LogService(
+            stores.logs,
+            self.waiters,
+            clock,
+            limits=policies.logs,
+            figures=self.log_figures,
+            archived=archived,
+            gone=gone,
+        )
+
+    def log_archiving(self) -> LogArchiving | None:
+        """Return what moves logs to the archive; None where there is none."""
+        if self._archive is None:
+            return None
+        policies = self._shared.policies
+        return LogArchiving(
+            LogArchivingStore(self.link),
+            self._archive,
+            retention_ms=policies.log_retention_ms,
+            audience=policies.audience,
+            figures=self.archive_figures,
         )
 
     def notice_evaluation(self) -> NoticeEvaluation:

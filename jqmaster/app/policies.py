@@ -66,6 +66,7 @@ class Policies:
         self.parts = live.derive(part_limits)
         self.logs = live.derive(log_limits)
         self.log_retention_ms = live.derive(lambda s: _ms(s.retention_logs_s))
+        self.log_archive_wait_ms = live.derive(lambda s: _ms(s.log_archive_wait_s))
         self.batch_life_ms = live.derive(lambda s: _ms(s.batch_life_s))
         self.batch_retention_ms = live.derive(lambda s: _ms(s.batch_retention_s))
         self.kept_events = live.derive(kept_events)

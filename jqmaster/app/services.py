@@ -189,6 +189,9 @@ class RequestServices:
             stores.leadership,
             stores.history,
             logs=stores.logs,
+            log_retention_ms=self._shared.policies.log_retention_ms
+            if self._shared.settings.log_archive_url
+            else None,
             stale_ms=self._shared.policies.stale_ms,
         )
         return Metrics(
@@ -199,6 +202,7 @@ class RequestServices:
             events=self._parts.event_figures,
             batches=self._parts.batch_figures,
             logs=self._parts.log_figures,
+            archive=self._parts.archive_figures,
             challenges=self._parts.challenge_figures,
             deliveries=self._parts.delivery_figures,
             own=lambda: self._readiness.own_facts(self._connections()),

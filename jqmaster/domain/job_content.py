@@ -147,6 +147,19 @@ class JobContent:
         return self._redactor.found(root, fields.get(root)) if isinstance(fields, dict) else []
 
 
+class GoneContent:
+    """The log of a job that is gone, of this name, as one caller sees it: its values were redacted when it went."""
+
+    def __init__(self, access: ContentAccess, name: str) -> None:
+        self._access = access.for_name(name)
+
+    def log_line(self, text: str, *, is_error: bool) -> str | None:
+        """As `JobContent.log_line`."""
+        if not self._access.is_granted:
+            return None
+        return self._access.error_text_cover or text if is_error else text
+
+
 def shown_error_type(access: ContentAccess, attempt: Attempt) -> str | None:
     """Return the type of an attempt's exception, which is not content; None if it is not certain, or is redacted."""
     return error_type_of(attempt.error, attempt.message) if access.shows_error_type else None

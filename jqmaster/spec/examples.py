@@ -709,6 +709,7 @@ EXAMPLES: Final[dict[str, Any]] = {
         "last": 1,
         "dropped": 0,
         "is_last": False,
+        "is_archived": False,
         "log_ref": None,
     },
     "ResultsRequest": {

@@ -217,6 +217,7 @@ _PROBLEM_TEXTS: Final = {
     422: "The request is not valid; `errors` names each field and what is wrong with it.",
     429: "A constraint allows no more waiting jobs, or the caller exceeded a rate limit. Try again after Retry-After.",
     431: "The request line and headers are too large.",
+    502: "An object that another system keeps for the master is damaged.",
     503: "The master reached a limit, or the store is not available. With code `outcome_unknown`, the request may have taken effect.",
 }
 # A worker need not send more than the status. A body, if there is one, is for people.

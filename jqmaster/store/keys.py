@@ -108,14 +108,24 @@ class Keys:
     )
     log = NamedKey(
         "hash",
-        "with its job",
+        "with its job; without it while it waits for the archive",
         "what is known of the log of the job: its last line, lines that are missing, its size, the claim that wrote "
-        "last, and where it is in the archive",
+        "last, and where it is in the archive; of a job that is gone also its record",
         of=("job_id",),
     )
     logged = Key("set", "while not empty", "jobs that have a log")
     log_times = Key(
         "sorted set", "while not empty", "jobs with log lines here; score: when the newest came, ms"
+    )
+    log_waits = Key(
+        "sorted set",
+        "while not empty",
+        "jobs that are gone and whose log waits for the archive; score: since when, ms",
+    )
+    log_erasures = Key(
+        "sorted set",
+        "while not empty",
+        "deleted jobs whose log is to be removed from the archive; score: when they were deleted, ms",
     )
     log_totals = Key("hash", "always", "`size` of all logs together")
     challenges = NamedKey(

@@ -265,4 +265,8 @@ CODES: Final = (
                 "The master has an internal error. `detail` holds an incident number, which is also in its log.",
                 "Report it."),
     ProblemCode("damaged", (500,), "A stored record is damaged.", "Run `jqmaster fsck`."),
+    ProblemCode("archive_unavailable", (503,), "The archive of job logs does not answer, or refuses the master.",
+                _LATER),
+    ProblemCode("archive_damaged", (502,), "A log in the archive is not as it was written.",
+                "Restore the object that `detail` names from a copy, or read the lines behind it with `after`."),
 )  # fmt: skip

@@ -18,6 +18,8 @@ from jqmaster.api.encoding.answers import encode
 from jqmaster.api.encoding.negotiation import Encoding, NotAcceptableError
 from jqmaster.api.http.security_headers import DATA_HEADERS
 from jqmaster.errors import (
+    ArchiveDamagedError,
+    ArchiveUnavailableError,
     ChallengeOverError,
     ConflictError,
     DamagedError,
@@ -61,10 +63,12 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
     RateLimitedError: (429, "Too many requests"),
     DamagedError: (500, "Stored data are damaged"),
     JqmasterError: (500, "Internal error"),
+    ArchiveDamagedError: (502, "An archived log is damaged"),
     OverloadedError: (503, "Overloaded"),
     StoreUnavailableError: (503, "The store is not available"),
     StoreUnfitError: (503, "The store is not fit"),
     ProviderUnavailableError: (503, "The login provider is not available"),
+    ArchiveUnavailableError: (503, "The archive of logs is not available"),
     OutcomeUnknownError: (503, "The outcome is unknown"),
 }
 

@@ -20,13 +20,12 @@ from jqmaster.api.jobs.part_schemas import PartsRequest
 from jqmaster.api.logs.handlers import entry_view, filter_of
 from jqmaster.api.services import Services
 from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.logs.page import NO_LOG, LogPage
+from jqmaster.domain.logs.page import NO_LOG, LogFilter, LogPage
 from jqmaster.domain.parts import Part, PartPage, PartPlace
 from jqmaster.domain.readable import readable
 from jqmaster.errors import FieldError, TooLargeError, invalid
 from jqmaster.service.jobs.parts import LEAST_PAUSE_S
 from jqmaster.service.jobs.reader import unknown_job
-from jqmaster.service.logs.logs import LogFilter
 
 VALUES: Final = frozenset({"parts"})
 # As in the stream of dashboards: see `live.PING_S`.

@@ -12,11 +12,11 @@ from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, wait_of
 from jqmaster.api.schemas import LATEST_MS, TOKEN_PATTERN
 from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.job_content import GoneContent, JobContent
 from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
-from jqmaster.domain.logs.page import LogEntry, LogPage
-from jqmaster.errors import FieldError, InvalidError, TooLargeError, UnparsableError, invalid
-from jqmaster.service.logs.logs import LogFilter, SentLine
+from jqmaster.domain.logs.page import LogEntry, LogFilter, LogPage
+from jqmaster.errors import FieldError, InvalidError, NotFoundError, TooLargeError, UnparsableError, invalid
+from jqmaster.service.logs.logs import SentLine
 
 # The most of one call. A worker that has more sends several.
 MAX_LINES: Final = 10_000
@@ -133,16 +133,22 @@ async def page(call: Call) -> Reply:
     tail = whole_number(query, "tail", default=0, least=1, most=MAX_TAIL) or None
     wait_s, wanted = wait_of(query), filter_of(query)
     job_id, services = call.path["job_id"], call.services
-    content = JobContent(call.content, (await services.jobs.view(job_id)).job)
     with services.waiting.take() if wait_s > 0 else contextlib.nullcontext(True) as has_place:
-        found = await services.job_logs.page(
-            job_id,
-            after,
-            limit=limit,
-            wanted=wanted,
-            tail=tail,
-            wait_s=min(wait_s, MAX_WAIT_S) if has_place else 0.0,
-        )
+        content: JobContent | GoneContent
+        try:
+            content = JobContent(call.content, (await services.jobs.view(job_id)).job)
+            found = await services.job_logs.page(
+                job_id,
+                after,
+                limit=limit,
+                wanted=wanted,
+                tail=tail,
+                wait_s=min(wait_s, MAX_WAIT_S) if has_place else 0.0,
+            )
+        except NotFoundError:
+            # It may also have gone just now.
+            found = await services.job_logs.gone_page(job_id, after, limit=limit, wanted=wanted, tail=tail)
+            content = GoneContent(call.content, found.name or "")
     return Reply(200, page_view(found, content), () if has_place else COME_AGAIN)
 
 
@@ -155,7 +161,7 @@ def filter_of(query: dict[str, str]) -> LogFilter:
     return LogFilter(RANK[LogLevel(level)], attempt or None)
 
 
-def page_view(found: LogPage, content: JobContent) -> dict[str, Any]:
+def page_view(found: LogPage, content: JobContent | GoneContent) -> dict[str, Any]:
     """`LogPage`."""
     return {
         "state": None if found.state is None else str(found.state),
@@ -164,11 +170,12 @@ def page_view(found: LogPage, content: JobContent) -> dict[str, Any]:
         "last": found.facts.last,
         "dropped": found.facts.dropped,
         "is_last": found.is_last,
+        "is_archived": found.is_archived,
         "log_ref": found.facts.ref,
     }
 
 
-def entry_view(entry: LogEntry, content: JobContent) -> dict[str, Any]:
+def entry_view(entry: LogEntry, content: JobContent | GoneContent) -> dict[str, Any]:
     """`LogEntry`."""
     level = LEVELS[entry.rank]
     return {

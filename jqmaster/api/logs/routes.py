@@ -46,13 +46,14 @@ _SAVE_TEXT: Final = (
     "`max_log_bytes` and `max_logs_bytes` the oldest lines go, which `dropped` says."
 )
 _PAGE_TEXT: Final = (
+    "Lines are read from the archive where they are no longer in the store, also those of a job that is gone. "
     "The page may be empty and not the last one: a filter that selects little reads a bounded number of lines. Call "
     "again with `next`."
 )
 
 OPERATIONS: Final = [
     Operation("GET", "/api/jobs/{job_id}/logs", handlers.page, Scope.READ, "Get log lines of a job", "jobs",
-              {200: schemas.LogPage}, query=_PAGE, problems=(404, *_STORE), text=_PAGE_TEXT, has_effect=True),
+              {200: schemas.LogPage}, query=_PAGE, problems=(404, 502, *_STORE), text=_PAGE_TEXT, has_effect=True),
     Operation("POST", "/api/workers/{worker_id}/logs", handlers.save, Scope.WORK, "Send log lines", "workers",
               {200: schemas.LogsAnswer}, schemas.LogsRequest, problems=(404, 413, *_STORE), text=_SAVE_TEXT),
 ]  # fmt: skip

@@ -76,6 +76,7 @@ class LogPage(Answer):
         description="Number of lines of this job that are gone, because there were too many."
     )
     is_last: bool = Field(description="True: the job is over, and no line will follow.")
+    is_archived: bool = Field(description="True: these lines come from the archive.")
     log_ref: str | None = Field(
-        description="Where the log is in the archive; null while no part of it is there."
+        description="Where the log is, below `log_archive_url`; null while no part of it is in the archive."
     )

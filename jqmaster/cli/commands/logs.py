@@ -35,7 +35,8 @@ def logs(
     token: TokenOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the log of a job, the oldest line first. Standard error tells of lines that are missing."""
+    """Print the log of a job, the oldest line first. Standard error tells of lines that are missing or that come from
+    the archive."""
     wanted = {"level": level.value, "attempt": attempt, "tail": tail}
     with Master(master, token) as http:
         _print(http, job_id, wanted, is_following=follow, as_json=as_json)
@@ -45,12 +46,15 @@ def _print(
     http: Master, job_id: str, wanted: Mapping[str, Any], *, is_following: bool, as_json: bool
 ) -> None:
     after = told = 0
-    is_first = True
+    is_first, is_archive_told = True, False
     while True:
         query = {**wanted, "after": after, "limit": _PAGE}
         if not is_first:
             query |= {"tail": None, "wait": _WAIT_S if is_following else None}
         page = asked(http, job_path(job_id, "logs"), query)
+        if page["is_archived"] and not is_archive_told:
+            typer.echo("from the archive of logs:", err=True)
+            is_archive_told = True
         for entry in page["entries"]:
             if as_json:
                 output.say_json(entry)

@@ -20,6 +20,18 @@ class LogEntry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class LogFilter:
+    """`least_rank`: of the level; `attempt`: None is any."""
+
+    least_rank: int = 0
+    attempt: int | None = None
+
+    def selects(self, entry: LogEntry) -> bool:
+        """Return whether it shows this entry."""
+        return entry.rank >= self.least_rank and self.attempt in (None, entry.attempt)
+
+
+@dataclass(frozen=True, slots=True)
 class LogFacts:
     """The facts of the log of a job: the number of its last line, counted from 1; how many lines are missing,
     because they were too many here or at the worker; how many bytes are here; the last line that is in the archive,
@@ -57,10 +69,13 @@ class LogSlice:
 @dataclass(frozen=True, slots=True)
 class LogPage:
     """Entries behind a place that were asked for, and the place behind this page. `state`: None of a job that is gone,
-    and of which only the archive knows. `is_last`: no entry will follow."""
+    and of which only the archive knows. `is_last`: no entry will follow. `is_archived`: entries come from the
+    archive. `name`: of a job that is gone; its values were redacted when it went."""
 
     state: JobState | None
     entries: list[LogEntry]
     next: int
     is_last: bool
     facts: LogFacts = field(default=NO_LOG)
+    is_archived: bool = False
+    name: str | None = None

@@ -19,7 +19,8 @@ MAX_STEPS: Final = 20
 
 
 class Sweeper(LeaderLoop):
-    """Component of one leadership. `retention` gives milliseconds and the most jobs for each final state."""
+    """Component of one leadership. `retention` gives milliseconds and the most jobs for each final state.
+    `archives_logs`: logs of these jobs go to the archive."""
 
     def __init__(
         self,
@@ -29,18 +30,20 @@ class Sweeper(LeaderLoop):
         *,
         retention: LiveValue[Mapping[JobState, tuple[int, int]]],
         on_stale: Callable[[], None],
+        archives_logs: bool = False,
     ) -> None:
         super().__init__("sweeper", clock, complaint="cannot sweep", on_stale=on_stale, retry_s=IDLE_POLL_S)
         self._epoch = leadership.epoch
         self._store = store
         self._retention = retention
+        self._archives_logs = archives_logs
 
     async def _round(self) -> float:
         found_some = False
         # None stands for the kept results.
         left = dict[JobState | None, tuple[int, int]]([*self._retention.current.items(), (None, (0, 0))])
         for _ in range(MAX_STEPS):
-            removed = await self._store.sweep_all(self._epoch, left)
+            removed = await self._store.sweep_all(self._epoch, left, archives_logs=self._archives_logs)
             found_some = found_some or any(removed.values())
             left = {state: limits for state, limits in left.items() if removed[state] == MAX_PER_CALL}
             if not left:

@@ -11,10 +11,12 @@ from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED
 from jqmaster.domain.logs.figures import LogFigures
 from jqmaster.domain.logs.lines import Chunk, LogLimits, LogLine, chunks, clean
-from jqmaster.domain.logs.page import LATE_MS, LogEntry, LogPage, LogSlice
+from jqmaster.domain.logs.page import LATE_MS, LogEntry, LogFilter, LogPage, LogSlice
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
 from jqmaster.service.jobs.waiters import FinishWaiters
+from jqmaster.service.logs.archived import ArchivedLogs, filtered
+from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.store.logs.logs import ClaimLines, LogStore, Saved
 
 # A job that writes line by line wakes each follower for several of them together.
@@ -42,18 +44,6 @@ class Taken:
     stale: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class LogFilter:
-    """`least_rank`: of the level; `attempt`: None is any."""
-
-    least_rank: int = 0
-    attempt: int | None = None
-
-    def selects(self, entry: LogEntry) -> bool:
-        """Return whether it shows this entry."""
-        return entry.rank >= self.least_rank and self.attempt in (None, entry.attempt)
-
-
 class LogService:
     """Methods raise what the store raises."""
 
@@ -65,12 +55,16 @@ class LogService:
         *,
         limits: LiveValue[LogLimits],
         figures: LogFigures,
+        archived: ArchivedLogs | None = None,
+        gone: GoneLogs | None = None,
     ) -> None:
         self._store = store
         self._waiters = waiters
         self._clock = clock
         self._limits = limits
         self._figures = figures
+        self._archived = archived
+        self._gone = gone
 
     async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> Taken:
         """Keep lines of claims of a worker: job ID, token, and lines whose numbers grow. Those that came before count
@@ -122,7 +116,8 @@ class LogService:
         tail: int | None = None,
     ) -> LogPage:
         """Return entries behind a line as soon as there are any, or the job is over; after `wait_s` an empty page.
-        `tail`: begin at most so many lines before the last one. Raise NotFoundError."""
+        `tail`: begin at most so many lines before the last one. Raise NotFoundError, ArchiveUnavailableError and
+        ArchiveDamagedError."""
         if not is_id(job_id):
             raise unknown_job(job_id)
         ends_at_s = self._clock.monotonic_s() + wait_s
@@ -131,7 +126,7 @@ class LogService:
                 left_s = ends_at_s - self._clock.monotonic_s()
                 news.clear()
                 page, found = await self._read(job_id, after, limit, wanted, tail, watch=left_s > 0)
-                if page.entries or page.is_last or left_s <= 0 or found.is_full:
+                if page.entries or page.is_last or page.is_archived or left_s <= 0 or found.is_full:
                     return page
                 after, tail = page.next, None
                 pause_s = min(left_s, LOOK_AGAIN_S)
@@ -152,6 +147,13 @@ class LogService:
             after = found.facts.last - tail
             if found.is_full:
                 found = await self._slice(job_id, after)
+        if after < found.facts.archived and self._archived:
+            # Those that are here are on the next page.
+            pieces = self._archived.pieces(job_id, await self._archived.names(job_id), after)
+            entries, end = await filtered(pieces, after, limit, wanted)
+            after = found.facts.archived if end is None else end
+            is_last = end is None and found.is_over and found.facts.last <= after
+            return LogPage(found.state, entries, after, is_last, found.facts, is_archived=True), found
         for reads in range(MAX_READS):
             if reads:
                 found = await self._slice(job_id, after)
@@ -164,6 +166,18 @@ class LogService:
             if not found.is_full:
                 break
         return LogPage(found.state, entries, after, found.is_over, found.facts), found
+
+    async def gone_page(
+        self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
+    ) -> LogPage:
+        """Return entries of the log of a job that is gone, as `page` does. Raise NotFoundError,
+        ArchiveUnavailableError and ArchiveDamagedError."""
+        found = None
+        if self._gone and is_id(job_id):
+            found = await self._gone.page(job_id, after, limit=limit, wanted=wanted, tail=tail)
+        if found is None:
+            raise unknown_job(job_id)
+        return found
 
     async def _slice(self, job_id: str, after: int, *, watch: bool = False) -> LogSlice:
         found = await self._store.read(job_id, after, watch=watch)

@@ -8,7 +8,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final, Literal, Protocol, TypeVar
 
 from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
@@ -27,7 +27,7 @@ from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
 from jqmaster.domain.job import OUTCOMES, JobState
 from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
-from jqmaster.domain.logs.figures import LogFigures
+from jqmaster.domain.logs.figures import ArchiveFigures, LogFigures
 from jqmaster.domain.notices.delivery import (
     MAIL_NAME,
     SLACK_NAME,
@@ -108,6 +108,19 @@ METRICS: Final = {
                    "Log lines that this master refused because the worker does not hold the job."),
         MetricInfo("jqmaster_log_bytes", "gauge", (),
                    "Size of the logs of all jobs in the store. Every master reports the same value."),
+        MetricInfo("jqmaster_log_archive_logs", "counter", (), "Logs that this master moved to the archive."),
+        MetricInfo("jqmaster_log_archive_lines", "counter", (), "Log lines that this master moved to the archive."),
+        MetricInfo("jqmaster_log_archive_failures", "counter", (),
+                   "Moves of logs that failed at this master because of the archive."),
+        MetricInfo("jqmaster_log_archive_damaged", "counter", (),
+                   "Logs that this master could not read, and so did not move to the archive."),
+        MetricInfo("jqmaster_log_archive_given_up", "counter", (),
+                   "Log lines that this master removed because the archive did not take them in time."),
+        MetricInfo("jqmaster_log_archive_erased", "counter", (),
+                   "Logs of deleted jobs that this master removed from the archive."),
+        MetricInfo("jqmaster_log_archive_lag_seconds", "gauge", (),
+                   "How long the first log has waited for the archive; 0 without an archive. Every master reports the "
+                   "same value."),
         MetricInfo("jqmaster_challenges_opened", "counter", (), "Challenges that workers opened at this master."),
         MetricInfo("jqmaster_challenges_expired", "counter", (),
                    "Challenges that this master ended because their callbacks did not come in time."),
@@ -175,6 +188,7 @@ class StoreFacts:
     slots: Mapping[str, int]
     epoch: int
     log_bytes: int
+    log_archive_lag_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +226,7 @@ class Metrics(Collector):
         events: EventFigures,
         batches: BatchFigures,
         logs: LogFigures,
+        archive: ArchiveFigures,
         challenges: ChallengeFigures,
         deliveries: DeliveryFigures,
         own: Callable[[], OwnFacts],
@@ -222,6 +237,7 @@ class Metrics(Collector):
         self._events = events
         self._batches = batches
         self._logs = logs
+        self._archive = archive
         self._challenges = challenges
         self._deliveries = deliveries
         self._traffic = traffic
@@ -258,6 +274,10 @@ class Metrics(Collector):
         yield from self._definitions()
         yield from self._event_counts()
         yield from self._log_counts()
+        for count, value in asdict(self._archive).items():
+            family = _counter(f"jqmaster_log_archive_{count}")
+            family.add_metric((), value)
+            yield family
         yield from self._challenge_counts()
         yield from self._webhook_counts()
         yield from self._http()
@@ -424,6 +444,7 @@ def _shared(facts: StoreFacts) -> Iterator[Metric]:
     yield _gauge("jqmaster_worker_slots", {(state,): count for state, count in facts.slots.items()})
     yield _gauge("jqmaster_leader_epoch", {(): facts.epoch})
     yield _gauge("jqmaster_log_bytes", {(): facts.log_bytes})
+    yield _gauge("jqmaster_log_archive_lag_seconds", {(): facts.log_archive_lag_ms / 1000})
 
 
 def _counter(name: str) -> CounterMetricFamily:

@@ -26,7 +26,7 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Masters": ("leader_ttl_s", "processes", "node_id", "advertised_url"),
     "Retention": (
         "retention_succeeded_s", "retention_succeeded_max", "retention_failed_s", "retention_failed_max",
-        "retention_logs_s",
+        "retention_logs_s", "log_archive_wait_s",
         "batch_life_s", "batch_retention_s", "definition_runs_max", "definition_runs_s", "event_dedupe_s",
         "events_max", "events_s",
         "result_ttl_s", "result_grace_s",
@@ -46,6 +46,9 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "failed_registrations_per_minute",
     ),
     "Logs": ("log_level", "log_format", "audit_export"),
+    "Archive of job logs": (
+        "log_archive_url", "log_archive_endpoint", "log_archive_region", "log_archive_key_id", "log_archive_secret",
+    ),
     "Traces": ("traces_endpoint",),
     "Where it listens": (
         "host", "port", "allowed_hosts", "tokens", "tokens_file", "tls_certfile", "tls_keyfile",
@@ -92,6 +95,9 @@ _INTERNAL: Final = frozenset(
         "audit_export",
         "group_roles",
         "link_templates",
+        "log_archive_endpoint",
+        "log_archive_region",
+        "log_archive_url",
         "login_groups_header",
         "login_proxies",
         "login_user_header",

@@ -19,7 +19,8 @@ STANDINGS: Final = ("fresh", "stale", "draining", "detached")
 
 
 class StoreFactsReader:
-    """`stale_ms`: the silence after which a worker gets no new jobs, now."""
+    """`stale_ms`: the silence after which a worker gets no new jobs, now. `log_retention_ms`: the age at which logs go
+    to the archive; None: there is none."""
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class StoreFactsReader:
         history: HistoryStore,
         *,
         logs: LogStore,
+        log_retention_ms: LiveValue[int] | None,
         stale_ms: LiveValue[int],
     ) -> None:
         self._inspector = inspector
@@ -38,6 +40,7 @@ class StoreFactsReader:
         self._leadership = leadership
         self._history = history
         self._logs = logs
+        self._log_retention_ms = log_retention_ms
         self._stale_ms = stale_ms
 
     async def read(self) -> StoreFacts:
@@ -63,7 +66,14 @@ class StoreFactsReader:
             slots={"busy": busy, "free": max(0, sum(worker.spec.max_jobs for worker in fresh) - busy)},
             epoch=await self._leadership.newest_number(),
             log_bytes=await self._logs.total_bytes(),
+            log_archive_lag_ms=await self._archive_lag_ms(now_ms),
         )
+
+    async def _archive_lag_ms(self, now_ms: int) -> int:
+        if self._log_retention_ms is None:
+            return 0
+        since_ms = await self._logs.due_since_ms(self._log_retention_ms.current)
+        return 0 if since_ms is None else max(0, now_ms - since_ms)
 
 
 def _standing(worker: Worker, now_ms: int, stale_ms: int) -> str:

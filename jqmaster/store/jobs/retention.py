@@ -17,12 +17,18 @@ class RetentionStore:
         self._keys = shard.keys
 
     async def sweep_all(
-        self, epoch: str, retention: Mapping[JobState | None, tuple[int, int]]
+        self,
+        epoch: str,
+        retention: Mapping[JobState | None, tuple[int, int]],
+        *,
+        archives_logs: bool = False,
     ) -> dict[JobState | None, int]:
         """`sweep` of each of these states, with its milliseconds and most jobs, and for None `sweep_results`; in one
-        round trip."""
+        round trip. `archives_logs`: logs stay until they are in the archive."""
         calls = [
-            self._results_sweep(epoch) if state is None else self._sweep(epoch, state, retention_ms, max_jobs)
+            self._results_sweep(epoch)
+            if state is None
+            else self._sweep(epoch, state, retention_ms, max_jobs, archives_logs)
             for state, (retention_ms, max_jobs) in retention.items()
         ]
         replies = await self._client.run_all(calls)
@@ -36,7 +42,9 @@ class RetentionStore:
         """Discard results whose time is over; return how many."""
         return (await self.sweep_all(epoch, {None: (0, 0)}))[None]
 
-    def _sweep(self, epoch: str, state: JobState, retention_ms: int, max_jobs: int) -> ScriptCall:
+    def _sweep(
+        self, epoch: str, state: JobState, retention_ms: int, max_jobs: int, archives_logs: bool
+    ) -> ScriptCall:
         k = self._keys
         return ScriptCall(
             load("sweep"),
@@ -48,6 +56,7 @@ class RetentionStore:
                 MAX_PER_CALL,
                 retention_ms,
                 max_jobs,
+                int(archives_logs),
             ),
         )
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from jqmaster.domain.logs.lines import Chunk, LogLimits
+from jqmaster.domain.logs.lines import LEVELS, Chunk, LogLimits
 from jqmaster.domain.logs.page import LogEntry, LogFacts, LogSlice
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
@@ -106,34 +106,56 @@ class LogStore:
             codec.state_of(state),
             over_ms,
             attempt,
-            _facts(facts),
+            facts_of(facts),
             [entry for _, *chunk in chunks for entry in entries_of(*chunk) if entry.seq > after],
             int(chunks[-1][0]) if chunks else after,
             len(chunks) == CHUNKS_PER_READ,
         )
 
-    async def sweep(self, epoch: str, retention_ms: int) -> tuple[int, bool]:
-        """Drop lines of jobs whose newest line is older than this; return how many, and whether there may be more."""
+    async def sweep(self, epoch: str, retention_ms: int, wait_ms: int = 0) -> tuple[int, bool]:
+        """Drop lines of jobs whose newest line is older than this, and of jobs that are gone and whose log has waited
+        for the archive for `wait_ms`; return how many, and whether there may be more."""
         k = self._keys
         _, (dropped, has_more) = await self._client.run(
             "sweep_logs",
-            (k.epoch, k.log_times),
-            (self._shard.now_arg, k.tag, epoch, retention_ms, CHUNKS_PER_SWEEP),
+            (k.epoch, k.log_times, k.log_waits),
+            (self._shard.now_arg, k.tag, epoch, retention_ms, wait_ms, CHUNKS_PER_SWEEP),
         )
         return dropped, has_more == 1
 
+    async def due_since_ms(self, retention_ms: int) -> int | None:
+        """Return since when the first log is to go to the archive; None: there is no log. It may be in the future."""
+        k = self._keys
+        gone, others = await self._client.pipeline(
+            [("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.log_waits, k.log_times)]
+        )
+        due_ms = [int(float(gone[1]))] if gone else []
+        due_ms += [int(float(others[1])) + retention_ms] if others else []
+        return min(due_ms, default=None)
+
     async def total_bytes(self) -> int:
         """Return how many bytes all logs count here."""
-        return int(await self._client.command("HGET", self._keys.log_totals, "size") or 0)
+        size = await self._client.command("HGET", self._keys.log_totals, "size") or b""
+        return int(size) if size.isdigit() else 0
 
 
 def entries_of(attempt: bytes, base: bytes, chunk: bytes) -> list[LogEntry]:
     """Return the entries of a stored chunk; none of a damaged one."""
     try:
-        lines = _UNPACKER.decode(chunk)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return read_entries(attempt, base, chunk)
+    except ValueError:
         return []
+
+
+def read_entries(attempt: bytes, base: bytes, chunk: bytes) -> list[LogEntry]:
+    """Return the entries of a stored chunk. Raise ValueError where it is damaged."""
+    try:
+        lines = _UNPACKER.decode(chunk)
+    except msgspec.MsgspecError as exc:
+        raise ValueError(str(exc)) from exc
     number, before = int(attempt), int(base)
+    if not all(0 <= rank < len(LEVELS) for _, _, rank, _ in lines):
+        raise ValueError("no such level")
     return [LogEntry(before + seq, number, at_ms, rank, text) for seq, at_ms, rank, text in lines]
 
 
@@ -145,8 +167,9 @@ def _saved(word: str, data: list[Any]) -> Saved:
     return Saved(*data)
 
 
-def _facts(fields: Sequence[bytes]) -> LogFacts:
-    last, dropped, size, archived, ref = fields
-    return LogFacts(
-        int(last or 0), int(dropped or 0), int(size or 0), int(archived or 0), ref.decode() if ref else None
-    )
+def facts_of(fields: Sequence[bytes]) -> LogFacts:
+    """Return what the store knows of a log; 0 for a damaged number."""
+    *numbers, ref = fields
+    last, dropped, size, archived = (int(raw) if raw.isdigit() else 0 for raw in numbers)
+    # It is there before the first piece is.
+    return LogFacts(last, dropped, size, archived, ref.decode() if ref and archived else None)

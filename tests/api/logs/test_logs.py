@@ -56,7 +56,8 @@ async def test_lines_are_kept_and_read_by_page_level_and_attempt(api: Api) -> No
         assert sent == (200, {"accepted": 3, "dropped": 0, "stale": []})
         found = await page(api, job_id)
         assert found == {
-            "state": "running", "next": 3, "last": 3, "dropped": 0, "is_last": False, "log_ref": None,
+            "state": "running", "next": 3, "last": 3, "dropped": 0, "is_last": False, "is_archived": False,
+            "log_ref": None,
             "entries": [
                 {"seq": 1, "attempt": 1, "at": "2027-01-15T08:00:00.001Z", "level": "debug", "text": "begun"},
                 {"seq": 2, "attempt": 1, "at": "2027-01-15T08:00:00.000Z", "level": "info",

@@ -7,9 +7,10 @@ import pytest
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.logs.figures import LogFigures
+from jqmaster.domain.logs.page import LogFilter
 from jqmaster.errors import NotFoundError
 from jqmaster.service.logs import logs as module
-from jqmaster.service.logs.logs import LogFilter, LogService, SentLine, Taken
+from jqmaster.service.logs.logs import LogService, SentLine, Taken
 from tests.support import real_time
 from tests.support.jobs import Served, running_kept, succeed
 from tests.support.store import LOG_LIMITS

@@ -59,6 +59,8 @@ for i = FIRST, #ARGV do
     order_fault = dependents.fault_of(id, MOST_PREDECESSORS)
   end
   local expiry_fault = #head >= layout.head.length and expiry.fault_of(id, head, now_ms) or ''
+  -- The log of a job that is gone may wait for the archive.
+  local waits_for_archive = #head == 0 and redis.call('ZSCORE', tag .. 'log_waits', id)
   local has_lost_dependents = #head == 0 and redis.call('EXISTS', tag .. 'dependents:' .. id) == 1
     and not redis.call('ZSCORE', tag .. 'follow_ups', 'order:' .. id)
   for key in pairs(indexes) do
@@ -92,7 +94,8 @@ for i = FIRST, #ARGV do
   found[#found + 1] = {head, inside, holders, redis.call('EXISTS', tag .. 'result:' .. id),
     redis.call('ZSCORE', results_key, id) and 1 or 0,
     redis.call('EXISTS', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id,
-      tag .. 'awaits:' .. id, tag .. 'log:' .. id) + (has_lost_dependents and 1 or 0),
+      tag .. 'awaits:' .. id, not waits_for_archive and tag .. 'log:' .. id or tag .. 'history:' .. id)
+      + (has_lost_dependents and 1 or 0),
     has_slots, needs_slots, lane and not lane.is_lost and 1 or 0, callback_fault, order_fault, expiry_fault}
 end
 return {'ok', found}

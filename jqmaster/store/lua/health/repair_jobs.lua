@@ -72,11 +72,15 @@ local function forget(id)
   if found_lane then count = count + leave_found_lane(id, true) end
   if found_worker then count = count + redis.call('SREM', tag .. 'claims:' .. found_worker, id) end
   if found_gates then count = count + free(found_gates, id) end
-  if job_logs.forget(id) then count = count + 1 end
+  -- A log may wait for the archive.
+  if not redis.call('ZSCORE', tag .. 'log_waits', id) then
+    if job_logs.forget(id) then count = count + 1 end
+    count = count + redis.call('UNLINK', tag .. 'log:' .. id, tag .. 'logs:' .. id)
+  end
   return count + redis.call('ZREM', tag .. 'expiring', id)
     + redis.call('ZREM', tag .. 'challenged', id)
     + redis.call('UNLINK', tag .. 'history:' .. id, tag .. 'progress:' .. id, tag .. 'challenges:' .. id,
-      tag .. 'awaits:' .. id, tag .. 'log:' .. id, tag .. 'logs:' .. id)
+      tag .. 'awaits:' .. id)
 end
 
 -- In the index of its state, and in no other.

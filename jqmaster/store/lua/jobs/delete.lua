@@ -42,7 +42,7 @@ uniqueness.leave(id, job_key, now_ms)
 followed.deleted(id, job_key, head)
 if redis.call('UNLINK', tag .. 'challenges:' .. id) == 1 then redis.call('ZREM', tag .. 'challenged', id) end
 redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id, tag .. 'parts:' .. id)
-job_logs.forget(id)
+job_logs.erase(id, now_ms)
 local has_opened = lane_writes.write(nil)
 followed.write(now_ms)
 actions.count_job(action_id, id, false)

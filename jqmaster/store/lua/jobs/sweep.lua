@@ -2,9 +2,9 @@
 -- Removes finished jobs of one state that are over their retention, the oldest first, at most `limit` a call, and the
 -- uniqueness keys that they took last. Results live by themselves. Members of a batch that is not over are kept, and so
 -- are jobs whose end is still to be told of, and those that dependents may still need; all are looked at again after
--- one more retention.
+-- one more retention. With an archive, logs stay until they are there.
 -- KEYS epoch:string finished:zset expiring:zset
--- ARGV now_ms tag epoch limit retention_ms max_jobs
+-- ARGV now_ms tag epoch limit retention_ms max_jobs archives_logs(1: there is an archive)
 -- REPLY ok:removed | stale_epoch
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
@@ -18,7 +18,7 @@
 -- include lib/job_logs.lua
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
-local tag, max_jobs = ARGV[2], tonumber(ARGV[6])
+local tag, max_jobs, archives_logs = ARGV[2], tonumber(ARGV[6]), ARGV[7] == '1'
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local excess = math.min(limit, redis.call('ZCARD', finished_key) - max_jobs)
@@ -49,7 +49,11 @@ for _, id in ipairs(old) do
     lists.add_pair(kept, string.format('%.0f', now_ms), id)
   else
     if batch_id then batches.forget(batch_id, id) end
-    if has_logs then job_logs.forget(id) end
+    if has_logs and archives_logs then
+      job_logs.keep_for_archive(id, job_key, now_ms)
+    elseif has_logs then
+      job_logs.forget(id)
+    end
     if may_have_keys then uniqueness.leave(id, job_key, now_ms) end
     removed[#removed + 1] = id
     garbage[#garbage + 1] = job_key

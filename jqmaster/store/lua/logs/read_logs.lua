@@ -28,6 +28,6 @@ local found = facts[1] ~= '' and redis.pcall('XRANGE', logs_key, string.format('
   or {}
 local chunks = {}
 for n, entry in ipairs(found.err and {} or found) do
-  chunks[n] = {string.match(entry[1], '^%d+'), entry[2][2], entry[2][8], entry[2][10]}
+  chunks[n] = {string.match(entry[1], '^%d+'), entry[2][2] or '', entry[2][8] or '', entry[2][10] or ''}
 end
 return {'ok', state, over_ms, (record.attempts_of(head)), facts, chunks}

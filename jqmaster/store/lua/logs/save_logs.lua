@@ -33,15 +33,29 @@ if record.is_claim_of(head, token_bytes, worker_id_bytes) then
   attempt = (record.attempts_of(head))
 elseif is_known and #head >= layout.worker_id.last and record.token_of(head) ~= layout.NO_ID
   and now_ms - record.int64(head, layout.started_at_ms.at) < late_ms then
-  attempt = tonumber(known[3])
+  attempt = job_logs.number(known[3])
 else
   return {'stale'}
 end
-local last = tonumber(known[6] or 0)
-local base = is_known and tonumber(known[4]) or last
-local sent = is_known and tonumber(known[5]) or 0
+local last = known[6] and tonumber(known[6])
+if not last then
+  -- The first lines, or a damaged number, which the newest chunk knows.
+  local newest = redis.pcall('XREVRANGE', logs_key, '+', '-', 'COUNT', 1)
+  last = newest[1] and tonumber(string.match(newest[1][1], '^%d+')) or 0
+end
+local base = is_known and tonumber(known[4] or '') or last
+-- `last` is always the sum of the two.
+local sent = is_known and (tonumber(known[5] or '') or last - base) or 0
 for i = FIRST, #ARGV, WIDTH do
   if tonumber(ARGV[i]) <= sent and tonumber(ARGV[i + 1]) > sent then return {'behind', sent} end
+end
+
+local function append(...)
+  if type(redis.pcall('XADD', logs_key, ...)) == 'table' then
+    -- A key of another type: nothing of it can be read.
+    redis.call('UNLINK', logs_key)
+    redis.call('XADD', logs_key, ...)
+  end
 end
 
 local kept, left_out, bytes = 0, 0, 0
@@ -50,21 +64,21 @@ for i = FIRST, #ARGV, WIDTH do
   if chunk_last > sent then
     left_out = left_out + chunk_last - sent - lines
     kept, bytes, sent = kept + lines, bytes + size, chunk_last
-    redis.call('XADD', logs_key, string.format('%.0f-0', base + sent), 'attempt', string.format('%d', attempt),
-      'lines', ARGV[i + 2], 'size', size, 'base', string.format('%.0f', base), 'chunk', ARGV[i + 4])
+    append(string.format('%.0f-0', base + sent), 'attempt', string.format('%d', attempt), 'lines', ARGV[i + 2],
+      'size', size, 'base', string.format('%.0f', base), 'chunk', ARGV[i + 4])
   end
 end
 if kept == 0 then return {'ok', 0, 0, 0} end
 
 redis.call('HSET', log_key, 'token', token_bytes, 'worker', worker_id_bytes, 'attempt', string.format('%d', attempt),
   'base', string.format('%.0f', base), 'sent', string.format('%.0f', sent), 'last', string.format('%.0f', base + sent))
-if left_out > 0 then redis.call('HINCRBY', log_key, 'dropped', left_out) end
+if left_out > 0 then job_logs.add(log_key, 'dropped', left_out) end
 redis.call('ZADD', times_key, string.format('%.0f', now_ms), id)
 redis.call('SADD', logged_key, id)
 job_logs.count(id, bytes)
-local made_room, own_size = 0, tonumber(redis.call('HGET', log_key, 'size'))
+local made_room, own_size = 0, job_logs.number(redis.call('HGET', log_key, 'size'))
 for _ = 1, MOST_MADE_ROOM do
-  local total = tonumber(redis.call('HGET', totals_key, 'size'))
+  local total = job_logs.number(redis.call('HGET', totals_key, 'size'))
   local oldest = own_size > max_job_bytes and id
     or total > max_bytes and redis.call('ZRANGE', times_key, 0, 0)[1]
   if not oldest then break end

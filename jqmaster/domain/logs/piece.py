@@ -1,0 +1,118 @@
+"""A piece of a job's log, as the archive keeps it: JSON lines, compressed."""
+
+import gzip
+import hashlib
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
+from jqmaster.domain.logs.page import LogEntry
+from jqmaster.errors import ArchiveDamagedError
+
+# An object that somebody else wrote may expand without end.
+MAX_BYTES: Final = 256 * 1024 * 1024
+_NAME: Final = re.compile(r"(\d{1,16})-(\d{1,15})-(\d{1,15})-([0-9a-f]{64})\.jsonl\.gz")
+_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PieceName:
+    """The name of an object: when its job was created, its first and its last line, and the SHA-256 of its bytes. IDs
+    can be used again once a job is gone; the instant tells the logs of such jobs apart."""
+
+    created_ms: int
+    first: int
+    last: int
+    sha256: str
+
+    @classmethod
+    def of(cls, created_ms: int, entries: Sequence[LogEntry], data: bytes) -> "PieceName":
+        """Return the name of the object that holds these entries."""
+        return cls(created_ms, entries[0].seq, entries[-1].seq, hashlib.sha256(data).hexdigest())
+
+    @classmethod
+    def parse(cls, text: str) -> "PieceName | None":
+        """Return None for the name of something else."""
+        match = _NAME.fullmatch(text)
+        return cls(int(match[1]), int(match[2]), int(match[3]), match[4]) if match else None
+
+    def __str__(self) -> str:
+        lines = f"{self.first:0{_DIGITS}}-{self.last:0{_DIGITS}}"
+        return f"{self.created_ms}-{lines}-{self.sha256}.jsonl.gz"
+
+
+class _Head(msgspec.Struct, frozen=True):
+    """The first line of an object. `dropped`: lines that were missing when it was written."""
+
+    job_id: str
+    name: str
+    dropped: int
+
+
+class _Line(msgspec.Struct, frozen=True):
+    seq: int
+    attempt: int
+    at_ms: int
+    level: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Entries of the log of a job with this name; `dropped` lines of it were missing when they were archived."""
+
+    job_id: str
+    name: str
+    dropped: int
+    entries: list[LogEntry]
+
+    def encode(self) -> bytes:
+        """Return the bytes of its object. The same piece has the same bytes."""
+        lines = [_Line(e.seq, e.attempt, e.at_ms, LEVELS[e.rank], e.text) for e in self.entries]
+        text = msgspec.json.Encoder().encode_lines([_Head(self.job_id, self.name, self.dropped), *lines])
+        return gzip.compress(text, mtime=0)
+
+    @classmethod
+    def decode(cls, name: PieceName, data: bytes) -> "Piece":
+        """Return what the bytes of an object hold. Raise ArchiveDamagedError."""
+        if hashlib.sha256(data).hexdigest() != name.sha256:
+            raise ArchiveDamagedError(
+                f"the archived log is damaged: lines {name.first} to {name.last} fail their checksum"
+            )
+        try:
+            unpacker = zlib.decompressobj(wbits=31)
+            text = unpacker.decompress(data, MAX_BYTES)
+            if not unpacker.eof:
+                raise ValueError("too long, or cut short")
+            head, _, rest = text.partition(b"\n")
+            known = msgspec.json.decode(head, type=_Head)
+            lines = msgspec.json.Decoder(_Line).decode_lines(rest)
+            entries = [
+                LogEntry(line.seq, line.attempt, line.at_ms, _rank(line.level), line.text) for line in lines
+            ]
+        except (ValueError, zlib.error, msgspec.MsgspecError) as exc:
+            # Its name is right: it was written so, by something else.
+            raise ArchiveDamagedError(
+                f"the archived log is damaged: lines {name.first} to {name.last} cannot be read"
+            ) from exc
+        return cls(known.job_id, known.name, known.dropped, entries)
+
+
+def newest(names: Sequence[PieceName]) -> list[PieceName]:
+    """Return the pieces of the job that was created last, in the order of their lines. One that an interrupted move
+    left beside a longer one, with the same lines, is not among them."""
+    found = list[PieceName]()
+    created_ms = max((name.created_ms for name in names), default=0)
+    for name in sorted((n for n in names if n.created_ms == created_ms), key=lambda n: (n.first, -n.last)):
+        if not found or name.last > found[-1].last:
+            found.append(name)
+    return found
+
+
+def _rank(level: str) -> int:
+    return RANK[LogLevel(level)]

@@ -1,0 +1,80 @@
+"""Reads logs from the archive."""
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from jqmaster.clock import Clock
+from jqmaster.domain.logs.page import LogEntry, LogFilter
+from jqmaster.domain.logs.piece import Piece, PieceName, newest
+from jqmaster.store.logs.archive import LogArchive
+
+# The archive is asked once in this time for a job of which it has nothing.
+UNKNOWN_S: Final = 30.0
+MOST_UNKNOWN: Final = 10_000
+# Pieces of one page.
+MAX_READS: Final = 4
+
+
+class ArchivedLogs:
+    """Methods raise ArchiveUnavailableError and ArchiveDamagedError."""
+
+    def __init__(self, archive: LogArchive, clock: Clock) -> None:
+        self._archive = archive
+        self._clock = clock
+        # Until when the archive has nothing of these jobs, the oldest first.
+        self._unknown: OrderedDict[str, float] = OrderedDict()
+
+    def ref(self, job_id: str) -> str:
+        """Return where the log of a job is in the archive."""
+        return self._archive.ref(job_id)
+
+    async def names(self, job_id: str) -> list[PieceName]:
+        """Return the pieces of the log of the job that had this ID last, in the order of their lines."""
+        return newest(await self._archive.names(job_id))
+
+    async def names_of_gone(self, job_id: str) -> list[PieceName]:
+        """Return the same for a job that is gone, without asking each time for one that never was."""
+        now_s = self._clock.monotonic_s()
+        if self._unknown.get(job_id, now_s) > now_s:
+            return []
+        names = await self.names(job_id)
+        if names:
+            self._unknown.pop(job_id, None)
+        else:
+            self._unknown[job_id] = now_s + UNKNOWN_S
+            self._unknown.move_to_end(job_id)
+            while len(self._unknown) > MOST_UNKNOWN:
+                self._unknown.popitem(last=False)
+        return names
+
+    async def pieces(self, job_id: str, names: Sequence[PieceName], after: int) -> AsyncIterator[Piece]:
+        """Yield the pieces with lines behind a place. One that was removed meanwhile is passed over."""
+        for name in names:
+            if name.last <= after:
+                continue
+            data = await self._archive.get(job_id, name)
+            if data is not None:
+                yield Piece.decode(name, data)
+
+
+async def filtered(
+    pieces: AsyncIterator[Piece], after: int, limit: int, wanted: LogFilter
+) -> tuple[list[LogEntry], int | None]:
+    """Return at most `limit` entries behind a place, and the place behind the last of them; None: nothing is behind
+    them. Pieces may overlap. A filter that selects little reads a bounded number of them."""
+    entries = list[LogEntry]()
+    reads = 0
+    async for piece in pieces:
+        if reads == MAX_READS:
+            return entries, after
+        reads += 1
+        for entry in piece.entries:
+            if entry.seq <= after:
+                continue
+            if len(entries) == limit:
+                return entries, after
+            after = entry.seq
+            if wanted.selects(entry):
+                entries.append(entry)
+    return entries, None

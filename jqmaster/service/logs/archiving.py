@@ -1,0 +1,91 @@
+"""Moves logs to the archive, and removes from it those of deleted jobs."""
+
+from enum import StrEnum
+
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.logs.figures import ArchiveFigures
+from jqmaster.domain.logs.lines import RANK, LogLevel
+from jqmaster.domain.logs.page import LogEntry
+from jqmaster.domain.logs.piece import Piece, PieceName
+from jqmaster.errors import ArchiveUnavailableError
+from jqmaster.live_value import LiveValue
+from jqmaster.store.logs.archive import LogArchive
+from jqmaster.store.logs.archiving import Due, LogArchivingStore, StoredPiece
+
+
+class Moved(StrEnum):
+    """The end of a move. CHANGED: lines went meanwhile, by a limit or with their job; the rest is for the next look."""
+
+    WHOLE = "whole"
+    CHANGED = "changed"
+
+
+class LogArchiving:
+    """`audience`: the access of those who may see everything; values that are redacted for them never leave. Methods
+    raise what the store raises, and ArchiveUnavailableError."""
+
+    def __init__(
+        self,
+        store: LogArchivingStore,
+        archive: LogArchive,
+        *,
+        retention_ms: LiveValue[int],
+        audience: LiveValue[ContentAccess],
+        figures: ArchiveFigures,
+    ) -> None:
+        self._store = store
+        self._archive = archive
+        self._retention_ms = retention_ms
+        self._audience = audience
+        self.figures = figures
+
+    async def due(self, passed_over: tuple[int, int]) -> Due:
+        """Return logs that are to be moved, as `LogArchivingStore.due`."""
+        return await self._store.due(self._retention_ms.current, passed_over)
+
+    async def move(self, epoch: str, job_id: str) -> Moved:
+        """Move a log, piece by piece. Nothing is dropped from the store before it was read again from the archive.
+        Raise DamagedError where the log cannot be read."""
+        while True:
+            piece = await self._store.next_piece(epoch, job_id, self._archive.ref(job_id))
+            if piece is None:
+                break
+            if piece.entries:
+                await self._write(piece)
+            is_left = await self._store.drop(epoch, piece)
+            if is_left is None:
+                return Moved.CHANGED
+            self.figures.lines += len(piece.entries)
+            if not is_left:
+                break
+        self.figures.logs += 1
+        return Moved.WHOLE
+
+    async def erase(self, epoch: str) -> int:
+        """Remove logs of deleted jobs from the archive, the oldest of them; return how many. One that
+        cannot be noted is removed again."""
+        job_ids = await self._store.erasures()
+        for job_id in job_ids:
+            await self._archive.erase(job_id)
+            await self._store.end_erasures(epoch, [job_id])
+        self.figures.erased += len(job_ids)
+        return len(job_ids)
+
+    async def _write(self, piece: StoredPiece) -> None:
+        job = piece.job
+        content = JobContent(self._audience.current, job)
+        entries = [redacted(entry, content) for entry in piece.entries]
+        data = Piece(job.id, job.name, piece.dropped, entries).encode()
+        name = PieceName.of(job.created_at_ms, entries, data)
+        await self._archive.put(job.id, name, data)
+        if await self._archive.get(job.id, name) != data:
+            raise ArchiveUnavailableError(
+                f"the archive of logs does not give back what was written for job {job.id}"
+            )
+
+
+def redacted(entry: LogEntry, content: JobContent) -> LogEntry:
+    """Return an entry as the archive may have it."""
+    text = content.log_line(entry.text, is_error=entry.rank >= RANK[LogLevel.ERROR])
+    return entry._replace(text=text or "")

@@ -1,0 +1,78 @@
+"""Logs of jobs that are gone: those that wait for the archive, and those that are there."""
+
+from collections.abc import AsyncIterator
+
+from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.logs.page import LogFacts, LogFilter, LogPage
+from jqmaster.domain.logs.piece import Piece, PieceName
+from jqmaster.live_value import LiveValue
+from jqmaster.service.logs.archived import ArchivedLogs, filtered
+from jqmaster.service.logs.archiving import redacted
+from jqmaster.store.logs.archiving import GoneLog, LogArchivingStore
+
+
+class GoneLogs:
+    """`audience`: as for `LogArchiving`. Raises what the store raises, ArchiveUnavailableError and
+    ArchiveDamagedError."""
+
+    def __init__(
+        self, store: LogArchivingStore, archived: ArchivedLogs, audience: LiveValue[ContentAccess]
+    ) -> None:
+        self._store = store
+        self._archived = archived
+        self._audience = audience
+
+    async def page(
+        self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
+    ) -> LogPage | None:
+        """Return entries behind a place, as those who may see everything see them. None: there is no such log."""
+        waiting = await self._store.read_gone(job_id, after)
+        if waiting == "erased":
+            return None
+        if isinstance(waiting, GoneLog):
+            if tail is not None:
+                after = max(after, waiting.facts.last - tail)
+            return await self._waiting_page(waiting, after, limit, wanted)
+        names = await self._archived.names_of_gone(job_id)
+        if not names:
+            return None
+        last = names[-1].last
+        if tail is not None:
+            after = max(after, last - tail)
+        # The last one also where all have been read: it says of what job it is.
+        first = next((n for n, name in enumerate(names) if name.last > after), len(names) - 1)
+        known = await anext(self._archived.pieces(job_id, names[first:], 0), None)
+        if known is None:
+            return None
+        rest = self._archived.pieces(job_id, names[first + 1 :], after)
+        entries, end = await filtered(_chained(known, rest), after, limit, wanted)
+        facts = LogFacts(last, known.dropped, 0, last, self._archived.ref(job_id))
+        return LogPage(None, entries, last if end is None else end, end is None, facts, True, known.name)
+
+    async def _waiting_page(self, waiting: GoneLog, after: int, limit: int, wanted: LogFilter) -> LogPage:
+        facts, name, job_id = waiting.facts, waiting.job.name, waiting.job.id
+        if after < facts.archived:
+            names: list[PieceName] = await self._archived.names(job_id)
+            entries, end = await filtered(self._archived.pieces(job_id, names, after), after, limit, wanted)
+            return LogPage(None, entries, facts.archived if end is None else end, False, facts, True, name)
+        content = JobContent(self._audience.current, waiting.job)
+        here = Piece(job_id, name, facts.dropped, waiting.entries)
+        entries, end = await filtered(_chained(here, None), after, limit, wanted)
+        place = max(after, waiting.end) if end is None else end
+        return LogPage(
+            None,
+            [redacted(entry, content) for entry in entries],
+            place,
+            end is None and not waiting.is_full,
+            facts,
+            False,
+            name,
+        )
+
+
+async def _chained(first: Piece, rest: AsyncIterator[Piece] | None) -> AsyncIterator[Piece]:
+    yield first
+    if rest:
+        async for piece in rest:
+            yield piece

@@ -1,0 +1,170 @@
+"""The archive of job logs: objects in a directory or in storage of the S3 kind."""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from pydantic import SecretStr
+
+from jqmaster.config import Settings
+from jqmaster.domain.logs.piece import PieceName
+from jqmaster.errors import ArchiveUnavailableError, JqmasterError
+
+# Time of one operation. An archive that takes longer counts as away.
+TIMEOUT_S: Final = 20.0
+RETRY_AFTER_S: Final = 10.0
+_MAX_REASON: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveAddress:
+    """`url`: `file:///directory` or `s3://bucket/prefix`. Without a key, credentials come from the environment, as
+    tools of AWS find them. `endpoint`: of storage that is not of AWS."""
+
+    url: str
+    endpoint: str | None = None
+    region: str | None = None
+    key_id: SecretStr | None = None
+    secret: SecretStr | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> "ArchiveAddress | None":
+        """Return None where no archive is configured."""
+        if settings.log_archive_url is None:
+            return None
+        return cls(
+            settings.log_archive_url,
+            settings.log_archive_endpoint,
+            settings.log_archive_region,
+            settings.log_archive_key_id,
+            settings.log_archive_secret,
+        )
+
+
+class LogArchive:
+    """The logs of one shard there, as objects `SHARD/JOB_ID/PIECE`. Methods raise ArchiveUnavailableError."""
+
+    def __init__(self, address: ArchiveAddress, shard: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        """Raise JqmasterError without the extra `archive`. Nothing is asked of the archive yet."""
+        try:
+            import obstore
+            from obstore import exceptions, store
+        except ImportError as exc:
+            raise JqmasterError("log_archive_url is set: install jqmaster[archive]") from exc
+        self._obstore = obstore
+        self._stores = store
+        self._failures: tuple[type[Exception], ...] = (exceptions.BaseError, OSError, TimeoutError)
+        self._address = address
+        self._shard = shard
+        self._timeout_s = timeout_s
+        self._opened: Any = None
+        url = urlsplit(address.url)
+        self._directory = Path(unquote(url.path)) if url.scheme == "file" else None
+
+    def ref(self, job_id: str) -> str:
+        """Return where the log of a job is, below the URL of the archive."""
+        return f"{self._shard}/{job_id}/"
+
+    async def put(self, job_id: str, name: PieceName, data: bytes) -> None:
+        """Write an object, through to the disk where it is a file."""
+        path = f"{self.ref(job_id)}{name}"
+        async with self._asking("write to"):
+            await self._obstore.put_async(self._store(), path, data)
+            if self._directory:
+                await asyncio.to_thread(_sync, self._directory, path)
+
+    async def get(self, job_id: str, name: PieceName) -> bytes | None:
+        """Return the bytes of an object; None if it is not there."""
+        async with self._asking("read"):
+            try:
+                found = await self._obstore.get_async(self._store(), f"{self.ref(job_id)}{name}")
+                return bytes(await found.bytes_async())
+            except FileNotFoundError:
+                return None
+
+    async def names(self, job_id: str) -> list[PieceName]:
+        """Return the names of all pieces of a job's log, in no order."""
+        paths = await self._paths(job_id)
+        found = [PieceName.parse(path.rpartition("/")[2]) for path in paths]
+        return [name for name in found if name is not None]
+
+    async def erase(self, job_id: str) -> int:
+        """Remove all that is there of a job's log; return the number of objects."""
+        paths = await self._paths(job_id)
+        async with self._asking("remove from"):
+            for path in paths:
+                # Another master may do the same.
+                with contextlib.suppress(FileNotFoundError):
+                    await self._obstore.delete_async(self._store(), path)
+            if self._directory:
+                await asyncio.to_thread(_remove_directory, self._directory / self.ref(job_id))
+        return len(paths)
+
+    async def _paths(self, job_id: str) -> list[str]:
+        async with self._asking("list"):
+            found = await self._obstore.list(self._store(), self.ref(job_id)).collect_async()
+            return [str(one["path"]) for one in found]
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, what: str) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                yield
+        except self._failures as exc:
+            # The rest of its text is for programmers.
+            reason = str(exc).partition("\n")[0][:_MAX_REASON] or type(exc).__name__
+            raise ArchiveUnavailableError(
+                f"cannot {what} the archive of logs: {reason}", retry_after_s=RETRY_AFTER_S
+            ) from exc
+
+    def _store(self) -> Any:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> Any:
+        if self._directory:
+            return self._stores.LocalStore(self._directory, mkdir=True)
+        address = self._address
+        given = {
+            "endpoint": address.endpoint,
+            "region": address.region,
+            "access_key_id": address.key_id and address.key_id.get_secret_value(),
+            "secret_access_key": address.secret and address.secret.get_secret_value(),
+        }
+        return self._stores.S3Store.from_url(
+            address.url,
+            config=cast(Any, {key: value for key, value in given.items() if value}),
+            client_options={
+                "allow_http": (address.endpoint or "").startswith("http://"),
+                "timeout": timedelta(seconds=self._timeout_s),
+            },
+            # The duty tries again; a reader is told to.
+            retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
+        )
+
+
+def _sync(directory: Path, path: str) -> None:
+    """Write a file, and its place in the directories above it, through to the disk."""
+    at = directory / path
+    while True:
+        number = os.open(at, os.O_RDONLY)
+        try:
+            os.fsync(number)
+        finally:
+            os.close(number)
+        if at == directory:
+            return
+        at = at.parent
+
+
+def _remove_directory(directory: Path) -> None:
+    # best effort: an empty directory holds no log
+    with contextlib.suppress(OSError):
+        directory.rmdir()

@@ -1,0 +1,137 @@
+"""Logs on their way to the archive, and those that are to be removed from it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from jqmaster.domain.job import Job
+from jqmaster.domain.logs.page import LogEntry, LogFacts
+from jqmaster.errors import DamagedError
+from jqmaster.store import codec
+from jqmaster.store.link.shard import Shard
+from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read_entries
+
+LOGS_PER_LOOK: Final = 200
+
+
+class Due(NamedTuple):
+    """Jobs whose log is to go to the archive: those that are gone, and others."""
+
+    gone: list[str]
+    others: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPiece:
+    """The oldest chunks of a job's log. `archived`: the last line that went before; `dropped`: lines that are
+    missing so far. `last`, `chunks` and `size` are what `drop` compares."""
+
+    job: Job
+    archived: int
+    dropped: int
+    entries: list[LogEntry]
+    last: int
+    chunks: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class GoneLog:
+    """Entries of a log that waits for the archive, behind a place, and its job, which is gone."""
+
+    job: Job
+    facts: LogFacts
+    entries: list[LogEntry]
+    end: int
+    is_full: bool
+
+
+class LogArchivingStore:
+    """One shard. Raises what `StoreClient.run` raises."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._client = shard.client
+        self._keys = shard.keys
+
+    async def due(self, retention_ms: int, passed_over: tuple[int, int]) -> Due:
+        """Return the oldest logs that are to go, without those that were passed over: of jobs that are gone, and of
+        others."""
+        k = self._keys
+        _, (gone, others) = await self._client.run(
+            "due_logs",
+            (k.log_times, k.log_waits),
+            (self._shard.now_arg, retention_ms, *passed_over, LOGS_PER_LOOK),
+        )
+        return Due([raw.decode() for raw in gone], [raw.decode() for raw in others])
+
+    async def next_piece(self, epoch: str, job_id: str, ref: str) -> StoredPiece | None:
+        """Return the oldest lines of a log; None if it has none. Raise DamagedError where it cannot be read."""
+        k = self._keys
+        word, data = await self._client.run(
+            "take_log_piece",
+            (k.epoch, k.job(job_id), k.log(job_id), k.logs(job_id), k.log_times, k.log_waits),
+            (k.tag, epoch, job_id, CHUNKS_PER_READ, ref),
+        )
+        if word == "none":
+            return None
+        if word == "damaged":
+            raise DamagedError(f"the log of job {job_id} cannot be read")
+        record, archived, dropped, chunks = data
+        try:
+            return StoredPiece(
+                codec.decode_job(job_id, record),
+                int(archived),
+                int(dropped),
+                [
+                    entry
+                    for _, attempt, base, _, _, chunk in chunks
+                    for entry in read_entries(attempt, base, chunk)
+                ],
+                int(chunks[-1][0]),
+                len(chunks),
+                sum(int(size) for *_, size, _ in chunks),
+            )
+        except (ValueError, DamagedError) as exc:
+            raise DamagedError(f"the log of job {job_id} cannot be read") from exc
+
+    async def drop(self, epoch: str, piece: StoredPiece) -> bool | None:
+        """Drop a piece that the archive has; return whether more of the log is left. None: it has changed, and
+        nothing was dropped."""
+        k, job_id = self._keys, piece.job.id
+        word, data = await self._client.run(
+            "drop_archived",
+            (k.epoch, k.log(job_id), k.logs(job_id), k.log_waits),
+            (k.tag, epoch, job_id, piece.archived, piece.last, piece.chunks, piece.size),
+        )
+        return None if word == "changed" else data[0] == 1
+
+    async def read_gone(self, job_id: str, after: int) -> GoneLog | str:
+        """Return entries of a log that waits for the archive; `none` if it does not; `erased` where the job was
+        deleted, and what the archive has of it will be."""
+        k = self._keys
+        word, data = await self._client.run(
+            "read_gone_log",
+            (k.log(job_id), k.logs(job_id), k.log_erasures),
+            (job_id, after, CHUNKS_PER_READ),
+        )
+        if word != "ok":
+            return word
+        record, facts, chunks = data
+        return GoneLog(
+            codec.decode_job(job_id, record),
+            facts_of(facts),
+            [entry for _, *chunk in chunks for entry in entries_of(*chunk) if entry.seq > after],
+            int(chunks[-1][0]) if chunks else after,
+            len(chunks) == CHUNKS_PER_READ,
+        )
+
+    async def erasures(self) -> list[str]:
+        """Return deleted jobs whose log is to be removed from the archive, the oldest first."""
+        raw = await self._client.command("ZRANGE", self._keys.log_erasures, 0, LOGS_PER_LOOK - 1)
+        return [job_id.decode() for job_id in raw]
+
+    async def end_erasures(self, epoch: str, job_ids: Sequence[str]) -> None:
+        """Note that the logs of these were removed."""
+        k = self._keys
+        await self._client.run("end_log_erasures", (k.epoch, k.log_erasures), (epoch, *job_ids))

@@ -1,0 +1,29 @@
+#!lua flags=allow-oom
+-- Drops chunks of a job's log that the archive has, up to line `last`; and with the last of them all that is known of
+-- the log of a job that is gone.
+-- KEYS epoch:string log:hash logs:stream log_waits:zset
+-- ARGV tag epoch job_id archived(as it was) last chunks(as many as the archive has) bytes
+-- REPLY ok:1 if chunks are left | changed | stale_epoch
+-- CHECKS FIRST epoch, and that these chunks are there as the archive has them
+-- include lib/leadership.lua
+-- include lib/job_logs.lua
+local epoch_key, log_key, logs_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local epoch, id, archived, last = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
+local chunks, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local known = redis.pcall('HMGET', log_key, 'archived', 'ref')
+if known.err or not known[2] or job_logs.number(known[1]) ~= archived then return {'changed'} end
+local found = redis.pcall('XRANGE', logs_key, '-', string.format('%.0f', last), 'COUNT', chunks + 1)
+if found.err or #found ~= chunks then return {'changed'} end
+local size = 0
+for _, chunk in ipairs(found) do size = size + job_logs.number(chunk[2][6]) end
+if size ~= bytes then return {'changed'} end
+
+local _, _, is_left = job_logs.take_oldest(id, last, chunks)
+if not is_left and redis.call('ZSCORE', waits_key, id) then
+  job_logs.forget(id)
+else
+  redis.call('HSET', log_key, 'archived', string.format('%.0f', last))
+end
+return {'ok', is_left and 1 or 0}

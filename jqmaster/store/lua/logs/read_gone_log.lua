@@ -1,0 +1,20 @@
+#!lua flags=no-writes
+-- Gives the log lines behind a place of a job that is gone, and whose log waits for the archive.
+-- KEYS log:hash logs:stream log_erasures:zset
+-- ARGV job_id after(number of a line) max_chunks
+-- REPLY ok:record:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | erased | none
+-- CHECKS FIRST nothing; it writes nothing
+local log_key, logs_key, erasures_key = KEYS[1], KEYS[2], KEYS[3]
+local id, after, max_chunks = ARGV[1], ARGV[2], ARGV[3]
+
+if redis.call('ZSCORE', erasures_key, id) then return {'erased'} end
+local known = redis.pcall('HMGET', log_key, 'record', 'last', 'dropped', 'size', 'archived', 'ref')
+if known.err or not known[1] then return {'none'} end
+local facts = {}
+for n = 1, 5 do facts[n] = known[n + 1] or '' end
+local found = redis.pcall('XRANGE', logs_key, '(' .. after, '+', 'COUNT', max_chunks)
+local chunks = {}
+for n, entry in ipairs(found.err and {} or found) do
+  chunks[n] = {string.match(entry[1], '^%d+'), entry[2][2] or '', entry[2][8] or '', entry[2][10] or ''}
+end
+return {'ok', known[1], facts, chunks}

@@ -1,0 +1,258 @@
+"""due_logs.lua, take_log_piece.lua, drop_archived.lua, read_gone_log.lua and end_log_erasures.lua: logs on their way to
+the archive."""
+
+import pytest
+
+from jqmaster.domain.ids import new_id
+from jqmaster.domain.job import JobState
+from jqmaster.errors import DamagedError, StaleEpochError
+from jqmaster.store.health.repair import Repair
+from jqmaster.store.jobs.claims import ClaimedJob
+from jqmaster.store.logs import archiving as module
+from jqmaster.store.logs.archiving import Due, GoneLog, LogArchivingStore
+from jqmaster.store.logs.logs import Saved
+from tests.store.logs.test_logs import WEEK_MS, lines, read, save, sizes, texts
+from tests.support.store import TIMES, StoreWorld
+
+pytestmark = pytest.mark.req("D17")
+
+DAY_MS = 86_400_000
+REF = "main/there/"
+
+
+def store_of(world: StoreWorld) -> LogArchivingStore:
+    return LogArchivingStore(world.shard)
+
+
+async def over(world: StoreWorld, *texts: str) -> ClaimedJob:
+    """A job that succeeded and has these lines."""
+    worker, job = await world.running()
+    if texts:
+        await save(world, worker, job, lines(1, *texts))
+    assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
+    return job
+
+
+async def sweep(world: StoreWorld) -> int:
+    world.pass_ms(1_000)
+    limits: dict[JobState | None, tuple[int, int]] = {JobState.SUCCEEDED: (500, 9)}
+    return (await world.retention.sweep_all(world.epoch, limits, archives_logs=True))[JobState.SUCCEEDED]
+
+
+async def moved(world: StoreWorld, job_id: str) -> list[str]:
+    """Move the whole log to nowhere; return its texts."""
+    store, found = store_of(world), list[str]()
+    while True:
+        piece = await store.next_piece(world.epoch, job_id, REF)
+        if piece is None:
+            return found
+        found += [entry.text for entry in piece.entries]
+        if not await store.drop(world.epoch, piece):
+            return found
+
+
+async def test_logs_are_due_after_their_retention_the_oldest_first(world: StoreWorld) -> None:
+    store = store_of(world)
+    jobs = [await world.running() for _ in range(3)]
+    for worker, job in jobs:
+        await save(world, worker, job, lines(1, "a"))
+        world.pass_ms(DAY_MS)
+    ids = [job.job_id for _, job in jobs]
+    assert await store.due(3 * DAY_MS, (0, 0)) == Due([], ids[:1])
+    assert await store.due(DAY_MS, (0, 0)) == Due([], ids)
+    assert await store.due(DAY_MS, (5, 2)) == Due([], ids[2:])
+    assert await world.logs.due_since_ms(DAY_MS) == world.now_ms - 2 * DAY_MS
+
+
+async def test_the_log_of_a_job_that_is_removed_waits_for_the_archive(world: StoreWorld) -> None:
+    with_log, without = await over(world, "a", "b"), await over(world)
+    assert await sweep(world) == 2
+    k, store = world.shard.keys, store_of(world)
+    assert await world.logs.read(with_log.job_id, 0, watch=False) is None
+    assert await store.due(WEEK_MS, (0, 0)) == Due([with_log.job_id], [])
+    assert await world.logs.due_since_ms(WEEK_MS) == world.now_ms
+    assert await world.redis.exists(k.log(without.job_id)) == 0
+    # Neither fsck nor repair takes it for what is left of a job.
+    assert await world.findings() == []
+    async for step in Repair(world.shard, world.epoch, who="test", times=TIMES).steps():
+        assert not step.repaired
+    gone = await store.read_gone(with_log.job_id, 1)
+    assert isinstance(gone, GoneLog)
+    assert (gone.job.name, [entry.text for entry in gone.entries], gone.end) == ("work", ["b"], 2)
+    assert await sizes(world) == 2 * 17
+    # Once it is there, nothing is left here.
+    assert await moved(world, with_log.job_id) == ["a", "b"]
+    assert await world.redis.exists(k.logged, k.log(with_log.job_id), k.log_waits, k.log_times) == 0
+    assert await world.logs.total_bytes() == 0
+    assert await store.read_gone(with_log.job_id, 0) == "none"
+
+
+async def test_a_log_moves_piece_by_piece_and_goes_on_behind(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNKS_PER_READ", 2)
+    worker, job = await world.running(argument={"a": 1})
+    await save(world, worker, job, lines(1, "a"), lines(2, "b"), lines(3, "c"))
+    store = store_of(world)
+    piece = await store.next_piece(world.epoch, job.job_id, REF)
+    assert piece
+    assert (piece.job.id, piece.last, piece.chunks, [e.text for e in piece.entries]) == (
+        job.job_id, 2, 2, ["a", "b"],
+    )  # fmt: skip
+    # Where it goes is noted, but not shown yet.
+    assert (await read(world, job.job_id)).facts.ref is None
+    assert await store.drop(world.epoch, piece) is True
+    assert (await read(world, job.job_id)).facts.archived == 2
+    assert (await read(world, job.job_id)).facts.ref == REF
+    # Lines that come meanwhile do not count as a change.
+    piece = await store.next_piece(world.epoch, job.job_id, REF)
+    assert piece
+    assert await save(world, worker, job, lines(4, "d")) == Saved(kept=1)
+    assert await store.drop(world.epoch, piece) is True
+    assert await moved(world, job.job_id) == ["d"]
+    assert await sizes(world) == 0
+    assert (await read(world, job.job_id)).facts.archived == 4
+    # The job may write on, and its numbers go on.
+    assert await save(world, worker, job, lines(5, "e")) == Saved(kept=1)
+    assert await texts(world, job.job_id) == [(5, 1, "e")]
+    assert await moved(world, job.job_id) == ["e"]
+
+
+async def test_nothing_is_dropped_that_changed_meanwhile(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    await save(world, worker, job, lines(1, "a"), lines(2, "b"))
+    store, k = store_of(world), world.shard.keys
+    piece = await store.next_piece(world.epoch, job.job_id, REF)
+    assert piece
+    # Another leader was quicker.
+    assert await store.drop(world.epoch, piece) is False
+    async with world.unchanged():
+        assert await store.drop(world.epoch, piece) is None
+    await save(world, worker, job, lines(3, "c"), lines(4, "d"))
+    piece = await store.next_piece(world.epoch, job.job_id, REF)
+    assert piece
+    # A limit dropped the first chunk.
+    await world.redis.xtrim(k.logs(job.job_id), minid="4", approximate=False)
+    async with world.unchanged():
+        assert await store.drop(world.epoch, piece) is None
+    await world.redis.hset(k.log(job.job_id), "size", 17)
+    await world.redis.hset(k.log_totals, "size", 17)
+
+
+async def test_only_the_leader_moves_logs(world: StoreWorld) -> None:
+    worker, job = await world.running()
+    await save(world, worker, job, lines(1, "a"))
+    store = store_of(world)
+    piece = await store.next_piece(world.epoch, job.job_id, REF)
+    assert piece
+    async with world.unchanged():
+        for call in (
+            store.next_piece("0:x", job.job_id, REF),
+            store.drop("0:x", piece),
+            store.end_erasures("0:x", [job.job_id]),
+        ):
+            with pytest.raises(StaleEpochError):
+                await call
+
+
+async def test_what_has_no_lines_is_no_longer_due(world: StoreWorld) -> None:
+    k, job_id = world.shard.keys, new_id()
+    await world.redis.zadd(k.log_times, {job_id: 1})
+    await world.redis.zadd(k.log_waits, {job_id: 1})
+    assert await store_of(world).next_piece(world.epoch, job_id, REF) is None
+    assert await world.redis.exists(k.log_times, k.log_waits) == 0
+
+
+@pytest.mark.parametrize("harm", ["chunk", "number", "fields", "type", "size", "record"])
+async def test_a_damaged_log_is_told_and_its_lines_still_go_in_the_end(world: StoreWorld, harm: str) -> None:
+    worker, job = await world.running()
+    await save(world, worker, job, lines(1, "a"))
+    k = world.shard.keys
+    key = k.logs(job.job_id)
+    bad: dict[str, dict[str, str]] = {
+        "chunk": {"attempt": "1", "lines": "1", "size": "17", "base": "0", "chunk": "bytes"},
+        "number": {"attempt": "x", "lines": "x", "size": "x", "base": "x", "chunk": "bytes"},
+        "size": {"attempt": "1", "lines": "1", "size": "x", "base": "0", "chunk": "\x90"},
+        "fields": {"attempt": "1"},
+    }
+    if harm == "type":
+        await world.redis.delete(key)
+        await world.redis.set(key, "text")
+    elif harm == "record":
+        await world.redis.hset(k.log(job.job_id), "record", "no record")
+    else:
+        await world.redis.delete(key)
+        await world.redis.xadd(key, bad[harm], id="1-0")
+    with pytest.raises(DamagedError, match=f"the log of job {job.job_id} cannot be read"):
+        await store_of(world).next_piece(world.epoch, job.job_id, REF)
+    # Reading and writing go on, and so does the sweep.
+    assert await world.logs.read(job.job_id, 0, watch=False)
+    await save(world, worker, job, lines(2, "b"))
+    world.pass_ms(WEEK_MS)
+    _, has_more = await world.logs.sweep(world.epoch, WEEK_MS)
+    assert not has_more
+    assert await sizes(world) == 0
+
+
+@pytest.mark.parametrize("field", ["size", "last", "sent", "base", "dropped", "archived", "attempt"])
+async def test_damaged_counts_of_one_log_hold_up_no_other(world: StoreWorld, field: str) -> None:
+    worker, job = await world.running()
+    await save(world, worker, job, lines(1, "a"), lines(2, "b"))
+    k = world.shard.keys
+    await world.redis.hset(k.log(job.job_id), field, "damaged")
+    await world.redis.hset(k.log_totals, "size", "damaged")
+    assert await world.logs.total_bytes() == 0
+    (await world.logs.read(job.job_id, 0, watch=True))
+    await save(world, worker, job, lines(7, "c"))
+    assert (await texts(world, job.job_id))[-1][2] == "c"
+    world.pass_ms(WEEK_MS)
+    assert (await world.logs.sweep(world.epoch, WEEK_MS))[1] is False
+    assert await world.redis.exists(k.logs(job.job_id), k.log_times) == 0
+    assert await world.logs.total_bytes() == 0
+
+
+async def test_logs_that_waited_too_long_go_as_they_would_without_an_archive(world: StoreWorld) -> None:
+    gone = await over(world, "a", "b")
+    worker, job = await world.running()
+    await save(world, worker, job, lines(1, "c"))
+    await sweep(world)
+    world.pass_ms(WEEK_MS)
+    assert await world.logs.sweep(world.epoch, 2 * WEEK_MS, WEEK_MS + 1) == (0, False)
+    world.pass_ms(1)
+    assert await world.logs.sweep(world.epoch, 2 * WEEK_MS, WEEK_MS + 1) == (2, False)
+    k = world.shard.keys
+    assert await world.redis.exists(k.log(gone.job_id), k.log_waits) == 0
+    assert len(await texts(world, job.job_id)) == 1
+    # Also where nothing else names them any more.
+    await world.redis.zadd(k.log_waits, {new_id(): 1})
+    assert await world.logs.sweep(world.epoch, 2 * WEEK_MS, WEEK_MS) == (0, False)
+    assert await world.redis.exists(k.log_waits) == 0
+
+
+async def test_lines_that_make_room_are_no_more_waited_for(world: StoreWorld) -> None:
+    gone = [await over(world, "x" * 280, "y" * 280) for _ in range(4)]
+    await sweep(world)
+    worker, job = await world.running()
+    for n in range(1, 9):
+        await save(world, worker, job, lines(n, "z" * 280))
+    k = world.shard.keys
+    assert await world.redis.exists(k.log(gone[0].job_id), k.logs(gone[0].job_id)) == 0
+    assert await world.redis.zrange(k.log_waits, 0, -1) == [job.job_id.encode() for job in gone[1:]]
+    assert await world.findings() == []
+
+
+async def test_to_delete_a_job_is_to_erase_its_log_in_the_archive(world: StoreWorld) -> None:
+    jobs = [await over(world, "a") for _ in range(3)]
+    store = store_of(world)
+    await moved(world, jobs[0].job_id)
+    # One that is being written just now, and one that was never there.
+    assert await store.next_piece(world.epoch, jobs[1].job_id, REF)
+    for job in jobs:
+        await world.steering.delete(job.job_id)
+    assert await store.erasures() == [jobs[0].job_id, jobs[1].job_id]
+    assert await store.read_gone(jobs[0].job_id, 0) == "erased"
+    assert await store.read_gone(jobs[2].job_id, 0) == "none"
+    await store.end_erasures(world.epoch, [jobs[0].job_id, new_id()])
+    assert await store.erasures() == [jobs[1].job_id]
+    await store.end_erasures(world.epoch, [jobs[1].job_id])
+    assert await world.redis.exists(world.shard.keys.log_erasures) == 0
