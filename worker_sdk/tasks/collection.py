@@ -129,6 +129,7 @@ class Tasks:
         discard_codes: Collection[int] = (),
         cpu_s: int | None = None,
         memory_mb: int | None = None,
+        file_mb: int | None = None,
         **options: "Unpack[CommandOptions]",
     ) -> "Task[..., CommandOutput]":
         """Make a command a task: `tasks.command("report.nightly", ["python", "report.py", "--day", "{day}"])`.
@@ -150,6 +151,8 @@ class Tasks:
         * `discard_codes`: exit codes that mean that nothing is left to do: the job ends as `discarded`.
         * `cpu_s`: seconds of CPU time, after which the system kills a process of the command.
         * `memory_mb`: MiB of address space of each process, where the system has such a limit.
+        * `file_mb`: MiB that a process of the command may write to one file. Beyond it the system ends the process, or
+          fails its write, if it ignores the signal.
         * `options`: those of `task` for its jobs.
         """
         from worker_sdk.tasks.command import Command, function_of
@@ -159,7 +162,7 @@ class Tasks:
             argv,
             env=env or {},
             cwd=cwd,
-            limits=Limits(cpu_s, memory_mb),
+            limits=Limits(cpu_s, memory_mb, file_mb),
             ok_codes=ok_codes,
             retry_codes=retry_codes,
             discard_codes=discard_codes,

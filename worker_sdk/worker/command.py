@@ -36,10 +36,12 @@ class StoppedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits that the system holds the command to. `cpu_s`: CPU time; `memory_mb`: address space of each process."""
+    """Limits that the system holds the command to. `cpu_s`: CPU time; `memory_mb`: address space of each process;
+    `file_mb`: size of each file that it writes."""
 
     cpu_s: int | None = None
     memory_mb: int | None = None
+    file_mb: int | None = None
 
     def to_wire(self) -> dict[str, int]:
         limits = {}
@@ -47,6 +49,8 @@ class Limits:
             limits["RLIMIT_CPU"] = self.cpu_s
         if self.memory_mb is not None:
             limits["RLIMIT_AS"] = self.memory_mb * 1024 * 1024
+        if self.file_mb is not None:
+            limits["RLIMIT_FSIZE"] = self.file_mb * 1024 * 1024
         return limits
 
 

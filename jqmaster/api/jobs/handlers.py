@@ -26,6 +26,7 @@ from jqmaster.errors import (
     after_it_was_done,
     invalid,
 )
+from jqmaster.service.jobs.enqueue import unknown_predecessors
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.operator_actions import Changes
 
@@ -55,6 +56,7 @@ async def enqueue(call: Call) -> Reply:
     key, durability = _idempotency_key(call), _durability(call)
     if key is not None and spec.key:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
+    await _check_predecessors(call, [spec], is_bulk=False)
     found = await _check_contracts(call, [spec], is_bulk=False) + await _unserved(call, (spec.name,))
     answer = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
     body_of = views.enqueue_answer(answer)
@@ -70,6 +72,7 @@ async def enqueue_bulk(call: Call) -> Reply:
     body = await call.body()
     asked, body = cut_field(body, "batch")
     specs = list(_bulk_specs(call, body))
+    await _check_predecessors(call, specs, is_bulk=True)
     found = await _check_contracts(call, specs, is_bulk=True)
     found += await _unserved(call, {spec.name: None for spec in specs})
     if asked is None or asked == _NIL:
@@ -247,6 +250,28 @@ def check_name(call: Call, spec: JobSpec) -> None:
 
 def _name_forbidden() -> ForbiddenError:
     return ForbiddenError("the token may not push jobs of this name", code="name_forbidden")
+
+
+async def _check_predecessors(call: Call, specs: Sequence[JobSpec], *, is_bulk: bool) -> None:
+    """For a token restricted to names that reads nothing, jobs of other names do not exist: raise InvalidError where it
+    names them in `after`, as for jobs that were never there. A repeat of an accepted job is not judged again."""
+    allows_name = call.principal.allows_name if call.principal else None
+    if allows_name is None or call.may(Scope.READ) or not any(spec.after for spec in specs):
+        return
+    own = {spec.id for spec in specs}
+    asked = {job_id for spec in specs if spec.after for job_id in spec.after.jobs} - own
+    if not asked:
+        return
+    names = await call.services.jobs.names_of(asked | own)
+    hidden = {
+        n: job_id
+        for n, spec in enumerate(specs)
+        if spec.after and spec.id not in names
+        for job_id in reversed(spec.after.jobs)
+        if job_id in asked and not (job_id in names and allows_name(names[job_id]))
+    }
+    if hidden:
+        raise unknown_predecessors(hidden, is_bulk=is_bulk)
 
 
 async def may_touch(call: Call, job_id: str) -> bool:

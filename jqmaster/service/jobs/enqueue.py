@@ -361,6 +361,19 @@ def _batches_closed(closed: Mapping[int, BatchClosed], numbers: Sequence[int], o
     return _batch_closed(next(iter(closed.values())), errors, f"; {others}")
 
 
+def unknown_predecessors(hidden: Mapping[int, str], *, is_bulk: bool) -> InvalidError:
+    """Return the refusal of jobs, by their position, that wait for jobs that the caller may not know of: word for word
+    that of jobs that wait for none that exists."""
+    refused = {n: PredecessorRefused(job_id, is_none=True) for n, job_id in hidden.items()}
+    if is_bulk:
+        error = _predecessors_refused(refused, range(max(refused) + 1), "no job was accepted")
+    else:
+        rule = _predecessor_rule(refused[0])
+        error = _predecessor_refused(refused[0], [FieldError(("after", "jobs"), rule)], "")
+    assert isinstance(error, InvalidError)
+    return error
+
+
 def _predecessor_rule(refused: PredecessorRefused) -> str:
     if refused.is_none:
         return f"no job has the ID {refused.predecessor}"

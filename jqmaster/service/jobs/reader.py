@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -19,6 +20,7 @@ from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
+from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
 # Each answer to an operator's command is a view, too. If hundreds of views waited for a connection, the leader's duties
 # would get none and take the store for unreachable.
@@ -82,6 +84,15 @@ class JobReader:
         """Return the name of a job; None if it does not exist, or no longer."""
         found = await self._records.get_without_argument([job_id]) if is_id(job_id) else {}
         return found[job_id].name if job_id in found else None
+
+    async def names_of(self, job_ids: Collection[str]) -> dict[str, str]:
+        """Return the names of those of these jobs that exist."""
+        asked = [job_id for job_id in job_ids if is_id(job_id)]
+        found: dict[str, str] = {}
+        for page in pages(asked, RECORDS_PER_READ):
+            jobs = await self._records.get_without_argument(page)
+            found |= {job_id: job.name for job_id, job in jobs.items()}
+        return found
 
     async def view(self, job_id: str) -> JobDetail:
         """Return a job as its views need it. Raise NotFoundError."""

@@ -7,6 +7,7 @@ import pytest
 from jqmaster.app import running_master
 from jqmaster.clock import SystemClock
 from jqmaster.domain.access import ConfiguredTokens, Scope, make_token, token_id_of
+from jqmaster.domain.ids import new_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.directory import TRUSTED_S
@@ -162,6 +163,43 @@ async def test_a_token_for_some_names_learns_only_of_those_which_were_never_serv
             answer = await api.http.post(path, json=body)
             assert answer.status_code == status
             assert answer.headers.get("jq-unserved-names") == ("mail.send" if status == 201 else None)
+        await api.http.aclose()
+
+
+@pytest.mark.rule("E1.3")
+@pytest.mark.req("P9")
+async def test_a_token_for_some_names_learns_nothing_of_other_jobs_by_waiting_for_them(
+    store_server: StoreServer,
+) -> None:
+    async with guarded(store_server.url) as (master, admin):
+        made = await create(admin, "push", names=["mail.*"])
+        api = Api(master.server.url, made["token"])
+        own, foreign, canceled, never = (
+            await api.enqueue("mail.send"),
+            *[await admin.enqueue("bank.pay") for _ in range(2)],
+            new_id(),
+        )
+        assert (await admin.call("POST", f"/api/jobs/{canceled}/cancel"))[0] == 200
+
+        async def asked(path: str, hidden: str) -> tuple[int, str]:
+            job = {"name": "mail.send", "after": {"jobs": [own, hidden]}}
+            # A fault of another job of the push is told alike as well.
+            other = {"name": "mail.send", "after": {"jobs": [never]}}
+            body = {"jobs": [{"name": "mail.send"}, job, other]} if path.endswith("bulk") else job
+            status, problem = await api.call("POST", path, body)
+            return status, repr(problem).replace(hidden, "ID")
+
+        for path in ("/api/jobs", "/api/jobs/bulk"):
+            answers = {await asked(path, hidden) for hidden in (foreign, canceled, new_id())}
+            ((status, text),) = answers
+            assert (status, "'unknown_predecessor'" in text) == (422, True)
+        assert (await admin.counts())["awaiting_jobs"] == 0
+        # Jobs of its own names, and a repeat when they are over.
+        waiting = new_id()
+        job = {"id": waiting, "name": "mail.send", "after": {"jobs": [own], "when": "finished"}}
+        assert (await api.call("POST", "/api/jobs", job))[0] == 201
+        assert (await api.call("POST", f"/api/jobs/{own}/cancel"))[0] == 200
+        assert (await api.call("POST", "/api/jobs", job))[0] == 200
         await api.http.aclose()
 
 

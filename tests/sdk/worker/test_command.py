@@ -182,6 +182,16 @@ async def test_limits_of_memory_and_cpu_hold() -> None:
     assert failure(ending)[1] in ("ended by SIGXCPU", "ended by SIGKILL")
 
 
+async def test_a_command_cannot_fill_the_disk_with_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    ending = await ran(python(f"open({str(file)!r}, 'wb').write(bytes(3 * 1024 * 1024))"), file_mb=2)
+    assert "File too large" in failure(ending)[1]
+    assert file.stat().st_size == 2 * 1024 * 1024
+    # Most programs do not ignore the signal.
+    ending = await ran(["dd", "if=/dev/zero", f"of={file}", "bs=1M", "count=3"], file_mb=2)
+    assert failure(ending)[1].startswith("ended by SIGXFSZ")
+
+
 async def test_commands_end_with_their_worker(tmp_path: Path) -> None:
     """A worker that is killed leaves no command behind."""
     file = tmp_path / "pids"
