@@ -9,7 +9,7 @@ from typing import Final
 
 from benchmarks.scenario import Figures, Scenario
 from examples.microblog.__main__ import database
-from examples.microblog.system import running_site
+from examples.microblog.system import FEEDS_AT_ONCE, running_site
 from examples.microblog.visitor import Visitor
 from examples.stdlib.__main__ import free_port
 
@@ -24,6 +24,7 @@ def feed_inserts(
     alone_s: float = 20.0,
     most_s: float = 600.0,
     workers: int = 2,
+    at_once: int | None = FEEDS_AT_ONCE,
 ) -> Figures:
     """Post to `jobs` followers, until the last has it or `most_s` have passed. Meanwhile, and for `alone_s` before,
     another account posts `rate` times a second: `p50_ms` and `p99_ms` are the times of its requests beside the fan-out,
@@ -37,6 +38,7 @@ def feed_inserts(
             (free_port(0), free_port(0), free_port(0)),
             workers=workers,
             followers=jobs,
+            at_once=at_once,
         ) as site,
         Visitor(site.url, "ada") as ada,
         Visitor(site.url, "reader1") as other,

@@ -14,6 +14,9 @@ from examples.stdlib.system import SERVES_WITHIN_S, Child, ending, start
 _MANAGE: Final = ("-m", "examples.microblog.manage")
 # Threads of the web server, and jobs of each worker at a time.
 _THREADS: Final = 8
+# A database takes one writer at a time (SQLite) or shares its cores with the site. The more jobs write at once, the
+# longer the posts of people wait for their turn, and the feeds are not filled any sooner.
+FEEDS_AT_ONCE: Final = 2
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,19 @@ class Site:
 
 @contextlib.contextmanager
 def running_site(
-    directory: Path, database: str, ports: tuple[int, int, int], *, workers: int = 2, followers: int
+    directory: Path,
+    database: str,
+    ports: tuple[int, int, int],
+    *,
+    workers: int = 2,
+    followers: int,
+    at_once: int | None = FEEDS_AT_ONCE,
 ) -> Iterator[Site]:
-    """Make the tables, fill them, and start everything. `ports`: of the site, the master and the outside."""
+    """Make the tables, fill them, and start everything.
+
+    `ports`: of the site, the master and the outside. `at_once`: the most feeds that are written to at a time; None: as
+    many as workers can.
+    """
     port, master_port, outside_port = ports
     url, master_url, outside_url = (f"http://127.0.0.1:{one}" for one in ports)
     env = environment(database, master_url, outside_url)
@@ -56,6 +69,8 @@ def running_site(
         server = ("-m", "gunicorn", "examples.microblog.wsgi", "--bind", f"127.0.0.1:{port}")
         web = begin("site", *server, "--threads", str(_THREADS))
         _until(lambda: _answers(f"{master_url}/readyz"), master)
+        if at_once is not None:
+            limit_feeds(master_url, at_once)
         for number in range(workers):
             options = ("--no-reload", "--port", "0", "--max-jobs", str(_THREADS))
             # Where all share one machine, people come before jobs.
@@ -69,6 +84,19 @@ def running_site(
             # Why a call failed stands in the log of the process that has ended, if one has.
             site.check_alive()
             raise
+
+
+def limit_feeds(master_url: str, at_once: int) -> None:
+    """Put the constraint `feeds`: at most so many feeds are written to at a time. It is in force at once, also while a
+    post is on its way, and operators change it on its page, or with `jqmaster constraints put`."""
+    matcher = {"field": "name", "op": "eq", "value": "examples.microblog.tasks.insert_into_feed"}
+    answer = httpx.put(
+        f"{master_url}/api/constraints/feeds",
+        json={"matcher": matcher, "concurrency": at_once},
+        trust_env=False,
+        timeout=10,
+    )
+    answer.raise_for_status()
 
 
 def environment(database: str, master_url: str, outside_url: str) -> dict[str, str]:

@@ -353,6 +353,37 @@ async def test_a_full_store_delays_and_loses_nothing(world: StoreWorld, definiti
     assert await definitions.outcomes() == [(1, "fired", "")]
 
 
+@pytest.mark.req("D6", "D7")
+@pytest.mark.parametrize("had_begun", [False, True])
+async def test_a_failover_that_loses_the_last_second_fires_the_instant_again_as_the_same_job(
+    world: StoreWorld, definitions: Definitions, had_begun: bool
+) -> None:
+    known = await definitions.put()
+    worker_id = await world.worker("report")
+    world.pass_ms(MINUTE_MS)
+    replica = await world.dump()
+    await definitions.fire()
+    job_id = job_id_of(known.stored.definition.did, START_MS + MINUTE_MS)
+    assert await definitions.outcomes() == [(1, "fired", "")]
+    if had_begun:
+        (claimed,) = await world.claim(worker_id, "report")
+        assert claimed.job_id == job_id
+    # The replica that takes over has not got the firing.
+    await world.redis.delete(*await world.key_names())
+    for key, value in replica.items():
+        await world.redis.restore(key, 0, value)
+    world.pass_ms(1_000)
+    await definitions.fire()
+    await definitions.fire()
+    (run,) = await definitions.runs()
+    assert (run.outcome, run.job_id, run.due_at_ms) == (RunOutcome.FIRED, job_id, START_MS + MINUTE_MS)
+    assert await world.state(job_id) is JobState.READY
+    if had_begun:
+        # The worker that still runs it may not settle the new job by its old claim.
+        assert not await world.fail(worker_id, claimed)
+        assert await world.state(job_id) is JobState.READY
+
+
 async def test_there_is_a_limit_on_their_number(world: StoreWorld, definitions: Definitions) -> None:
     known = await definitions.put("one")
     stored = replace(known.stored, definition=replace(known.stored.definition, name="two"))
