@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from examples.microblog.postgres import running_postgres
-from examples.microblog.system import Site, environment, running_site
+from examples.microblog.system import FEEDS_AT_ONCE, Site, environment, running_site
 from examples.stdlib.__main__ import free_port
 
 
@@ -28,6 +28,12 @@ def main() -> None:
         "postgresql://user@host:5432/name",
     )
     parser.add_argument("--workers", type=int, default=2, help="processes that run jobs")
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=FEEDS_AT_ONCE,
+        help="feeds that are written to at a time; 0: as many as the workers can",
+    )
     parser.add_argument("--port", type=int, default=8000, help="port of the site; a free one if it is taken")
     parser.add_argument(
         "--once", action="store_true", help="end by itself; exit status 0 only if all came out as expected"
@@ -53,7 +59,12 @@ def show(options: argparse.Namespace) -> int:
         say(f"{address.partition(':')[0]}, {options.followers:,} followers")
         ports = (free_port(options.port), free_port(0), free_port(0))
         with running_site(
-            Path(directory), address, ports, workers=options.workers, followers=options.followers
+            Path(directory),
+            address,
+            ports,
+            workers=options.workers,
+            followers=options.followers,
+            at_once=options.at_once or None,
         ) as site:
             os.environ.update(environment(address, site.master_url, site.outside_url))
             import django

@@ -9,14 +9,18 @@ from typing import Final
 
 import httpx
 
-from examples.stdlib.system import SERVES_WITHIN_S, Child, ending, start
+from examples.stdlib.system import Child, ending, start
 
 _MANAGE: Final = ("-m", "examples.microblog.manage")
 # Threads of the web server, and jobs of each worker at a time.
 _THREADS: Final = 8
-# A database takes one writer at a time (SQLite) or shares its cores with the site. The more jobs write at once, the
-# longer the posts of people wait for their turn, and the feeds are not filled any sooner.
-FEEDS_AT_ONCE: Final = 2
+# Workers start slowly where others keep the machine busy.
+READY_WITHIN_S: Final = 120.0
+# Where all share one machine, people come before jobs.
+_WORKERS_NICE: Final = 10
+# SQLite takes one writer at a time, and others try again after a pause of up to 100 ms. The more jobs write at once,
+# the longer the posts of people wait for their turn, and the feeds are filled no sooner.
+FEEDS_AT_ONCE: Final = 4
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,7 @@ def running_site(
             limit_feeds(master_url, at_once)
         for number in range(workers):
             options = ("--no-reload", "--port", "0", "--max-jobs", str(_THREADS))
-            # Where all share one machine, people come before jobs.
-            worker = begin(f"worker {number + 1}", *_MANAGE, "jq_worker", *options, nice=10)
+            worker = begin(f"worker {number + 1}", *_MANAGE, "jq_worker", *options, nice=_WORKERS_NICE)
         _until(lambda: _answers(f"{url}/"), web)
         _until(lambda: _registered(master_url) == workers, worker)
         site = Site(url, master_url, outside_url, (master, outside, *children[-workers - 1 :]))
@@ -125,11 +128,11 @@ def _registered(master_url: str) -> int:
 
 
 def _until(is_so: Callable[[], bool], child: Child) -> None:
-    deadline_s = time.monotonic() + SERVES_WITHIN_S
+    deadline_s = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < deadline_s:
         child.check_alive()
         with contextlib.suppress(httpx.HTTPError):
             if is_so():
                 return
         time.sleep(0.1)
-    raise SystemExit(f"the {child.name} is not ready after {SERVES_WITHIN_S:.0f} s:\n{child.log_end()}")
+    raise SystemExit(f"the {child.name} is not ready after {READY_WITHIN_S:.0f} s:\n{child.log_end()}")

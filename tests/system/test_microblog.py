@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 from playwright.async_api import Browser, Page, async_playwright, expect
 
+from examples.microblog.system import FEEDS_AT_ONCE
 from tests.support import real_time
 from tests.support.cli import clean_environment
 from tests.support.processes import ROOT
@@ -91,6 +93,7 @@ class Running:
     process: "subprocess.Popen[bytes]"
     family: list[psutil.Process]
     url: str
+    master_url: str
 
 
 @contextlib.asynccontextmanager
@@ -121,13 +124,13 @@ async def running_example(directory: Path) -> AsyncIterator[Running]:
 
         def is_up() -> bool:
             assert process.poll() is None, out.read_text()
-            return "until Ctrl-C" in out.read_text()
+            return "The jobs are at" in out.read_text()
 
-        await wait_until(is_up, timeout_s=120, what="the site is up")
+        await wait_until(is_up, timeout_s=240, what="the site is up")
         family[:] = psutil.Process(process.pid).children(recursive=True)
-        found = re.search(r"look at (\S+)/ada", out.read_text())
+        found = re.search(r"look at (\S+)/ada.*\nThe jobs are at (\S+)/\.", out.read_text())
         assert found is not None
-        yield Running(process, family, found[1])
+        yield Running(process, family, found[1], found[2])
     finally:
         process.kill()
         process.wait()
@@ -157,6 +160,9 @@ async def test_people_post_look_and_delete_in_a_browser_and_nothing_outlives_the
         page.on("pageerror", lambda error: faults.append(str(error)))
         await post_and_look(page)
         assert faults == []
+        # Few feeds are written to at a time, so that posts do not wait. Operators may change it.
+        constraint = httpx.get(f"{example.master_url}/api/constraints/feeds").json()
+        assert constraint["concurrency"] == FEEDS_AT_ONCE
         # Whatever ends the example, even without a chance to clean up, its processes end with it.
         example.process.send_signal(signal.SIGKILL)
         example.process.wait(60)
