@@ -15,14 +15,14 @@ const WAIT_S = 25;
 const AGAIN_MS = 2_000;
 
 /** @typedef {{seq: number, attempt: number, at: string, level: string, text: string | null}} Entry */
-/** @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean}} Log */
+/** @typedef {{entries: Entry[], dropped: number, isLast: boolean, isCut: boolean, isArchived: boolean}} Log */
 /** @typedef {typeof LEVELS[number]} Level */
 
 /** @type {Log} */
-const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false };
+const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false };
 
-/** @param {{path: string}} props `path` of the job in the API. */
-export function JobLog({ path }) {
+/** @param {{path: string, isGone?: boolean}} props `path` of the job in the API. Of one that is gone, only the archive may have lines. */
+export function JobLog({ path, isGone = false }) {
   const [level, setLevel] = useState(/** @type {Level} */ ("debug"));
   const [wanted, setWanted] = useState("");
   const [isFollowing, setIsFollowing] = useState(true);
@@ -48,6 +48,7 @@ export function JobLog({ path }) {
       setIsSaving(false);
     }
   };
+  if (isGone && log.entries.length === 0 && (!problem || problem.status === 404)) return null;
   return html`<section class="card job-log" aria-labelledby="job-log"><div class="row log-head"><h2 id="job-log">${t("job.log")}</h2>
       <label>${t("job.log.level")} <select value=${level} onChange=${(/** @type {any} */ event) => setLevel(event.currentTarget.value)}>${LEVELS.map(
         (one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`,
@@ -56,6 +57,7 @@ export function JobLog({ path }) {
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(/** @type {any} */ event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
       <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//></div>
     <${ErrorBox} problem=${problem} onRetry=${retry} />
+    ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
     ${
@@ -143,6 +145,7 @@ async function follow(path, level, signal, onLog, onProblem) {
         entries: entries.slice(-MOST_SHOWN),
         dropped: page.dropped,
         isLast: page.is_last,
+        isArchived: log.isArchived || page.is_archived,
         isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1,
       };
       onLog(log);

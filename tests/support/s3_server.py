@@ -21,15 +21,16 @@ STARTS_WITHIN_S = 60.0
 _REGION = b"<LocationConstraint>eu-west-1</LocationConstraint>"
 _CONSTRAINT = b"<CreateBucketConfiguration>" + _REGION + b"</CreateBucketConfiguration>"
 
-Fault = Literal["", "denied", "slow", "truncated", "away"]
+Fault = Literal["", "denied", "slow", "slow reads", "truncated", "away"]
 
 
 class S3Server:
-    """`fault` is what happens to requests; `requests` counts them. Slow ones are held until `let_go` is set."""
+    """`fault` is what happens to requests; `requests` counts them. Slow ones are `held` until `let_go` is set."""
 
     def __init__(self) -> None:
         self.fault: Fault = ""
         self.requests = 0
+        self.held = 0
         self.let_go = threading.Event()
         self._port = free_port()
         self._moto: subprocess.Popen[bytes] | None = None
@@ -111,13 +112,15 @@ def _handler(server: S3Server) -> type[BaseHTTPRequestHandler]:
             self.close_connection = True
             if fault == "away":
                 return
-            if fault == "slow":
+            is_object_read = self.command == "GET" and "list-type" not in self.path
+            if fault == "slow" or (fault == "slow reads" and is_object_read):
+                server.held += 1
                 server.let_go.wait()
             if fault == "denied":
                 self._send(403, [], b"<Error><Code>AccessDenied</Code></Error>", 0)
                 return
             status, headers, found = server.forward(self.command, self.path, dict(self.headers), body)
-            is_cut = fault == "truncated" and self.command == "GET" and "list-type" not in self.path
+            is_cut = fault == "truncated" and is_object_read
             self._send(status, headers, found, 10 if is_cut else 0)
 
         def _send(self, status: int, headers: list[tuple[str, str]], body: bytes, missing: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.support import real_time
 from tests.support.master import Api
@@ -67,3 +67,26 @@ async def test_a_log_is_followed_selected_searched_and_saved(
             await worker.end(job)
         async with screens.open(f"#/job?id={job_id}", locale="ja") as page:
             await expect(page.locator("section.job-log")).to_contain_text("ここで 2 行が失われました。")
+
+
+async def test_the_log_of_a_job_that_is_gone_is_shown_from_the_archive(screens: Screens) -> None:
+    job_id = str(uuid.uuid4())
+    line = {"seq": 1, "attempt": 1, "at": "2027-01-15T08:00:00.000Z", "level": "info", "text": "long ago"}
+    found = {
+        "state": None, "entries": [line], "next": 1, "last": 1, "dropped": 0, "is_last": True,
+        "is_archived": True, "log_ref": f"main/{job_id}/",
+    }  # fmt: skip
+
+    async def archived(route: Route) -> None:
+        await route.fulfill(json=found)
+
+    async with screens.open() as page:
+        await page.goto(f"/#/job?id={job_id}")
+        await expect(page.locator("main")).to_contain_text("This job does not exist.")
+        await expect(page.locator("section.job-log")).to_have_count(0)
+        await page.route(f"**/api/jobs/{job_id}/logs?*", archived)
+        await page.reload()
+        log = page.locator("section.job-log")
+        await expect(log.locator(".log-line")).to_contain_text("long ago")
+        await expect(log).to_contain_text("Lines come from the archive of logs.")
+        await accessible(page)

@@ -6086,8 +6086,8 @@ var MOST_SHOWN = 2e3;
 var PAGE3 = 1e3;
 var WAIT_S = 25;
 var AGAIN_MS = 2e3;
-var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false };
-function JobLog({ path }) {
+var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false };
+function JobLog({ path, isGone = false }) {
   const [level, setLevel] = E2(
     /** @type {Level} */
     "debug"
@@ -6115,6 +6115,7 @@ function JobLog({ path }) {
       setIsSaving(false);
     }
   };
+  if (isGone && log.entries.length === 0 && (!problem || problem.status === 404)) return null;
   return html`<section class="card job-log" aria-labelledby="job-log"><div class="row log-head"><h2 id="job-log">${t("job.log")}</h2>
       <label>${t("job.log.level")} <select value=${level} onChange=${(event) => setLevel(event.currentTarget.value)}>${LEVELS2.map(
     (one) => html`<option value=${one}>${t(`job.log.level.${one}`)}</option>`
@@ -6123,6 +6124,7 @@ function JobLog({ path }) {
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
       <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//></div>
     <${ErrorBox} problem=${problem} onRetry=${retry} />
+    ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
     ${log.entries.length === 0 ? html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown.map(
@@ -6185,6 +6187,7 @@ async function follow(path, level, signal, onLog, onProblem) {
         entries: entries.slice(-MOST_SHOWN),
         dropped: page.dropped,
         isLast: page.is_last,
+        isArchived: log.isArchived || page.is_archived,
         isCut: log.isCut || entries.length > MOST_SHOWN || (entries[0]?.seq ?? 1) > page.dropped + 1
       };
       onLog(log);
@@ -6440,7 +6443,7 @@ function Page3({ query, go: go3, session: session2 }) {
     return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
   if (!job) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div>`;
+      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div><${JobLog} key=${id} path=${path} isGone />`;
     return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const again = async () => {

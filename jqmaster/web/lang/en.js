@@ -301,6 +301,7 @@ export default {
   "job.log.follow": "Follow",
   "job.log.download": "Download",
   "job.log.dropped": "{count} lines are missing, because there were too many.",
+  "job.log.archived": "Lines come from the archive of logs.",
   "job.log.cut": "Only the newest {count} lines are shown. Download has all of them.",
   "job.log.none": "The job logged nothing.",
   "job.log.none_yet": "No lines yet.",

@@ -311,6 +311,7 @@ export default {
   "job.log.follow": "追従",
   "job.log.download": "ダウンロード",
   "job.log.dropped": "行数が多すぎたため、{count} 行が失われました。",
+  "job.log.archived": "ログのアーカイブから読み込んだ行です。",
   "job.log.cut": "最新の {count} 行だけを表示しています。全行はダウンロードで取得できます。",
   "job.log.none": "このジョブはログを書きませんでした。",
   "job.log.none_yet": "まだ行がありません。",
