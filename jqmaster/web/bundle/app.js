@@ -11433,7 +11433,18 @@ var PROBLEMS = [
   "too_many_logins",
   "store_unavailable"
 ];
+var QUESTION = /^callbacks\/[A-Za-z0-9_-]{54}$/;
+function questionAfter() {
+  const { page, query } = parseRoute(location.hash);
+  const then = page === "login" ? query["then"] : void 0;
+  return then !== void 0 && QUESTION.test(then) ? then : null;
+}
 function Page18({ session: session2, query, onSession }) {
+  const question = questionAfter();
+  const isIn2 = session2.role !== null;
+  W2(() => {
+    if (isIn2 && question !== null) location.replace(urlOf(question));
+  }, [isIn2, question]);
   const problem = location.hash.startsWith("#/login") ? query["problem"] : void 0;
   return html`<div class="login card"><h1>${t("nav.login")}</h1>
     ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
@@ -11458,7 +11469,7 @@ function ByProvider({ session: session2, onSession }) {
   const elsewhere = { target: onSession ? "_blank" : void 0, rel: onSession ? "noopener" : void 0 };
   const proxy = session2.login_url !== null && html`<p><a class="button primary" href=${session2.login_url} ...${elsewhere}>${t("login.proxy")}</a></p>`;
   if (session2.login_provider === null) return proxy;
-  const page = location.hash.startsWith("#/login") ? "" : location.hash;
+  const page = location.hash.startsWith("#/login") && questionAfter() === null ? "" : location.hash;
   return html`${proxy}<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>${t("login.provider", { name: visible(session2.login_provider) })}</a></p>`;
 }
 function LoginForm({ session: session2, onSession }) {
@@ -11489,6 +11500,11 @@ function LoginForm({ session: session2, onSession }) {
       const now = await logIn(
         isByUser ? { user: field("user"), password: field("password") } : { token: field("token").trim() }
       );
+      const question = questionAfter();
+      if (question !== null) {
+        location.assign(urlOf(question));
+        return;
+      }
       onSession(now);
       if (location.hash.startsWith("#/login")) location.hash = "#/overview";
     } catch (error) {

@@ -2,6 +2,7 @@
 import { html, useEffect, useRef, useState } from "../lib.js";
 import { Problem, fetchSession, logIn, urlOf } from "../api.js";
 import { t } from "../i18n.js";
+import { parseRoute } from "../router.js";
 import { Button, ErrorBox } from "../ui/controls.js";
 import { Dialog } from "../ui/dialogs.js";
 import { Field } from "../ui/forms.js";
@@ -21,8 +22,24 @@ const PROBLEMS = [
   "store_unavailable",
 ];
 
+/** The page on which somebody answers a challenge, who had to log in for it. Other addresses are nobody's business here. */
+const QUESTION = /^callbacks\/[A-Za-z0-9_-]{54}$/;
+
+/** @returns {string | null} The address to which the login leads back, as the address of the page names it. */
+function questionAfter() {
+  const { page, query } = parseRoute(location.hash);
+  const then = page === "login" ? query["then"] : undefined;
+  return then !== undefined && QUESTION.test(then) ? then : null;
+}
+
 /** @param {LoginProps & {query: Record<string, string>}} props */
 export function Page({ session, query, onSession }) {
+  const question = questionAfter();
+  const isIn = session.role !== null;
+  useEffect(() => {
+    // A provider or a proxy leads back to this page.
+    if (isIn && question !== null) location.replace(urlOf(question));
+  }, [isIn, question]);
   const problem = location.hash.startsWith("#/login") ? query["problem"] : undefined;
   return html`<div class="login card"><h1>${t("nav.login")}</h1>
     ${problem && html`<div class="error-box" role="alert"><p>${t(PROBLEMS.includes(problem) ? `login.problem.${problem}` : "login.problem")}</p></div>`}
@@ -54,7 +71,7 @@ function ByProvider({ session, onSession }) {
     session.login_url !== null &&
     html`<p><a class="button primary" href=${session.login_url} ...${elsewhere}>${t("login.proxy")}</a></p>`;
   if (session.login_provider === null) return proxy;
-  const page = location.hash.startsWith("#/login") ? "" : location.hash;
+  const page = location.hash.startsWith("#/login") && questionAfter() === null ? "" : location.hash;
   return html`${proxy}<p><a class="button primary" href=${urlOf("api/login/oidc", { page })} ...${elsewhere}>${t("login.provider", { name: visible(session.login_provider) })}</a></p>`;
 }
 
@@ -78,6 +95,11 @@ function LoginForm({ session, onSession }) {
       const now = await logIn(
         isByUser ? { user: field("user"), password: field("password") } : { token: field("token").trim() },
       );
+      const question = questionAfter();
+      if (question !== null) {
+        location.assign(urlOf(question));
+        return;
+      }
       onSession(now);
       // Whoever opened the login page itself wants to go on from it.
       if (location.hash.startsWith("#/login")) location.hash = "#/overview";
