@@ -13,7 +13,7 @@ from tests.chaos.event_check import check_definitions, check_events, replaceable
 from tests.chaos.evidence import FINISHED, READING_S, Run, Violation, clock_was_stepped, may_be_doubled
 from tests.chaos.history import Call, EndState, Fault, History, Line
 from tests.chaos.odd_values import is_decodable
-from tests.chaos.outside_check import GOES_ON, check_outside, is_outside
+from tests.chaos.outside_check import GOES_ON, check_outside, is_outside, may_be_lost
 from tests.chaos.unique_check import check_unique
 from tests.chaos.unique_load import rule_of
 from tests.chaos.webhook_check import check_webhooks
@@ -489,9 +489,10 @@ class _Checker:
     def _needless(self, job: EndState, runs: list[Run]) -> Iterator[Violation]:
         """I7: a living worker that could speak keeps what it runs."""
         if is_outside(job) and len(runs) > 1:
-            # It is not known in which phase the attempt was lost: one with a reason is enough.
-            found = [[*self._needless_run(job, run)] for run in runs]
-            yield from [] if [] in found else found[-1]
+            # It is not known in which phase the attempt was lost: one with a reason is enough. Where each run has
+            # another end, the claim was lost before its job was started.
+            found = [[*self._needless_run(job, run)] for run in may_be_lost(job, runs)]
+            yield from [] if [] in found or not found else found[-1]
             return
         for run in runs:
             yield from self._needless_run(job, run)

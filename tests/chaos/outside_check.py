@@ -4,6 +4,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from tests.chaos.evidence import (
@@ -26,6 +27,16 @@ ENDS_IT: Final = frozenset({"failure", "timeout", "canceled"})
 
 def is_outside(job: EndState) -> bool:
     return job.name == OUTSIDE
+
+
+def may_be_lost(job: EndState, runs: Sequence[Run]) -> list[Run]:
+    """Return those runs of one attempt, in the order of their starts, that have no other end than a loss."""
+    has_failed = any(e.attempt == runs[-1].attempt and e.outcome in ENDS_IT for e in job.attempts)
+    went_on = [
+        run for run, after in pairwise(runs) if run.ending == "challenged" and after.phase == "callback"
+    ]
+    last = runs[-1] if has_failed or runs[-1].token == job.token else None
+    return [run for run in runs if run not in went_on and run is not last]
 
 
 def check_outside(history: History, runs_of: RunsOf) -> Iterator[Violation]:

@@ -162,6 +162,14 @@ def a_worker_that_dies_while_it_runs_the_callback(s: Story) -> None:
     end(s, "succeeded", go_on(s, at_s=6.0, worker=3), "lost", losses=1)
 
 
+def a_callback_that_was_lost_before_it_was_started(s: Story) -> None:
+    """Its worker died between the claim and the offer: no run has to do with it."""
+    push(s)
+    open_one(s)
+    answer(s)
+    end(s, "succeeded", go_on(s, at_s=6.0, worker=3), "lost", losses=1)
+
+
 def a_worker_that_dies_before_the_callback(s: Story) -> None:
     push(s)
     open_one(s, ending="stopped")
@@ -212,7 +220,8 @@ GOOD = [
     answered_once, answered_twice, two_different_answers, answered_before_it_was_reported,
     an_answer_whose_fate_is_not_known, several_answers, never_answered, answered_too_late,
     a_failure_and_a_second_challenge, a_worker_that_dies_while_it_runs_the_callback,
-    a_worker_that_dies_before_the_callback, canceled_before_its_callback_ran, a_forged_answer, told_of,
+    a_worker_that_dies_before_the_callback, a_callback_that_was_lost_before_it_was_started,
+    canceled_before_its_callback_ran, a_forged_answer, told_of,
     told_of_at_the_second_try, told_of_twice_because_the_master_died,
 ]  # fmt: skip
 
@@ -367,6 +376,11 @@ def a_callback_that_ran_twice(s: Story) -> None:
     end(s, "succeeded", go_on(s, at_s=4.0, worker=3))
 
 
+def a_callback_that_a_living_worker_lost(s: Story) -> None:
+    a_worker_that_dies_while_it_runs_the_callback(s)
+    s.h.faults = []
+
+
 def a_callback_without_a_challenge(s: Story) -> None:
     answered_once(s)
     s.h.lines = [line for line in s.h.lines if line.what != "opened"]
@@ -491,6 +505,7 @@ BAD = [
     ("challenge opened again", a_challenge_that_is_opened_again),
     ("challenge opened again", a_canceled_job_that_opens_its_challenge_again),
     ("callback ran twice", a_callback_that_ran_twice),
+    ("needless loss", a_callback_that_a_living_worker_lost),
     ("callback without a challenge", a_callback_without_a_challenge),
     ("answered and expired", an_answered_challenge_that_expired),
     ("expired early", a_challenge_that_expired_early), ("not over", a_job_that_awaits_its_callback_for_ever),
