@@ -67,6 +67,11 @@ def a_post_reaches_its_followers_and_those_whom_it_mentions() -> None:
     owners = set(FeedEntry.objects.filter(post=post).values_list("owner", flat=True))
     assert owners == {ada.pk, grace.pk, *ada.followers.values_list("follower", flat=True)}
     assert Link.objects.get(post=post).title == "All about tea"
+    # A job that runs again makes no second entry.
+    with recording() as jobs:
+        insert_into_feed.enqueue(post.pk, grace.pk)
+        (again,) = drain(jobs, worker=django_worker(relays=False))
+    assert (again.state, FeedEntry.objects.filter(owner=grace).count()) == ("succeeded", 1)
 
 
 def a_feed_that_cannot_be_written_is_retried_alone() -> None:
