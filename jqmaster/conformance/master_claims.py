@@ -107,6 +107,32 @@ async def _(master: MasterUnderTest) -> None:
     expect(len(view["attempts"]) == 1, f"there are {len(view['attempts'])} attempts")
 
 
+@TOPIC.question("logs", "log lines of a claim are kept once, in order; those under another token are stale")
+async def _(master: MasterUnderTest) -> None:
+    worker = await master.register()
+    job = await worker.one(await master.push())
+    claim = {"job_id": job["job_id"], "token": job["token"]}
+    lines: list[dict[str, Any]] = [
+        {**claim, "seq": 1, "at": 1, "text": "one"},
+        {"seq": 4, "at": 2, "level": "error", "text": b"four"},
+    ]
+    path = f"/api/workers/{worker.id}/logs"
+    for dropped in (2, 0):
+        status, answer = await master.ask("POST", path, {"entries": lines})
+        expect(
+            (status, answer) == (200, {"accepted": 2, "dropped": dropped, "stale": []}),
+            f"lines were answered {status} {answer}",
+        )
+    foreign = [{**claim, "token": new_token(), "seq": 1, "at": 1, "text": "foreign"}]
+    status, answer = await master.ask("POST", path, {"entries": foreign})
+    expect(answer.get("stale") == [job["job_id"]], f"lines under another token were answered {answer}")
+    await worker.report(job)
+    status, page = await master.ask("GET", f"/api/jobs/{job['job_id']}/logs")
+    found = [(entry["seq"], entry["attempt"], entry["level"], entry["text"]) for entry in page["entries"]]
+    expect(found == [(1, 1, "info", "one"), (4, 1, "error", "four")], f"the log is {found}")
+    expect(page["dropped"] == 2, f"`dropped` is {page['dropped']}")
+
+
 @TOPIC.question("stale_token", "a result under another token is stale, and changes nothing")
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()

@@ -533,6 +533,7 @@ class Keys:
         self.challenges_prefix = self.challenges("")
         self.callbacks_prefix = self.callbacks("")
         self.log_prefix = self.log("")
+        self.logs_prefix = self.logs("")
         self.awaits_prefix = self.awaits("")
         self.dependents_prefix = self.dependents("")
         self.result_prefix = self.result("")

@@ -101,6 +101,9 @@ class RepairLoop(LeaderLoop):
                 if count <= MOST_NAMED:
                     logger.warning("put right: %s %s (%s)", finding.rule, finding.key, finding.detail)
             self.repaired += len(step.repaired)
+            if step.repaired:
+                # These jobs do not wait for the end of the round.
+                self._repair.wake()
             await self._clock.sleep(max(LEAST_REST_S, rest * (self._clock.monotonic_s() - began_s)))
             began_s = self._clock.monotonic_s()
         if count:

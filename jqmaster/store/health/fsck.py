@@ -26,6 +26,8 @@ PAGE: Final = 200
 KEYS_PER_READ: Final = 50
 # Each may have hundreds of lanes.
 NAMES_PER_READ: Final = 10
+# About 2 MiB of each are read.
+LOGS_PER_READ: Final = 10
 HEAD_BYTES: Final = 64 * 1024
 
 
@@ -80,7 +82,7 @@ async def check(
         for job_id in job_ids:
             if job_id not in told:
                 yield Finding("damaged", keys.job(job_id), "was set aside as damaged; delete it")
-    for look in (checker.check_documents, checker.check_slots, checker.check_handed_over):
+    for look in (checker.check_documents, checker.check_slots, checker.check_handed_over, checker.check_logs):
         async for finding in look():
             yield finding
     for pages_of in (checker.lane_pages, checker.name_pages, checker.unique_pages):
@@ -388,6 +390,41 @@ class Checker:
                     for digest, fault in zip(page, faults, strict=True)
                     if fault
                 ]
+
+    async def check_logs(self) -> AsyncIterator[Finding]:
+        told: set[str] = set()
+        async for findings in self.log_pages():
+            for finding in findings:
+                # Several keys may name one log.
+                if finding.key not in told:
+                    told.add(finding.key)
+                    yield finding
+
+    async def log_pages(self) -> AsyncIterator[list[Finding]]:
+        """Yield the faults of logs of jobs, page by page, and last that of their sum; a page may be empty."""
+        k = self._keys
+        for prefix in (k.log_prefix, k.logs_prefix):
+            async for page in self._scan_keys(prefix):
+                yield await self._check_logs(page)
+        for command, keys, step in (
+            ("SSCAN", [k.logged], 1),
+            ("ZSCAN", [k.log_times, k.log_waits, k.log_erasures], 2),
+        ):
+            async for _, page in self._members(command, keys, step=step):
+                yield await self._check_logs(page)
+        _, (fault, _) = await self._client.run("inspect_logs", (), (k.tag,))
+        yield [Finding("log", k.log_totals, fault.decode())] if fault else []
+
+    async def _check_logs(self, job_ids: Sequence[str]) -> list[Finding]:
+        k, found = self._keys, list[Finding]()
+        for page in pages(job_ids, LOGS_PER_READ):
+            _, (_, faults) = await self._client.run("inspect_logs", (), (k.tag, *page))
+            found += [
+                Finding("log", k.log(job_id), fault.decode())
+                for job_id, fault in zip(page, faults, strict=True)
+                if fault
+            ]
+        return found
 
     async def check_slots(self) -> AsyncIterator[Finding]:
         k = self._keys

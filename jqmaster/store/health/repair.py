@@ -58,11 +58,17 @@ class Repair:
             yield Step(await self.repair_handed_over(fault))
         async for found in self._checker.unique_pages():
             yield Step(await self.repair_unique(found))
+        async for found in self._checker.log_pages():
+            yield Step(await self.repair_logs(found))
         async for batch_fault in batch_faults(self._client, self._keys):
             yield Step(await self.repair_batch(batch_fault))
         # A group that is removed may leave its slot behind: the second look finds that.
         for _ in range(2):
             yield Step(await self.repair_events(await event_faults(self._client, self._keys)))
+        self.wake()
+
+    def wake(self) -> None:
+        """Tell the leader in this process to look for jobs and events again."""
         self._shard.leader.wake(EventsWaiting())
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())
@@ -126,6 +132,15 @@ class Repair:
         done = await self._run("repair_unique", (k.audit,), (), found, digests)
         removed = {raw.decode() for raw in done}
         return [finding for finding, digest in zip(found, digests, strict=True) if digest in removed]
+
+    async def repair_logs(self, found: Sequence[Finding]) -> list[Finding]:
+        """Repair as `repair_jobs` does, also the sum of all logs."""
+        if not found:
+            return []
+        k = self._keys
+        job_ids = [finding.key.removeprefix(k.log_prefix) for finding in found if finding.key != k.log_totals]
+        await self._run("repair_logs", (k.log_totals, k.audit), (), found, job_ids)
+        return list(found)
 
     async def repair_batch(self, fault: BatchFault) -> list[Finding]:
         """Put the counts of a batch right, unless it changed since they were counted."""

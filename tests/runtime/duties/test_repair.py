@@ -286,3 +286,21 @@ async def test_a_new_leader_puts_the_store_right(store_server: StoreServer) -> N
         assert await api.state(job_id) == "scheduled"
         _, answer = await api.call("GET", "/api/audit")
         assert [(e["who"], e["action"]) for e in answer["entries"]] == [(f"master {master.id}", "repair")]
+
+
+async def test_what_was_put_right_runs_before_the_rest_of_the_store_was_looked_at(world: StoreWorld) -> None:
+    await world.enqueue()
+    await world.redis.delete(world.ready())
+    rests: list[tuple[int, list[str]]] = []
+
+    class RestingClock(EagerClock):
+        async def sleep(self, seconds: float) -> None:
+            rests.append((run.repair_loop.repaired, list(words)))
+            await super().sleep(seconds)
+
+    with world.leading_here() as words:
+        run = Run(world, RestingClock())
+        await run.repair_loop._put_right(repair_of(world).steps(), 1)
+    first = next(said for count, said in rests if count)
+    assert "ready" in first
+    assert len(rests) > 3
