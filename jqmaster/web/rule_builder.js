@@ -4,6 +4,7 @@ import { t, tOr } from "./i18n.js";
 import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "./lib.js";
 import { visible } from "./text.js";
 import { Button } from "./ui/controls.js";
+import { Text } from "./ui/formats.js";
 
 /** @typedef {{field: string, op: string, value: string, isNot: boolean}} Row `value` as it is typed. */
 /** @typedef {{kind: "all" | "any", rows: Row[]}} Rule */
@@ -52,6 +53,36 @@ export function valueOf(typed) {
   } catch {
     return typed;
   }
+}
+
+/** @param {Row} row @returns {string} Its condition in words. */
+function conditionText({ field, op, value, isNot }) {
+  const isAbsent = op === "exists" && value === "false";
+  return [
+    field,
+    isNot !== isAbsent && t("rule.not"),
+    tOr(`rule.op.${op}`, op),
+    op !== "exists" && (value || '""'),
+  ]
+    .filter(Boolean)
+    .join(" ");
+}
+
+/** @param {any} matcher @returns {string | null} It in words, on one line; null if that would be hard to read. */
+export function ruleText(matcher) {
+  const rule = ruleOf(toJson(matcher));
+  if (rule === null) return null;
+  const text = rule.rows.map(conditionText).join("; ");
+  return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
+}
+
+/** @param {{matcher: any}} props A matcher for people to read, and its JSON one click away. */
+export function RuleText({ matcher }) {
+  const rule = ruleOf(toJson(matcher));
+  const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4000} isBlock /></pre>`;
+  if (rule === null) return json;
+  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at) => html`<li key=${at}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
+    <details><summary>JSON</summary>${json}</details>`;
 }
 
 /** @param {Rule} rule @returns {string} */

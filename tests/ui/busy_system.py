@@ -17,10 +17,12 @@ import httpx
 
 from jqmaster.app import running_master
 from jqmaster.config import Settings
+from jqmaster.domain.ids import new_id
+from tests.support.mail_server import mail_server
 from tests.support.processes import Process
 from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
-from worker_sdk import Worker
+from worker_sdk import Challenged, Context, Form, Worker
 
 ADMIN_TOKEN = "the-token-of-the-first-admin-0123456789"
 USER, PASSWORD = "ada", "correct horse battery staple"
@@ -39,6 +41,8 @@ class BusySystem:
     http: httpx.AsyncClient
     silent: Process
     ids: dict[str, str] = field(default_factory=dict)
+    # Addresses at which people answer.
+    questions: list[str] = field(default_factory=list)
 
     async def call(self, method: str, path: str, value: Any = None) -> Any:
         """The answer's value; AssertionError unless it is 2xx."""
@@ -56,6 +60,7 @@ class BusySystem:
 async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
     """Yields after so many minutes of load, which goes on meanwhile."""
     store = StoreServer()
+    questions: list[str] = []
     with started(store), tempfile.TemporaryDirectory(prefix="jq-") as directory:
         shared: dict[str, Any] = {
             "redis_url": store.url,
@@ -64,21 +69,24 @@ async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
             "worker_forget_s": 3600.0,
         }
         async with contextlib.AsyncExitStack() as stack:
+            mails = await stack.enter_async_context(mail_server())
+            shared |= {"smtp_url": f"smtp://127.0.0.1:{mails.port}", "mail_from": "jqmaster@shop.example"}
             first = await stack.enter_async_context(running_master(Settings(**shared, node_id="shop-1")))
             await wait_until(lambda: first.shard.leader.leadership, what="the master leads")
             second = await stack.enter_async_context(running_master(Settings(**shared, node_id="shop-2")))
             urls = [first.server.url, second.server.url]
-            for worker in (_web_worker(urls), _batch_worker(urls)):
+            for worker in (_web_worker(urls, questions), _batch_worker(urls, questions)):
                 await stack.enter_async_context(worker.running())
             silent = stack.enter_context(_silent_process(urls[0], Path(directory)))
             http = await stack.enter_async_context(
                 httpx.AsyncClient(
                     base_url=urls[0],
                     headers={"Authorization": f"Bearer {ADMIN_TOKEN}", **JSON},
+                    timeout=60,
                     trust_env=False,
                 )
             )
-            system = BusySystem(urls[0], http, silent)
+            system = BusySystem(urls[0], http, silent, questions=questions)
             await _set_up(system)
             load = asyncio.create_task(_load(system))
             try:
@@ -97,7 +105,7 @@ async def busy_system(minutes: float) -> AsyncIterator[BusySystem]:
 # --- the workers
 
 
-def _web_worker(urls: list[str]) -> Worker:
+def _web_worker(urls: list[str], questions: list[str]) -> Worker:
     worker = Worker(
         urls,
         max_jobs=12,
@@ -106,11 +114,11 @@ def _web_worker(urls: list[str]) -> Worker:
         labels={"zone": "a", "pool": "web"},
         version="2.4.1",
     )
-    _quick_handlers(worker)
+    _quick_handlers(worker, questions)
     return worker
 
 
-def _batch_worker(urls: list[str]) -> Worker:
+def _batch_worker(urls: list[str], questions: list[str]) -> Worker:
     worker = Worker(
         urls,
         max_jobs=8,
@@ -119,13 +127,25 @@ def _batch_worker(urls: list[str]) -> Worker:
         labels={"zone": "a", "pool": "batch"},
         version="2.4.0",
     )
-    _quick_handlers(worker)
+    _quick_handlers(worker, questions)
     chance = random.Random(2)
 
     @worker.handler("report.build")
-    async def build(argument: Any) -> Any:
-        await asyncio.sleep(chance.uniform(2, 7))
-        return {"rows": chance.randrange(10_000), "file": f"/reports/{argument['report']}.pdf"}
+    async def build(argument: Any, ctx: Context) -> Any:
+        ctx.logger.info("reads the sales of %s", argument.get("month", "today"))
+        await asyncio.sleep(chance.uniform(1, 3))
+        ctx.logger.warning("3 orders have no country, and are left out")
+        for share in range(1, 5):
+            ctx.progress(share / 4, f"page {share * 12} of 48")
+            ctx.logger.info("page %d of 48 is drawn", share * 12)
+            await asyncio.sleep(chance.uniform(0.2, 1))
+        ctx.logger.debug("the file has 184,320 bytes")
+        return {"rows": chance.randrange(10_000), "file": f"/reports/{argument.get('report', 'hourly')}.pdf"}
+
+    @worker.handler("export.catalog")
+    async def export(argument: Any, ctx: Context) -> None:
+        ctx.progress(0.4, "page 400 of 1,000")
+        await asyncio.sleep(3600)
 
     @worker.handler("import.csv")
     async def read(argument: Any) -> None:
@@ -136,7 +156,7 @@ def _batch_worker(urls: list[str]) -> Worker:
     return worker
 
 
-def _quick_handlers(worker: Worker) -> None:
+def _quick_handlers(worker: Worker, questions: list[str]) -> None:
     chance = random.Random(1)
 
     @worker.handler("thumbnail.make")
@@ -171,6 +191,38 @@ def _quick_handlers(worker: Worker) -> None:
     @worker.handler("session.purge")
     async def purge(argument: Any) -> None:
         await asyncio.sleep(0.1)
+
+    @worker.handler("photo.resize")
+    async def resize(argument: Any) -> None:
+        await asyncio.sleep(chance.uniform(0.2, 1))
+        if argument["photo"] % 17 == 5:
+            raise ValueError(f"photo {argument['photo']} is cut off at byte 65536")
+
+    @worker.handler("album.publish")
+    async def publish(argument: Any) -> None:
+        await asyncio.sleep(0.2)
+
+    @worker.handler("refund.pay")
+    async def pay(argument: Any, ctx: Context) -> Any:
+        if ctx.callback is not None:
+            return {"paid": ctx.callback.json()}
+        opened = await ctx.open_challenge(form=REFUND, meta={"order": argument["order"]})
+        questions.append(opened.request_id)
+        raise Challenged(opened.request_id)
+
+
+REFUND = Form(
+    "Refund order 70042?",
+    description="The customer sent back 2 of 3 articles. The shop owes 39.80 EUR.",
+    fields={
+        "type": "object",
+        "properties": {
+            "amount": {"type": "number", "title": "Amount in EUR", "minimum": 0, "default": 39.8},
+            "reason": {"type": "string", "title": "Reason", "enum": ["returned", "damaged", "goodwill"]},
+        },
+        "required": ["amount"],
+    },
+)
 
 
 # Runs in a process of its own, which is stopped in the middle of its work.
@@ -214,6 +266,9 @@ async def _set_up(system: BusySystem) -> None:
         rate={"limit": 15, "period_s": 60.0},
                 fair=True, overrides=[{"value": HOSTS[2], "concurrency": 1}])  # fmt: skip
     await limit("billing", matcher=named("invoice.*"), paused=True)
+    await limit(
+        "exports", matcher=named("export.*"), concurrency=1, reason="The partner takes one at a time."
+    )
     await limit("reports", matcher=named("report.*"), concurrency=3)
     await limit(
         "hooks-per-minute", matcher=named("webhook.*"), rate={"limit": 20, "period_s": 60.0}, mode="shadow"
@@ -232,6 +287,8 @@ async def _set_up(system: BusySystem) -> None:
             "POST", "/api/tokens", {"label": label, "scopes": scopes, **({"ttl_s": life} if life else {})}
         )
     await call("DELETE", f"/api/tokens/{token['id']}")
+    await _tell(system)
+    await _batches_and_flows(system)
     for name, at in (
         ("archive.nightly", 3 * 3600),
         ("report.monthly", 9 * 86_400),
@@ -263,6 +320,59 @@ async def _define(system: BusySystem) -> None:
         past = {"from": (now - timedelta(hours=hours)).isoformat(), "to": now.isoformat()}
         await system.call("POST", f"/api/definitions/{name}/backfill", past)
     await system.call("POST", "/api/definitions/newsletter/pause", {"reason": "no issue this week"})
+
+
+async def _tell(system: BusySystem) -> None:
+    """Make notices, and a definition that events start."""
+    for name, when, more in (
+        (
+            "failed-jobs",
+            "job_failed",
+            {"description": "Somebody waits for these", "threshold": 5, "at_most_every_s": 60},
+        ),
+        ("old-backlog", "backlog_age", {"threshold": 60}),
+        ("lost-workers", "worker_lost", {}),
+    ):
+        document = {"when": when, "to": [{"mail": ["on-call@shop.example"]}], **more}
+        await system.call("PUT", f"/api/notices/{name}", document)
+    await system.call(
+        "PUT",
+        "/api/definitions/order-paid",
+        {"kind": "event", "event_type": "order.paid", "job": {"name": "session.purge", "argument": {}},
+         "description": "Cleans up when an order is paid"},
+    )  # fmt: skip
+
+
+async def _batches_and_flows(system: BusySystem) -> None:
+    """Make batches that are over and one that runs, a flow, and a question to a person."""
+    for album, photos in ((5, 24), (6, 40), (7, 400)):
+        jobs = [
+            {"name": "photo.resize", "argument": {"album": album, "photo": n}, "max_retry": 0}
+            for n in range(photos)
+        ]
+        publish = {"name": "album.publish", "argument": {"album": album}}
+        batch = {"description": f"Photos of album {album}", "tags": ["albums"], "on_success": publish}
+        made = await system.call("POST", "/api/jobs/bulk", {"jobs": jobs, "batch": batch})
+        system.ids["batch"] = made["batch"]
+    imports, checks = [new_id() for _ in range(3)], [new_id() for _ in range(3)]
+    merged, told = new_id(), new_id()
+    flow: list[dict[str, Any]] = [
+        {"name": "report.build", "id": one, "argument": {"report": f"stock-{n}", "month": "2026-11"}}
+        for n, one in enumerate(imports)
+    ]
+    flow += [
+        {"name": "archive.nightly", "id": one, "after": {"jobs": [before]}}
+        for one, before in zip(checks, imports, strict=True)
+    ]
+    flow.append({"name": "report.monthly", "id": merged, "after": {"jobs": checks}})
+    flow.append({"name": "newsletter.send", "id": told, "after": {"jobs": [merged], "when": "finished"}})
+    await system.call("POST", "/api/jobs/bulk", {"jobs": flow})
+    system.ids["flow"] = merged
+    for partner in ("blue", "green"):
+        system.ids["held"] = await system.push(
+            "export.catalog", {"partner": partner}, timeout=7200.0, tags=["partners"]
+        )
+    system.ids["asked"] = await system.push("refund.pay", {"order": 70_042}, timeout=3600.0)
 
 
 async def _load(system: BusySystem) -> None:
@@ -316,6 +426,14 @@ async def _load(system: BusySystem) -> None:
                 {"order": 70_000 + number, "amount": "19.90", "currency": "EUR"},
                 priority=-1,
             )
+        if often(0.2):
+            order = {"order": 70_000 + number, "total": "59.70"}
+            event = {
+                "event_type": chance.choice(["order.paid", "order.paid", "order.sent"]),
+                "payload": order,
+                "source": "shop",
+            }
+            await system.call("POST", "/api/events", event)
         if often(0.03):
             await system.push("session.purge", None, expires_at="2020-01-01T00:00:00Z")
         await asyncio.sleep(TICK_S)
@@ -323,7 +441,7 @@ async def _load(system: BusySystem) -> None:
 
 async def _last_moments(system: BusySystem) -> None:
     """Act as an operator did lately; then silence one worker, and look up what pages of one thing show."""
-    async with httpx.AsyncClient(base_url=system.url, headers=JSON, trust_env=False) as ada:
+    async with httpx.AsyncClient(base_url=system.url, headers=JSON, timeout=60, trust_env=False) as ada:
         session = (await ada.post("/api/session", json={"user": USER, "password": PASSWORD})).json()
         ada.headers["X-CSRF-Token"] = session["csrf_token"]
 
@@ -359,13 +477,17 @@ async def _last_moments(system: BusySystem) -> None:
     system.silent.signal(signal.SIGSTOP)
     await asyncio.sleep(SILENCE_S)
     for name, query in (
-        ("held", "name=mail.send&state=ready&order=newest"),
         ("failed", "name=webhook.deliver&state=failed&order=newest"),
         ("done", "name=report.build&state=succeeded&order=newest"),
     ):
         jobs = (await system.call("GET", f"/api/jobs?{query}&limit=1"))["jobs"]
         assert jobs, f"there is no job of {query}: let it run for longer"
         system.ids[name] = jobs[0]["id"]
+    event = (await system.call("GET", "/api/events?type=order.paid&limit=1"))["events"][0]
+    system.ids["event"] = event["event_id"]
+    system.ids["question"] = await wait_until(
+        lambda: system.questions and system.questions[-1], timeout_s=60, what="a person is asked"
+    )
 
 
 def _workers(system: BusySystem, count: int) -> Callable[[], Awaitable[bool]]:

@@ -28,14 +28,15 @@ Steps = Callable[[Page], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One page. `purpose`: what it is for, in a sentence. A dialog is shown as its window alone."""
+    """One page. `purpose`: what it is for, in a sentence. `is_window`: as high as the window alone, for dialogs and
+    what is scrolled to."""
 
     slug: str
     title: str
     purpose: str
     address: str
     steps: Steps | None = None
-    is_dialog: bool = False
+    is_window: bool = False
     is_logged_in: bool = True
 
 
@@ -57,6 +58,18 @@ async def _closed(page: Page) -> None:
         await summary.click()
 
 
+async def _log(page: Page) -> None:
+    await page.locator(".log-line").nth(3).wait_for()
+    await page.locator("section.job-log").evaluate(
+        "(e) => e.scrollIntoView({block: 'start'}) || scrollBy(0, -70)"
+    )
+
+
+async def _graph(page: Page) -> None:
+    await page.locator(".flow-node").nth(5).wait_for()
+    await page.locator(".flow-box").evaluate("(e) => e.scrollIntoView({block: 'center'})")
+
+
 async def _preview(page: Page) -> None:
     await page.get_by_label("Name").fill("mail.send")
     await page.get_by_label("Argument").fill(
@@ -73,9 +86,15 @@ def shots(ids: dict[str, str]) -> list[Shot]:
             "Lists are in the order of time across names and states. A search that finds little goes on by itself and says how far it came.\n"
             "Filters match a value of the argument or a header, the last minutes, or the time since the last deploy. **Copy link** keeps filters and\n"
             "columns, and **CSV** and **JSON** export up to 10,000 of the matching jobs.", "#/jobs"),
-        Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_dialog=True),
+        Shot("many-jobs", "Many jobs at once", "Cancel, retry, delete, run or reprioritize selected jobs, or all that match. The page counts the jobs before the action begins.", "#/jobs?state=failed", _bulk, is_window=True),
         Shot("why", "Why a job waits", "A waiting job shows what has to change first, which jobs hold the slots, and when the constraint opens.", f"#/job?id={ids['held']}"),
         Shot("failed-job", "A job that failed", "The page shows the last error, each attempt with worker, times and stack trace, and the job's content. You can retry, change or enqueue the job again.", f"#/job?id={ids['failed']}", _closed),
+        Shot("job-log", "The log of a job", "The lines that the job logged, live: by level, searched, with colours, and saved as a file.", f"#/job?id={ids['done']}", _log, is_window=True),
+        Shot("flow", "A flow", "Jobs that wait for one another, as a graph: live, with jobs that are alike as one, and walked by the arrow keys.", f"#/job?id={ids['flow']}", _graph, is_window=True),
+        Shot("batches", "Batches", "Jobs that belong together: how many are over, which failed, and what is started when all are over.", "#/batches"),
+        Shot("batch", "One batch", "Its jobs by state, what it waits for, and the jobs that it starts. You can seal or cancel it, and retry its failed jobs.", f"#/batches?id={ids['batch']}"),
+        Shot("challenge", "A question to a person", "A job that waits for people has a page at its own address, without scripts. Here they approve, reject, fill in a few fields and comment.", f"/callbacks/{ids['question']}"),
+        Shot("challenges", "A job that waits for an answer", "The page of the job shows what was asked, when and of whom, and the answers.", f"#/job?id={ids['asked']}"),
         Shot("failures", "Failures", "Similar failures form one group with its count, its trend over a day, the versions of its workers and an example. Groups that are new or came back are marked. You can retry a group, which counts its jobs again first, or ignore it until it changes or for a time: it is then no fault on the Overview.", "#/failures"),
         Shot("names", "Names", "Each job name with its counts, success rate, wait times and run times.", "#/names"),
         Shot("name", "One name", "The history of one job name, with the distribution of its wait and run times.",
@@ -85,10 +104,14 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("constraint", "One constraint", "The values with the most waiting jobs, the holders of slots, and the next opening. You can pause the constraint or one value.", "#/constraints?name=mail-per-host"),
         Shot("constraint-editor", "The editor of a constraint",
             "The editor shows which waiting jobs the constraint would apply to while you type, and replays the last hour under its limits.",
-            "#/constraints?name=mail-per-host", _edit, is_dialog=True),
+            "#/constraints?name=mail-per-host", _edit, is_window=True),
         Shot("definitions", "Definitions", "Jobs that start by the clock: when each definition is due next, how the last 30 instants ended, and how late it fired. Pause one, or run it now, from its row.",
             "#/definitions"),
         Shot("definition", "One definition", "The next ten instants in its time zone and in yours, and one record for each past instant with its outcome, its lateness and its job. The editor needs no cron and shows the next instants while you type; a backfill counts the jobs before it starts them.", "#/definitions?name=hourly-report"),
+        Shot("events", "Events", "The newest events, and the jobs that each of them started. Filter by type, source and definition, send a test event, or replay one.", "#/events"),
+        Shot("event", "One event", "Its content, the definitions that matched, and the jobs that it started.", f"#/events?id={ids['event']}"),
+        Shot("notices", "Notices", "The people that are told of failed jobs, old backlogs, lost workers and more: by mail, Slack or webhooks.", "#/notices"),
+        Shot("notice", "One notice", "Open incidents, messages and their deliveries. You can test, mute and change it, and acknowledge what is known.", "#/notices?name=failed-jobs"),
         Shot("workers", "Workers", "All workers with their load, rate, run times and failures, and which of them are silent, slow or failing beside others with the same names; by worker, machine, version or label. Drain all workers of a group or a selection at once, and see how many jobs are left.",
             "#/workers"),
         Shot("worker", "One worker", "The worker's jobs, figures, names and address. You can drain, resume or detach it.",
@@ -162,14 +185,14 @@ async def _picture(page: Page, shot: Shot, size: tuple[int, int], *, is_whole: b
     """PNG, and by how much the page is wider than the window."""
     await page.set_viewport_size({"width": size[0], "height": size[1]})
     # Another query loads the whole page anew: nothing is left of the picture before.
-    await page.goto(f"/?{shot.slug}{shot.address}")
+    await page.goto(f"/?{shot.slug}{shot.address}" if shot.address.startswith("#") else shot.address)
     await page.get_by_role("heading", level=1).wait_for()
     await expect(page.locator(".loading")).to_have_count(0)
     if shot.steps:
         await shot.steps(page)
     await page.wait_for_timeout(SETTLED_MS)
     overflow = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
-    if not shot.is_dialog:
+    if not shot.is_window:
         tall = await page.evaluate("document.documentElement.scrollHeight")
         height = max(size[1], tall if is_whole else min(tall, MAX_HEIGHT[size[0]]))
         await page.set_viewport_size({"width": size[0], "height": height})
@@ -237,6 +260,6 @@ if __name__ == "__main__":
     parser.add_argument("--minutes", type=float, default=4, help="how long the system works before")
     parser.add_argument("--into", type=Path, default=ROOT / "docs", help="folder of ui.md and ui/")
     options = parser.parse_args()
-    # Its handlers fail on purpose, and loudly.
-    logging.disable(logging.ERROR)
+    # Its handlers fail on purpose, and loudly. The logs of jobs keep their lines.
+    logging.getLogger().addHandler(logging.NullHandler())
     asyncio.run(_main(options.minutes, options.into))

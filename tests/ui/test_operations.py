@@ -201,3 +201,31 @@ async def test_two_operators_change_one_constraint_and_nobodys_words_are_lost(
         await expect(one.locator(".diff.is", has_text="3").first).to_be_visible()
     overrides = (await api.call("GET", f"/api/constraints/{name}"))[1]["overrides"]
     assert [(o["value"], o["concurrency"]) for o in overrides] == [("x", 2)]
+
+
+async def test_the_jobs_of_a_constraint_and_its_changes_are_told_in_words(screens: Screens, api: Api) -> None:
+    matcher = {
+        "all": [
+            {"field": "name", "op": "glob", "value": "mail.*"},
+            {"not": {"field": "argument.vip", "op": "exists", "value": True}},
+        ]
+    }
+    status, _ = await api.call("PUT", "/api/constraints/told", {"matcher": matcher, "concurrency": 4})
+    assert status == 201
+    async with screens.open("#/constraints?name=told") as page:
+        card = page.locator("section").filter(has=page.get_by_role("heading", name="Matcher"))
+        await expect(card).to_contain_text("All of these match:")
+        await expect(card.locator("li")).to_have_text(
+            ["name matches the pattern mail.*", "argument.vip not: exists"]
+        )
+        await expect(card.locator("pre")).to_be_hidden()
+        await card.locator("summary").click()
+        await expect(card.locator("pre")).to_contain_text('"op": "glob"')
+        changes = page.locator("section").filter(has=page.get_by_role("heading", name="Changes"))
+        await expect(changes).to_contain_text(
+            "All of these match: name matches the pattern mail.*; argument.vip"
+        )
+    async with screens.open("#/constraints?name=told", locale="ja-JP") as page:
+        await expect(page.locator(".changes")).to_contain_text("同時実行数")
+        await expect(page.locator(".changes")).to_contain_text("name")
+    assert (await api.call("DELETE", "/api/constraints/told"))[0] == 204

@@ -7104,7 +7104,7 @@ ${one.id}`)}>${visible(titleOf(one))}</a>${one.batch && html` <span class="muted
   {
     key: "condition",
     label: "job.state",
-    width: 8.5,
+    width: 14.5,
     priority: 2,
     render: (one) => html`<${BatchState} batch=${one} />`
   },
@@ -7332,6 +7332,145 @@ function Ask({ action, batch, path, onClose, onDone }) {
     ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}<//>`;
 }
 
+// rule_builder.js
+var OPS2 = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
+var FIELDS2 = ["name", "tags", "priority"];
+var JOBS_READ = 5;
+var MOST_DEEP = 4;
+var MOST_VALUES = 20;
+function ruleOf(text) {
+  let matcher;
+  try {
+    matcher = parseExact(text);
+  } catch {
+    return null;
+  }
+  const kind = Array.isArray(matcher?.any) ? "any" : "all";
+  const members = matcher?.[kind] ?? [matcher];
+  const rows = members.map(rowOf);
+  return rows.every((row) => row !== null) ? { kind, rows } : null;
+}
+function rowOf(condition) {
+  const isNot = Boolean(condition?.not);
+  const leaf = isNot ? condition.not : condition;
+  if (typeof leaf?.field !== "string" || !OPS2.includes(leaf.op)) return null;
+  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
+}
+var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
+function valueOf(typed) {
+  try {
+    return parseExact(typed);
+  } catch {
+    return typed;
+  }
+}
+function conditionText({ field, op, value, isNot }) {
+  const isAbsent = op === "exists" && value === "false";
+  return [
+    field,
+    isNot !== isAbsent && t("rule.not"),
+    tOr(`rule.op.${op}`, op),
+    op !== "exists" && (value || '""')
+  ].filter(Boolean).join(" ");
+}
+function ruleText(matcher) {
+  const rule = ruleOf(toJson(matcher));
+  if (rule === null) return null;
+  const text = rule.rows.map(conditionText).join("; ");
+  return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
+}
+function RuleText({ matcher }) {
+  const rule = ruleOf(toJson(matcher));
+  const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4e3} isBlock /></pre>`;
+  if (rule === null) return json;
+  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
+    <details><summary>JSON</summary>${json}</details>`;
+}
+function textOf({ kind, rows }) {
+  const members = rows.map(({ field, op, value, isNot }) => {
+    const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
+    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
+    return isNot ? { not: leaf } : leaf;
+  });
+  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
+}
+function RuleBuilder({ text, onText, suggestions, hint }) {
+  const id = J2();
+  const [rule, setRule] = E2(() => ruleOf(text));
+  const told3 = j(text);
+  V2(() => {
+    if (text === told3.current) return;
+    told3.current = text;
+    setRule(ruleOf(text));
+  }, [text]);
+  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
+  const change2 = (next) => {
+    setRule(next);
+    told3.current = textOf(next);
+    onText(told3.current);
+  };
+  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
+  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
+    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
+    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
+    ${rule.rows.map((row, at2) => {
+    const n = at2 + 1;
+    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
+        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS2.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
+        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
+        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
+        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
+  })}
+    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
+    <p class="muted small">${hint}</p></div>`;
+}
+function useSuggestions(fields, read, deps) {
+  const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
+  W2(() => {
+    const aborter = new AbortController();
+    const values2 = /* @__PURE__ */ new Map();
+    const add = (field, value) => eachPart(
+      field,
+      value,
+      (path, part) => values2.set(path, (values2.get(path) ?? /* @__PURE__ */ new Set()).add(typedOf(part)))
+    );
+    read(add, aborter.signal).then(
+      () => setFound({
+        fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
+        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
+      }),
+      () => {
+      }
+    );
+    return () => aborter.abort();
+  }, deps);
+  return found;
+}
+function eachPart(path, value, take) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    if (path.split(".").length > MOST_DEEP) return;
+    for (const [key, member] of Object.entries(value))
+      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
+  } else if (!Array.isArray(value)) take(path, value);
+}
+var useJobSuggestions = () => useSuggestions(FIELDS2, readJobs, []);
+async function readJobs(add, signal) {
+  const [names, jobs] = await Promise.all([
+    get("api/names", { limit: 50 }, signal),
+    get("api/jobs", { limit: 50 }, signal)
+  ]);
+  for (const { name } of names.names) add("name", name);
+  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
+  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
+  const whole = await Promise.all(
+    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
+  );
+  for (const job of whole) {
+    if (!job.argument_hidden) add("argument", job.argument);
+    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
+  }
+}
+
 // pages/audit.js
 var PAGE7 = 50;
 var FILTERS2 = ["target", "who", "since", "until"];
@@ -7400,14 +7539,18 @@ var withInstants = (value) => isMap(value) ? Object.fromEntries(
     ([key, part]) => /_(after|before)_ms$/.test(key) ? [key.slice(0, -3), new Date(Number(part)).toISOString()] : [key, part]
   )
 ) : value;
+function valueText(key, value) {
+  if (typeof value === "string") return value;
+  return key === "matcher" && ruleText(value) || toJson(withInstants(value));
+}
 function Difference({ before, after }) {
   const isMade = before === null || before === void 0;
   const rows = differences(before, after).filter(
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after)
   );
   if (rows.length === 0) return null;
-  const cell = (value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(withInstants(value))} max=${400} /></span>`;
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
+  const cell = (key, value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${valueText(key, value)} max=${400} /></span>`;
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? tOr(`audit.field.${row.key}`, row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
 }
 
 // changes.js
@@ -7576,123 +7719,6 @@ function limitTexts(document2) {
     const [count2, seconds] = figures.map((figure) => at(document2, figure.path));
     return t(`limit.${name}`, { count: count2, ...seconds && { duration: durationText(seconds * 1e3) } });
   });
-}
-
-// rule_builder.js
-var OPS2 = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
-var FIELDS2 = ["name", "tags", "priority"];
-var JOBS_READ = 5;
-var MOST_DEEP = 4;
-var MOST_VALUES = 20;
-function ruleOf(text) {
-  let matcher;
-  try {
-    matcher = parseExact(text);
-  } catch {
-    return null;
-  }
-  const kind = Array.isArray(matcher?.any) ? "any" : "all";
-  const members = matcher?.[kind] ?? [matcher];
-  const rows = members.map(rowOf);
-  return rows.every((row) => row !== null) ? { kind, rows } : null;
-}
-function rowOf(condition) {
-  const isNot = Boolean(condition?.not);
-  const leaf = isNot ? condition.not : condition;
-  if (typeof leaf?.field !== "string" || !OPS2.includes(leaf.op)) return null;
-  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
-}
-var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
-function valueOf(typed) {
-  try {
-    return parseExact(typed);
-  } catch {
-    return typed;
-  }
-}
-function textOf({ kind, rows }) {
-  const members = rows.map(({ field, op, value, isNot }) => {
-    const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
-    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
-    return isNot ? { not: leaf } : leaf;
-  });
-  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
-}
-function RuleBuilder({ text, onText, suggestions, hint }) {
-  const id = J2();
-  const [rule, setRule] = E2(() => ruleOf(text));
-  const told3 = j(text);
-  V2(() => {
-    if (text === told3.current) return;
-    told3.current = text;
-    setRule(ruleOf(text));
-  }, [text]);
-  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
-  const change2 = (next) => {
-    setRule(next);
-    told3.current = textOf(next);
-    onText(told3.current);
-  };
-  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
-  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
-    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
-    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
-    ${rule.rows.map((row, at2) => {
-    const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
-        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS2.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
-        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
-        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
-        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
-  })}
-    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
-    <p class="muted small">${hint}</p></div>`;
-}
-function useSuggestions(fields, read, deps) {
-  const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
-  W2(() => {
-    const aborter = new AbortController();
-    const values2 = /* @__PURE__ */ new Map();
-    const add = (field, value) => eachPart(
-      field,
-      value,
-      (path, part) => values2.set(path, (values2.get(path) ?? /* @__PURE__ */ new Set()).add(typedOf(part)))
-    );
-    read(add, aborter.signal).then(
-      () => setFound({
-        fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
-        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
-      }),
-      () => {
-      }
-    );
-    return () => aborter.abort();
-  }, deps);
-  return found;
-}
-function eachPart(path, value, take) {
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    if (path.split(".").length > MOST_DEEP) return;
-    for (const [key, member] of Object.entries(value))
-      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
-  } else if (!Array.isArray(value)) take(path, value);
-}
-var useJobSuggestions = () => useSuggestions(FIELDS2, readJobs, []);
-async function readJobs(add, signal) {
-  const [names, jobs] = await Promise.all([
-    get("api/names", { limit: 50 }, signal),
-    get("api/jobs", { limit: 50 }, signal)
-  ]);
-  for (const { name } of names.names) add("name", name);
-  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
-  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
-  const whole = await Promise.all(
-    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
-  );
-  for (const job of whole) {
-    if (!job.argument_hidden) add("argument", job.argument);
-    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
-  }
 }
 
 // constraint_editor.js
@@ -8027,7 +8053,7 @@ function One3({ name, go: go3, session: session2 }) {
         ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
-      <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4e3} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>
+      <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>
       <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
@@ -10125,7 +10151,7 @@ function columns2(session2, onEdit) {
       key: "default",
       label: t("settings.default.column"),
       priority: 2,
-      render: (one) => html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`
+      render: (one) => html`<span class="muted num">${one.is_secret ? "–" : valueText2(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`
     },
     {
       key: "act",
@@ -10140,7 +10166,7 @@ function columns2(session2, onEdit) {
     }
   ];
 }
-function valueText(setting, value) {
+function valueText2(setting, value) {
   if (value === null || value === void 0 || Array.isArray(value) && value.length === 0) return t("none");
   if (Array.isArray(value)) return visible(value.join(", "));
   if (typeof value === "boolean") return t(value ? "yes" : "no");
@@ -10155,7 +10181,7 @@ function valueText(setting, value) {
 function rangeText(setting) {
   const { minimum, maximum } = setting;
   if (minimum === null && maximum === null) return "";
-  const text = (value) => valueText(setting, value);
+  const text = (value) => valueText2(setting, value);
   if (maximum === null)
     return Number(minimum) === 0 ? "" : t("settings.range.least", { least: text(minimum) });
   const most = text(maximum);
@@ -10165,7 +10191,7 @@ function rangeText(setting) {
 }
 function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
-  return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
+  return html`<strong class="num">${valueText2(setting, setting.value)}</strong>`;
 }
 var valuesOf4 = ({ type, value }) => ({
   value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (value ?? []).join("\n") : String(value ?? "")

@@ -4,6 +4,7 @@ import { get, may, toJson } from "../api.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
+import { ruleText } from "../rule_builder.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Text, Time } from "../ui/formats.js";
@@ -123,6 +124,12 @@ const withInstants = (value) =>
       )
     : value;
 
+/** @param {string} key @param {any} value @returns {string} */
+function valueText(key, value) {
+  if (typeof value === "string") return value;
+  return (key === "matcher" && ruleText(value)) || toJson(withInstants(value));
+}
+
 /** @param {{before: any, after: any}} props */
 export function Difference({ before, after }) {
   // What is made has defaults, which tell nothing.
@@ -131,9 +138,9 @@ export function Difference({ before, after }) {
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after),
   );
   if (rows.length === 0) return null;
-  const cell = (/** @type {any} */ value, /** @type {string} */ kind) =>
+  const cell = (/** @type {string} */ key, /** @type {any} */ value, /** @type {string} */ kind) =>
     value === undefined || value === null
       ? ""
-      : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${typeof value === "string" ? value : toJson(withInstants(value))} max=${400} /></span>`;
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt><${Text} value=${row.key || t("audit.value")} max=${64} /></dt><dd>${cell(row.before, "was")} ${cell(row.after, "is")}</dd>`)}</dl>`;
+      : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${valueText(key, value)} max=${400} /></span>`;
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? tOr(`audit.field.${row.key}`, row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
 }

@@ -100,7 +100,7 @@ const COLUMNS = [
   {
     key: "condition",
     label: "job.state",
-    width: 8.5,
+    width: 14.5,
     priority: 2,
     render: (one) => html`<${BatchState} batch=${one} />`,
   },

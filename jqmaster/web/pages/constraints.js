@@ -11,6 +11,7 @@ import { limitTexts, limitsOf } from "../limits.js";
 import { useResource } from "../live.js";
 import { PauseButton, endPause, pauseColumn } from "../pause_dialog.js";
 import { Pauses, concerns, isPause } from "../pauses.js";
+import { RuleText } from "../rule_builder.js";
 import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Bar, Button, Copy, Empty, ErrorBox, Loading } from "../ui/controls.js";
@@ -208,7 +209,7 @@ function One({ name, go, session }) {
         ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
-      <section class="card"><h2>${t("constraints.matcher")}</h2><pre class="message"><${Text} value=${toJson(one.matcher, 2)} max=${4000} isBlock /></pre>${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>
+      <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>
       <div class="stack">${one.key && html`<${KeyValues} one=${one} path=${path} mayOperate=${mayOperate} onDone=${found.reload} />`}
         <section class="card"><h2>${t("constraints.holders")} <span class="muted num">${number(one.holders.length)}</span></h2>${one.holders.length === 0 ? html`<p class="muted">${t("constraints.no_holders")}</p>` : html`<ul class="plain">${one.holders.map((/** @type {any} */ holder) => html`<li key=${holder.job_id}><${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> ${holder.value !== null && html`<span class="muted"><${Text} value=${holder.value} max=${60} /></span> `}<${Time} at=${holder.since} /></li>`)}</ul>`}</section></div></div>
     ${mayOperate && html`<${Changes} name=${one.name} etag=${one.etag} />`}
