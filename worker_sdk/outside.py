@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from worker_sdk.errors import Challenged, Defer, NotReady, PhaseTimeout
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.names import ATTRIBUTE, check_name
-from worker_sdk.worker.registry import Handler, Kind, Registry, origin_of
+from worker_sdk.worker.registry import Handler, HandlerKind, Registry, origin_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -91,7 +91,7 @@ def add_to(registry: Registry, work: OutsideWork, *, isolated: bool = False) -> 
     own = getattr(type(work), work._phases()[-1].__name__)
     handler = Handler(
         work.name,
-        Kind.ISOLATED if isolated else Kind.ASYNC if is_coroutine else Kind.SYNC,
+        HandlerKind.ISOLATED if isolated else HandlerKind.ASYNC if is_coroutine else HandlerKind.SYNC,
         handler_of(work),
         takes_context=True,
         is_coroutine=is_coroutine,

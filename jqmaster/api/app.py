@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.http.auth import AccessPolicy
-from jqmaster.api.http.endpoint import Endpoint, Limits, Operation, not_found
+from jqmaster.api.http.endpoint import CallLimits, Endpoint, Operation, not_found
 from jqmaster.api.http.static import Site
 from jqmaster.api.routes import OPERATIONS
 from jqmaster.api.services import Services
@@ -25,11 +25,11 @@ class LiveLimits:
         self._services = services
         self._settings: Settings | None = None
 
-    def __call__(self) -> Limits:
+    def __call__(self) -> CallLimits:
         if (settings := self._services.settings) is not self._settings:
             self._settings = settings
             scan = ScanLimits(settings.max_nesting, settings.max_argument_nodes)
-            self._limits = Limits(settings.max_body_bytes, scan)
+            self._limits = CallLimits(settings.max_body_bytes, scan)
         return self._limits
 
 

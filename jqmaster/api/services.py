@@ -40,7 +40,7 @@ from jqmaster.service.operations.live_settings import LiveSettings
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.workers.contracts import ContractService
-from jqmaster.service.workers.figures import WorkerFigures
+from jqmaster.service.workers.figures import FiguresCache
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.service.workers.owners import WorkerOwners
@@ -53,7 +53,7 @@ from jqmaster.store.operations.declarations import DeclarationStore
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class MasterCondition:
     """State of this master's work. `faults`: its obstacles, each with details that may name paths and addresses, under
     the name of the check that found it (`process`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`).
     `durability_available`: the most that the store gives; `durability`: what is kept of the configured."""
@@ -83,7 +83,7 @@ class Services:
     bulk_actions: BulkActionService
     why: WhyService
     workers: WorkerService
-    worker_figures: WorkerFigures
+    worker_figures: FiguresCache
     contracts: ContractService
     reports: ReportService
     worker_actions: WorkerActions
@@ -117,7 +117,7 @@ class Services:
     master_id: str
     store_id: str
     admit_url: Callable[[str], Awaitable[str]]
-    condition: Callable[[], Awaitable[Condition]]
+    condition: Callable[[], Awaitable[MasterCondition]]
     breakers: Callable[[], dict[str, str]]
     store_time_ms: Callable[[], Awaitable[int]]
     contract: Callable[[], dict[str, Any]]

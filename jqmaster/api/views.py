@@ -20,7 +20,7 @@ from jqmaster.domain.progress import Progress
 from jqmaster.domain.readable import readable, readable_members
 from jqmaster.domain.slot_rule import SlotRule
 from jqmaster.domain.worker import Worker, WorkerState
-from jqmaster.domain.worker_figures import Figures, WorkerGroup
+from jqmaster.domain.worker_figures import Figures, WorkersAlike
 from jqmaster.net.link_template import links_of
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
@@ -302,8 +302,8 @@ def worker_figures(figures: Figures) -> dict[str, Any]:
     }
 
 
-def worker_group(group: WorkerGroup, *, now_ms: int, stale_ms: int) -> dict[str, Any]:
-    """`WorkerGroup`."""
+def worker_group(group: WorkersAlike, *, now_ms: int, stale_ms: int) -> dict[str, Any]:
+    """`WorkersAlike`."""
     states = dict.fromkeys(get_args(WorkerState), 0)
     for worker in group.workers:
         states[worker.state(now_ms, stale_ms)] += 1

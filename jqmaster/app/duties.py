@@ -29,7 +29,7 @@ from jqmaster.runtime.duties.sweeper import Sweeper
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.leadership.local_leader import LocalLead, LocalLeader
 from jqmaster.runtime.outbound.line_sink import LineSink
-from jqmaster.runtime.watch.progress import Progress
+from jqmaster.runtime.watch.progress import ProgressWatch
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.identity.audit_export import AuditExportStore
 from jqmaster.store.leadership.leadership import Leadership
@@ -45,7 +45,7 @@ class LeaderDuties:
         shared: Shared,
         parts: ShardParts,
         leader: Leader,
-        progress: Progress,
+        progress: ProgressWatch,
         *,
         local_leader: LocalLeader,
         route: Callable[[WakeMessage], None],

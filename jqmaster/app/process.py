@@ -25,7 +25,7 @@ from jqmaster.net.egress import EgressGuard
 from jqmaster.net.store_url import StoreUrl
 from jqmaster.net.webhook_secret import secret_bytes
 from jqmaster.runtime.leadership.local_leader import LocalLeader
-from jqmaster.runtime.leadership.master_client import MasterClient
+from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.leadership.own_address import at_port, own_url
 from jqmaster.runtime.outbound.mail_client import mail_client
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
@@ -73,7 +73,7 @@ class Master:
             clock=clock,
             master_id=self.id,
             tracing=Tracing.from_settings(settings, self.id, __version__),
-            masters=MasterClient(to_masters),
+            masters=PeerClient(to_masters),
             workers=WorkerClient(self.guard, tls=to_workers, timeout_s=policies.push_timeout_s),
             webhooks=WebhookClient(
                 webhook_guard,

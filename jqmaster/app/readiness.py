@@ -5,7 +5,7 @@ import socket
 from typing import Final
 
 from jqmaster import __version__
-from jqmaster.api.services import Condition
+from jqmaster.api.services import MasterCondition
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.errors import JqmasterError
@@ -16,7 +16,7 @@ READY_WITHIN_S: Final = 2.0
 STALLED_S: Final = 5.0
 
 
-class Readiness:
+class ReadinessCheck:
     """Answers from what is known here; `condition` alone asks the store."""
 
     def __init__(self, shared: Shared, shard: ServedShard) -> None:
@@ -24,7 +24,7 @@ class Readiness:
         self._shard = shard
         self._health = shard.parts.health
 
-    async def condition(self) -> Condition:
+    async def condition(self) -> MasterCondition:
         failure = self._shared.failure()
         faults = {**({"process": failure} if failure else {}), **self._health.faults}
         store = "serving"
@@ -39,7 +39,7 @@ class Readiness:
             faults["store"] = f"store: {store}"
         if self._shard.progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"
-        return Condition(
+        return MasterCondition(
             self._shard.leader.leadership is not None,
             store,
             faults,

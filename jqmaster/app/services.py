@@ -5,7 +5,7 @@ from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.api.services import Services
-from jqmaster.app.readiness import Readiness
+from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
 from jqmaster.domain.latency import Traffic
@@ -33,7 +33,7 @@ from jqmaster.service.notices.webhooks import DeliveryReader
 from jqmaster.service.operations.metrics import Metrics
 from jqmaster.service.operations.stats import StatsService
 from jqmaster.service.operations.store_facts import StoreFactsReader
-from jqmaster.service.workers.figures import WorkerFigures
+from jqmaster.service.workers.figures import FiguresCache
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.service.workers.owners import WorkerOwners
 from jqmaster.service.workers.worker_sets import WorkerSets
@@ -64,7 +64,7 @@ class RequestServices:
         self._identity = identity
         self._admit_url = admit_url
         self._connections = connections
-        self._readiness = Readiness(shared, shard)
+        self._readiness = ReadinessCheck(shared, shard)
         self.waiting = WaitingPlaces(shared.policies.max_connections)
         self.masters = MasterService(self._stores.masters, self._stores.leadership, shared.policies.pace)
         self.why = WhyService(
@@ -108,7 +108,7 @@ class RequestServices:
             ),
             why=self.why,
             workers=parts.workers,
-            worker_figures=WorkerFigures(stores.history, stores.workers, clock),
+            worker_figures=FiguresCache(stores.history, stores.workers, clock),
             contracts=parts.contracts,
             reports=parts.reports,
             worker_actions=parts.worker_actions,

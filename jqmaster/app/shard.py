@@ -15,7 +15,7 @@ from jqmaster.runtime.leadership.membership import Membership
 from jqmaster.runtime.leadership.sub_leader import SubLeader
 from jqmaster.runtime.wake_router import WakeRouter
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
-from jqmaster.runtime.watch.progress import Progress
+from jqmaster.runtime.watch.progress import ProgressWatch
 from jqmaster.runtime.watch.watchdog import Watchdog
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.leadership.leadership import Leadership, LeadershipStore
@@ -61,7 +61,7 @@ class ServedShard:
             on_finished=parts.waiters.finished,
             on_gap=self._router.on_gap,
         )
-        self.progress = Progress(
+        self.progress = ProgressWatch(
             parts.stores.inspector,
             parts.stores.workers,
             parts.fleet,

@@ -7,7 +7,7 @@ from jqmaster.app.policies import Policies
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
 from jqmaster.lifecycle import LoopFailures
-from jqmaster.runtime.leadership.master_client import MasterClient
+from jqmaster.runtime.leadership.master_client import PeerClient
 from jqmaster.runtime.outbound.mail_client import MailClient
 from jqmaster.runtime.outbound.webhook_client import WebhookClient
 from jqmaster.runtime.outbound.worker_client import WorkerClient
@@ -31,7 +31,7 @@ class Shared:
     clock: Clock
     master_id: str
     tracing: Tracing | None
-    masters: MasterClient
+    masters: PeerClient
     workers: WorkerClient
     webhooks: WebhookClient
     mail: MailClient | None

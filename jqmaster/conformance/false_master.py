@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from jqmaster.conformance import known_fields
-from jqmaster.conformance.raw_http import Message, Reply, Server, call
+from jqmaster.conformance.raw_http import RawMessage, RawReply, Server, call
 from jqmaster.conformance.wire import JSON, MSGPACK, decode, encode, media_type, new_id, proof_of
 
 _AHEAD_MS: Final = 3_600_000
@@ -43,7 +43,7 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class Registration:
+class SeenRegistration:
     worker_id: str
     body: Fields
     fields: Mapping[str, str]
@@ -51,7 +51,7 @@ class Registration:
 
 
 @dataclass(slots=True)
-class Script:
+class Behaviour:
     """The master's behaviour until it is changed; `FalseMaster.behave` begins with a new one."""
 
     # Heartbeats: answered, cut off without an answer, or answered 404.
@@ -77,14 +77,14 @@ class FalseMaster:
         self.epoch = 1000
         self.ahead_ms = _AHEAD_MS
         self.fence = 0
-        self.script = Script()
+        self.script = Behaviour()
         self.beats: list[Beat] = []
         self.reports: list[Report] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
         # For each call that the script answered: the number of calls until then.
         self.failed_polls: list[int] = []
-        self.registrations: list[Registration] = []
+        self.registrations: list[SeenRegistration] = []
         self.refusals: deque[tuple[int, str]] = deque()
         self.left: list[str] = []
         # Faults of calls, whatever they were made for: each is reported once.
@@ -110,7 +110,7 @@ class FalseMaster:
 
     def behave(self) -> None:
         """As an ordinary master from now on."""
-        self.script = Script()
+        self.script = Behaviour()
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000 + self.ahead_ms
@@ -120,7 +120,7 @@ class FalseMaster:
         return self.fence
 
     @property
-    def worker(self) -> Registration:
+    def worker(self) -> SeenRegistration:
         """The one that registered last."""
         return self.registrations[-1]
 
@@ -130,7 +130,7 @@ class FalseMaster:
 
     # --- what it serves
 
-    async def _serve(self, request: Message) -> Reply | None:
+    async def _serve(self, request: RawMessage) -> RawReply | None:
         method, path, _ = request.first
         if request.fields.get("authorization") != f"Bearer {self.token}":
             self.fault(f"{method} {path}: not `Authorization: Bearer TOKEN`")
@@ -164,7 +164,9 @@ class FalseMaster:
             return self._answer(request, 404, _problem(404, "unknown_worker"))
         return await self._of_worker(request, parts[3], parts[2], body)
 
-    async def _of_worker(self, request: Message, call: str, worker_id: str, body: Fields) -> Reply | None:
+    async def _of_worker(
+        self, request: RawMessage, call: str, worker_id: str, body: Fields
+    ) -> RawReply | None:
         match call:
             case "heartbeat":
                 return self._heartbeat(request, worker_id, body)
@@ -179,7 +181,7 @@ class FalseMaster:
         self.fault(f"POST …/{call}: no such call")
         return self._answer(request, 404, _problem(404, "not_found"))
 
-    def _logs(self, request: Message, body: Fields) -> Reply:
+    def _logs(self, request: RawMessage, body: Fields) -> RawReply:
         """Keep nothing. Each line needs what names its place: the claim may be that of the line before."""
         entries = body.get("entries")
         lines = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
@@ -191,18 +193,18 @@ class FalseMaster:
         return self._answer(request, 200, {"accepted": len(lines), "dropped": 0, "stale": []})
 
     def _answer(
-        self, request: Message, status: int, value: Any, fields: Mapping[str, str] | None = None
-    ) -> Reply:
+        self, request: RawMessage, status: int, value: Any, fields: Mapping[str, str] | None = None
+    ) -> RawReply:
         accepted = request.fields.get("accept", "")
         sent = media_type(request.fields)
         kind = next(
             (kind for kind in (MSGPACK, JSON) if kind in accepted), sent if sent in (MSGPACK, JSON) else JSON
         )
         if value is None:
-            return Reply(status, fields=fields)
-        return Reply(status, encode(value, kind), kind, fields)
+            return RawReply(status, fields=fields)
+        return RawReply(status, encode(value, kind), kind, fields)
 
-    async def _register(self, request: Message, body: Fields) -> Reply:
+    async def _register(self, request: RawMessage, body: Fields) -> RawReply:
         if self.refusals:
             status, code = self.refusals.popleft()
             return self._answer(request, status, _problem(status, code), {"Retry-After": "1"})
@@ -210,7 +212,7 @@ class FalseMaster:
         if body.get("url") is not None:
             proof_error = await self._prove(body)
         worker_id = new_id()
-        self.registrations.append(Registration(worker_id, body, request.fields, proof_error))
+        self.registrations.append(SeenRegistration(worker_id, body, request.fields, proof_error))
         if proof_error:
             return self._answer(request, 422, _problem(422, "address_unverified"))
         # A worker that registers again is neither detached nor unknown.
@@ -254,7 +256,7 @@ class FalseMaster:
             else "`proof` is not the HMAC of the nonce"
         )
 
-    def _heartbeat(self, request: Message, worker_id: str, body: Fields) -> Reply | None:
+    def _heartbeat(self, request: RawMessage, worker_id: str, body: Fields) -> RawReply | None:
         script = self.script
         if not _is_heartbeat(body):
             self.fault(f"heartbeat: {str(body)[:200]}")
@@ -285,7 +287,7 @@ class FalseMaster:
             },
         )
 
-    def _results(self, request: Message, worker_id: str, body: Fields) -> Reply | None:
+    def _results(self, request: RawMessage, worker_id: str, body: Fields) -> RawReply | None:
         items = body.get("results")
         if (
             not isinstance(items, list)
@@ -302,7 +304,7 @@ class FalseMaster:
         accepted = [item["job_id"] for item in items if item["token"] not in self.script.stale]
         return self._answer(request, 200, {"accepted": accepted, "stale": stale})
 
-    def _start(self, request: Message, body: Fields) -> Reply:
+    def _start(self, request: RawMessage, body: Fields) -> RawReply:
         asked = body.get("starts", [])
         return self._answer(
             request,
@@ -313,7 +315,7 @@ class FalseMaster:
             },
         )
 
-    async def _claim(self, request: Message, body: Fields) -> Reply | None:
+    async def _claim(self, request: RawMessage, body: Fields) -> RawReply | None:
         self.polls.append(body)
         number = len(self.polls)
         if body.get("withdraw"):
@@ -326,7 +328,7 @@ class FalseMaster:
         finally:
             self._open_polls -= 1
 
-    async def _give(self, request: Message, body: Fields, number: int) -> Reply | None:
+    async def _give(self, request: RawMessage, body: Fields, number: int) -> RawReply | None:
         poll_id = str(body.get("poll_id") or "")
         worker_id = self.worker.worker_id
         ends_s = time.monotonic() + min(float(body.get("wait") or 0), 1.0)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jqmaster.conformance.questions import FailedError, expect
-from jqmaster.conformance.raw_http import Message, call
+from jqmaster.conformance.raw_http import RawMessage, call
 from jqmaster.conformance.wire import MSGPACK, decode, encode, media_type, new_id
 
 Fields = dict[str, Any]
@@ -29,7 +29,7 @@ class MasterUnderTest:
         fields: Mapping[str, str] | None = None,
         *,
         timeout_s: float = 30.0,
-    ) -> Message:
+    ) -> RawMessage:
         """A call as it stands, with the token."""
         bearer = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         return await call(

@@ -21,14 +21,14 @@ class SkippedError(Exception):
     """The question cannot be asked here; the text says why."""
 
 
-class Mode(StrEnum):
+class WorkerMode(StrEnum):
     """The way in which a worker gets its jobs."""
 
     PUSH = "push"
     PULL = "pull"
 
 
-class Outcome(StrEnum):
+class QuestionOutcome(StrEnum):
     PASSED = "passed"
     FAILED = "failed"
     SKIPPED = "skipped"
@@ -42,7 +42,7 @@ class Question(Generic[SubjectT]):
     id: str
     text: str
     ask: Callable[[SubjectT], Awaitable[None]]
-    modes: frozenset[Mode]
+    modes: frozenset[WorkerMode]
     is_timed: bool = False
 
 
@@ -50,7 +50,7 @@ class Question(Generic[SubjectT]):
 class Result:
     id: str
     text: str
-    outcome: Outcome
+    outcome: QuestionOutcome
     detail: str
     seconds: float
 
@@ -67,13 +67,13 @@ class Result:
 class Questions(Generic[SubjectT]):
     """The questions of one topic, in the order in which they are written."""
 
-    def __init__(self, topic: str, *modes: Mode) -> None:
+    def __init__(self, topic: str, *modes: WorkerMode) -> None:
         self._topic = topic
-        self._modes = frozenset(modes or Mode)
+        self._modes = frozenset(modes or WorkerMode)
         self.all: list[Question[SubjectT]] = []
 
     def question(
-        self, name: str, text: str, *modes: Mode, is_timed: bool = False
+        self, name: str, text: str, *modes: WorkerMode, is_timed: bool = False
     ) -> Callable[[Callable[[SubjectT], Awaitable[None]]], Callable[[SubjectT], Awaitable[None]]]:
         def add(ask: Callable[[SubjectT], Awaitable[None]]) -> Callable[[SubjectT], Awaitable[None]]:
             self.all.append(
@@ -120,18 +120,18 @@ async def ask_all(
     results = []
     for question in questions:
         began_s = time.monotonic()
-        outcome, detail = Outcome.PASSED, ""
+        outcome, detail = QuestionOutcome.PASSED, ""
         try:
             async with asyncio.timeout(_DEADLINE_S):
                 await question.ask(subject)
         except SkippedError as exc:
-            outcome, detail = Outcome.SKIPPED, str(exc)
+            outcome, detail = QuestionOutcome.SKIPPED, str(exc)
         except FailedError as exc:
-            outcome, detail = Outcome.FAILED, str(exc)
+            outcome, detail = QuestionOutcome.FAILED, str(exc)
         except TimeoutError:
-            outcome, detail = Outcome.FAILED, f"no end within {_DEADLINE_S:g} s"
+            outcome, detail = QuestionOutcome.FAILED, f"no end within {_DEADLINE_S:g} s"
         except (OSError, ValueError, EOFError, KeyError, TypeError) as exc:
-            outcome, detail = Outcome.FAILED, f"{type(exc).__name__}: {exc}"[:300]
+            outcome, detail = QuestionOutcome.FAILED, f"{type(exc).__name__}: {exc}"[:300]
         result = Result(question.id, question.text, outcome, detail, time.monotonic() - began_s)
         results.append(result)
         told(result)
@@ -140,7 +140,11 @@ async def ask_all(
 
 
 def chosen(
-    questions: Iterable[Question[SubjectT]], mode: Mode | None, only: Sequence[str], *, is_quick: bool = False
+    questions: Iterable[Question[SubjectT]],
+    mode: WorkerMode | None,
+    only: Sequence[str],
+    *,
+    is_quick: bool = False,
 ) -> list[Question[SubjectT]]:
     """Return the questions of this mode whose ID begins with one of `only`, or all if that is empty; with `is_quick`,
     none of those that take their time."""

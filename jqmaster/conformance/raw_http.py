@@ -12,7 +12,7 @@ _MAX_BODY: Final = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RawMessage:
     """A request or an answer: the first line in three parts, fields by lower-case name, the body."""
 
     first: tuple[str, str, str]
@@ -26,7 +26,7 @@ class Message:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class RawReply:
     """The answer of a server."""
 
     status: int
@@ -36,7 +36,7 @@ class Reply:
 
 
 # None means that the connection is cut off without an answer.
-Serve = Callable[[Message], Awaitable[Reply | None]]
+Serve = Callable[[RawMessage], Awaitable[RawReply | None]]
 
 
 class Connection:
@@ -67,7 +67,7 @@ class Connection:
         self._writer.write(data)
         await self._writer.drain()
 
-    async def answer(self, *, has_body: bool = True) -> Message:
+    async def answer(self, *, has_body: bool = True) -> RawMessage:
         """The next final answer. Raises EOFError where the connection ends before it."""
         while True:
             message = await _read_message(self._reader, is_answer=True, has_body=has_body)
@@ -89,7 +89,7 @@ async def call(
     fields: Mapping[str, str] | None = None,
     body: bytes | None = None,
     timeout_s: float = 15.0,
-) -> Message:
+) -> RawMessage:
     """One request on a connection of its own."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -144,7 +144,7 @@ class Server:
             writer.close()
 
 
-def _encoded(reply: Reply) -> bytes:
+def _encoded(reply: RawReply) -> bytes:
     lines = [f"HTTP/1.1 {reply.status} {HTTPStatus(reply.status).phrase}"]
     if reply.content_type:
         lines.append(f"Content-Type: {reply.content_type}")
@@ -160,7 +160,7 @@ async def _read_message(
     is_answer: bool,
     has_body: bool = True,
     writer: asyncio.StreamWriter | None = None,
-) -> Message | None:
+) -> RawMessage | None:
     """Read one message; None if the connection ended between two messages. Raise EOFError if it ended within one,
     and ValueError if the bytes are not HTTP."""
     try:
@@ -188,7 +188,7 @@ async def _read_message(
     status = int(more[0]) if is_answer else 0
     may_have_body = has_body and not (is_answer and (status < 200 or status in (204, 304)))
     body = await _read_body(reader, fields, is_answer=is_answer) if may_have_body else b""
-    return Message((first, more[0], more[1] if len(more) > 1 else ""), fields, body)
+    return RawMessage((first, more[0], more[1] if len(more) > 1 else ""), fields, body)
 
 
 async def _read_body(reader: asyncio.StreamReader, fields: Mapping[str, str], *, is_answer: bool) -> bytes:

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from jqmaster.conformance.questions import Mode, Questions, expect, until
+from jqmaster.conformance.questions import Questions, WorkerMode, expect, until
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
@@ -29,7 +29,7 @@ async def _(worker: WorkerUnderTest) -> None:
     )
     if process.returncode is None:
         expect(master.beats[-1].body["free"] == 0, f"`free` is {master.beats[-1].body['free']} after SIGTERM")
-        if worker.mode is Mode.PUSH:
+        if worker.mode is WorkerMode.PUSH:
             try:
                 verdict = await worker.offer(worker.job())
                 expect(verdict == "draining", f"an offer was answered {verdict}")

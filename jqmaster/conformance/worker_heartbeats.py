@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from jqmaster.conformance.false_master import Fields
-from jqmaster.conformance.questions import FailedError, Mode, Questions, expect, stays, until
+from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, stays, until
 from jqmaster.conformance.wire import MSGPACK, decode
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 
@@ -70,7 +70,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.stop(job)
 
 
-@TOPIC.question("status", "GET /status tells what runs", Mode.PUSH)
+@TOPIC.question("status", "GET /status tells what runs", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
     status = decode((await worker.send("GET", "/status")).body, MSGPACK)
@@ -138,7 +138,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.beats(2)
     await asyncio.sleep(0.1)
     expect(worker.master.beats[-1].body["free"] == 0, f"`free` is {worker.master.beats[-1].body['free']}")
-    if worker.mode is Mode.PUSH:
+    if worker.mode is WorkerMode.PUSH:
         verdict = await worker.offer(worker.job())
         expect(verdict == "draining", f"answered {verdict}")
     expect(worker.is_named(running), "the running job was stopped")
@@ -151,7 +151,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "drain_call", "POST /drain holds offers back at once, POST /resume takes them again", Mode.PUSH
+    "drain_call", "POST /drain holds offers back at once, POST /resume takes them again", WorkerMode.PUSH
 )
 async def _(worker: WorkerUnderTest) -> None:
     worker.master.script.drain = True
@@ -178,7 +178,7 @@ async def _until_accepted(worker: WorkerUnderTest, job: Fields) -> None:
     raise FailedError("no offer is taken any more")
 
 
-@TOPIC.question("detach_call", "POST /detach brings a heartbeat at once", Mode.PUSH, is_timed=True)
+@TOPIC.question("detach_call", "POST /detach brings a heartbeat at once", WorkerMode.PUSH, is_timed=True)
 async def _(worker: WorkerUnderTest) -> None:
     before = worker.master.heartbeat_interval_s
     worker.master.heartbeat_interval_s = 3.0

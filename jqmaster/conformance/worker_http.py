@@ -5,12 +5,12 @@ import asyncio
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from jqmaster.conformance.questions import FailedError, Mode, Questions, expect, stays
+from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, stays
 from jqmaster.conformance.raw_http import Connection, call
 from jqmaster.conformance.wire import MSGPACK, encode
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
-TOPIC: Final[Questions[WorkerUnderTest]] = Questions("http", Mode.PUSH)
+TOPIC: Final[Questions[WorkerUnderTest]] = Questions("http", WorkerMode.PUSH)
 
 
 @TOPIC.question("ping", "GET /ping is answered 204, unsigned")

@@ -18,7 +18,7 @@ from jqmaster.conformance import (
     worker_signatures,
 )
 from jqmaster.conformance.false_master import FalseMaster
-from jqmaster.conformance.questions import Outcome, Question, Result, ask_all, chosen
+from jqmaster.conformance.questions import Question, QuestionOutcome, Result, ask_all, chosen
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
 # Questions that change the worker's identity, or end it, come last.
@@ -85,7 +85,7 @@ async def ask_worker(
         faults = Result(
             "calls.form",
             "every call of the worker was of the form, with the token and a content type",
-            Outcome.FAILED if master.faults else Outcome.PASSED,
+            QuestionOutcome.FAILED if master.faults else QuestionOutcome.PASSED,
             "; ".join(master.faults)[:1000],
             0.0,
         )

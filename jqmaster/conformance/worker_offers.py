@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgpack
 
 from jqmaster.conformance.false_master import Fields
-from jqmaster.conformance.questions import Mode, Questions, expect, stays, until
-from jqmaster.conformance.raw_http import Message
+from jqmaster.conformance.questions import Questions, WorkerMode, expect, stays, until
+from jqmaster.conformance.raw_http import RawMessage
 from jqmaster.conformance.wire import MSGPACK, decode, encode, new_token
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest, claim_of, verdicts
 
@@ -56,7 +56,7 @@ async def _(worker: WorkerUnderTest) -> None:
         expect((await worker.result_of(job)).get("result") == n, "a result is another job's")
 
 
-@TOPIC.question("mixed", "one push may hold jobs that are taken and jobs that are not", Mode.PUSH)
+@TOPIC.question("mixed", "one push may hold jobs that are taken and jobs that are not", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     good, unknown, late = (
         worker.job(),
@@ -74,7 +74,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question(
     "same_token",
     "a token that is offered again is accepted again, four times, and started once",
-    Mode.PUSH,
+    WorkerMode.PUSH,
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -86,7 +86,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await stays(lambda: len({id(r) for r in worker.reports_of(job)}) == 1, "the job was reported twice", 1.5)
 
 
-@TOPIC.question("twice_in_a_push", "a token that stands twice in one push is started once", Mode.PUSH)
+@TOPIC.question("twice_in_a_push", "a token that stands twice in one push is started once", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job()
     answer = await worker.send("POST", "/jobs", worker.body_of(job, job))
@@ -96,7 +96,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "unknown_name", "a name without a handler is refused as unknown_name, and again so", Mode.PUSH
+    "unknown_name", "a name without a handler is refused as unknown_name, and again so", WorkerMode.PUSH
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job("conformance.unknown")
@@ -105,7 +105,7 @@ async def _(worker: WorkerUnderTest) -> None:
         expect(verdict == "unknown_name", f"answered {verdict}")
 
 
-@TOPIC.question("unknown_name_pull", "a name without a handler is not taken", Mode.PULL)
+@TOPIC.question("unknown_name_pull", "a name without a handler is not taken", WorkerMode.PULL)
 async def _(worker: WorkerUnderTest) -> None:
     expect(await worker.offer(worker.job("conformance.unknown")) == "rejected", "it was taken")
 
@@ -141,7 +141,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question(
     "busy",
     "over max_jobs an offer is refused as busy, and the same token stays refused when there is room",
-    Mode.PUSH,
+    WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:
     held = [worker.job(SLEEP, 20.0) for _ in range(worker.max_jobs)]
@@ -168,7 +168,7 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.result_of(first)
     master.epoch -= 1
     try:
-        if worker.mode is Mode.PUSH:
+        if worker.mode is WorkerMode.PUSH:
             verdict = await worker.offer(worker.job())
             expect(verdict == "stale_epoch", f"answered {verdict}")
         else:
@@ -177,7 +177,7 @@ async def _(worker: WorkerUnderTest) -> None:
         master.epoch += 1
 
 
-@TOPIC.question("epoch_of_a_heartbeat", "the epoch of a heartbeat's answer counts as well", Mode.PUSH)
+@TOPIC.question("epoch_of_a_heartbeat", "the epoch of a heartbeat's answer counts as well", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     worker.master.epoch += 1
     await worker.beats(2)
@@ -187,7 +187,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "malformed", "a push that makes no sense is answered 422, and none of its jobs starts", Mode.PUSH
+    "malformed", "a push that makes no sense is answered 422, and none of its jobs starts", WorkerMode.PUSH
 )
 async def _(worker: WorkerUnderTest) -> None:
     good = worker.job()
@@ -206,7 +206,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question("future_fields", "fields of tomorrow, in a push and in a job, are passed over")
 async def _(worker: WorkerUnderTest) -> None:
     job = worker.job(argument=1, a_field_of_tomorrow={"x": [None]})
-    if worker.mode is Mode.PUSH:
+    if worker.mode is WorkerMode.PUSH:
         found = await worker.push(job, a_field_of_tomorrow=1)
         expect(found[job["job_id"]] == "accepted", f"answered {found[job['job_id']]}")
     else:
@@ -214,13 +214,15 @@ async def _(worker: WorkerUnderTest) -> None:
     await worker.result_of(job)
 
 
-@TOPIC.question("undecodable", "an argument that the language has no value for harms no other job", Mode.PUSH)
+@TOPIC.question(
+    "undecodable", "an argument that the language has no value for harms no other job", WorkerMode.PUSH
+)
 async def _(worker: WorkerUnderTest) -> None:
     # An extension type of an application, and a map whose key is an array: both are MessagePack.
     for value in (msgpack.packb(msgpack.ExtType(42, b"?")), b"\x81\x91\x01\x02"):
         odd, good = worker.job(argument="@@odd@@"), worker.job(argument="good")
 
-        async def offered(*jobs: Fields, value: bytes = value) -> Message:
+        async def offered(*jobs: Fields, value: bytes = value) -> RawMessage:
             body = worker.body_of(*jobs).replace(encode("@@odd@@", MSGPACK), value)
             return await worker.send("POST", "/jobs", body)
 

@@ -5,10 +5,10 @@ import re
 from typing import Final
 
 from jqmaster.conformance import known_fields
-from jqmaster.conformance.questions import Mode, Questions, expect, until
+from jqmaster.conformance.questions import Questions, WorkerMode, expect, until
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
-TOPIC: Final[Questions[WorkerUnderTest]] = Questions("pull", Mode.PULL)
+TOPIC: Final[Questions[WorkerUnderTest]] = Questions("pull", WorkerMode.PULL)
 _PROBLEM: Final = {"type": "about:blank", "title": "", "status": 503, "detail": "", "code": "x", "errors": []}
 
 

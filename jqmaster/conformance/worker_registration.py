@@ -4,8 +4,8 @@ import asyncio
 from typing import Any, Final
 
 from jqmaster.conformance import known_fields
-from jqmaster.conformance.questions import Mode, Questions, expect, until
-from jqmaster.conformance.raw_http import Message, call
+from jqmaster.conformance.questions import Questions, WorkerMode, expect, until
+from jqmaster.conformance.raw_http import RawMessage, call
 from jqmaster.conformance.wire import MSGPACK, decode, encode, proof_of
 from jqmaster.conformance.worker_under_test import NAMES, WorkerUnderTest
 
@@ -38,7 +38,7 @@ async def _(worker: WorkerUnderTest) -> None:
     expect(not worker.master.refusals, "the worker registered at once")
 
 
-@TOPIC.question("proof", "the address is proven with the HMAC of the nonce, in text", Mode.PUSH)
+@TOPIC.question("proof", "the address is proven with the HMAC of the nonce, in text", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     expect(not worker.master.worker.proof_error, worker.master.worker.proof_error)
     for nonce in ("a" * 16, "Z" * 128, "-_-_-_-_-_-_-_-_-_0123456789"):
@@ -63,7 +63,7 @@ def _bad_nonce(name: str, nonce: Any) -> None:
     @TOPIC.question(
         f"nonce_{name}",
         f"a nonce that is not of the form ({name.replace('_', ' ')}) is answered 422 and not signed",
-        Mode.PUSH,
+        WorkerMode.PUSH,
     )
     async def _(worker: WorkerUnderTest) -> None:
         answer = await _challenge(worker, {"nonce": nonce})
@@ -75,21 +75,23 @@ for _name, _nonce in _BAD_NONCES.items():
     _bad_nonce(_name, _nonce)
 
 
-@TOPIC.question("nonce_missing", "a challenge without a nonce is answered 422", Mode.PUSH)
+@TOPIC.question("nonce_missing", "a challenge without a nonce is answered 422", WorkerMode.PUSH)
 async def _(worker: WorkerUnderTest) -> None:
     for body in ({}, {"nonce": None}, {"nonce": b"a" * 16}):
         answer = await _challenge(worker, body)
         expect(answer.status == 422, f"{body} was answered {answer.status}")
 
 
-@TOPIC.question("challenge_garbage", "a challenge that is not MessagePack is answered 400 or 422", Mode.PUSH)
+@TOPIC.question(
+    "challenge_garbage", "a challenge that is not MessagePack is answered 400 or 422", WorkerMode.PUSH
+)
 async def _(worker: WorkerUnderTest) -> None:
     answer = await call("POST", f"{worker.url}/challenge", fields={"Content-Type": MSGPACK}, body=b"\xc1\xff")
     expect(answer.status in (400, 422), f"answered {answer.status}")
 
 
 @TOPIC.question(
-    "overtaken", "a signed call that overtakes the answer to the registration waits for it", Mode.PUSH
+    "overtaken", "a signed call that overtakes the answer to the registration waits for it", WorkerMode.PUSH
 )
 async def _(worker: WorkerUnderTest) -> None:
     # The worker is made to register anew, and its answer is held back meanwhile.
@@ -108,7 +110,7 @@ async def _(worker: WorkerUnderTest) -> None:
         master.hold_registration = None
 
 
-async def _challenge(worker: WorkerUnderTest, body: Any) -> Message:
+async def _challenge(worker: WorkerUnderTest, body: Any) -> RawMessage:
     return await call(
         "POST", f"{worker.url}/challenge", fields={"Content-Type": MSGPACK}, body=encode(body, MSGPACK)
     )

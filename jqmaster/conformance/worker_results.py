@@ -5,7 +5,7 @@ import re
 from typing import Final
 
 from jqmaster.conformance.false_master import Fields
-from jqmaster.conformance.questions import FailedError, Mode, Questions, expect, stays, until
+from jqmaster.conformance.questions import FailedError, Questions, WorkerMode, expect, stays, until
 from jqmaster.conformance.worker_under_test import FAIL, SLEEP, WorkerUnderTest, claim_of
 
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("result")
@@ -183,7 +183,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question(
     "canceled_by_call",
     "POST /jobs/{id}/cancel stops a job at once; it is reported as canceled",
-    Mode.PUSH,
+    WorkerMode.PUSH,
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
@@ -199,7 +199,7 @@ async def _(worker: WorkerUnderTest) -> None:
 @TOPIC.question(
     "cancel_unknown",
     "to cancel what does not run here, or under another token, is answered 404 and stops nothing",
-    Mode.PUSH,
+    WorkerMode.PUSH,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()
@@ -215,7 +215,10 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 @TOPIC.question(
-    "cancel_stale", "an order of an older leader is answered 409 and does nothing", Mode.PUSH, is_timed=True
+    "cancel_stale",
+    "an order of an older leader is answered 409 and does nothing",
+    WorkerMode.PUSH,
+    is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
     job = await worker.running()

@@ -4,11 +4,11 @@ import secrets
 import time
 from typing import Final
 
-from jqmaster.conformance.questions import Mode, Questions, expect, stays
+from jqmaster.conformance.questions import Questions, WorkerMode, expect, stays
 from jqmaster.conformance.wire import MSGPACK, encode
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
-TOPIC: Final[Questions[WorkerUnderTest]] = Questions("signature", Mode.PUSH)
+TOPIC: Final[Questions[WorkerUnderTest]] = Questions("signature", WorkerMode.PUSH)
 
 
 @TOPIC.question("right", "a call that is signed correctly is answered")

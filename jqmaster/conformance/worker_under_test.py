@@ -10,8 +10,8 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from jqmaster.conformance.false_master import FalseMaster, Fields, Report
-from jqmaster.conformance.questions import FailedError, Mode, SkippedError, expect, until
-from jqmaster.conformance.raw_http import Message, call
+from jqmaster.conformance.questions import FailedError, SkippedError, WorkerMode, expect, until
+from jqmaster.conformance.raw_http import RawMessage, call
 from jqmaster.conformance.wire import MSGPACK, decode, encode, new_id, new_token, signature
 
 ECHO: Final = "conformance.echo"
@@ -28,8 +28,8 @@ class WorkerUnderTest:
         self.process = process
 
     @property
-    def mode(self) -> Mode:
-        return Mode.PULL if self.master.worker.body.get("url") is None else Mode.PUSH
+    def mode(self) -> WorkerMode:
+        return WorkerMode.PULL if self.master.worker.body.get("url") is None else WorkerMode.PUSH
 
     @property
     def id(self) -> str:
@@ -95,7 +95,7 @@ class WorkerUnderTest:
         *,
         fields: Mapping[str, str] | None = None,
         content_type: str = MSGPACK,
-    ) -> Message:
+    ) -> RawMessage:
         """One call; `fields` instead of a right signature."""
         given = self.headers(method, route, body or b"") if fields is None else fields
         kind = {"Content-Type": content_type} if body is not None and content_type else {}
@@ -145,7 +145,7 @@ class WorkerUnderTest:
 
     async def give(self, *jobs: Fields) -> None:
         """Hand out jobs that must be taken."""
-        if self.mode is Mode.PULL:
+        if self.mode is WorkerMode.PULL:
             self.master.mail.append((self.master.now_ms(), list(jobs)))
             await until(lambda: not self.master.mail, "the worker asked for no jobs")
             return
@@ -154,7 +154,7 @@ class WorkerUnderTest:
 
     async def offer(self, job: Fields) -> str:
         """The verdict of one job; of a worker that pulls, `accepted` or `rejected`."""
-        if self.mode is Mode.PUSH:
+        if self.mode is WorkerMode.PUSH:
             return (await self.push(job))[job["job_id"]]
         await self.give(job)
         polls, seen = len(self.master.polls), len(self.master.beats)

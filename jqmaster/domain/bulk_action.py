@@ -79,7 +79,7 @@ class BulkAction:
 
 
 @dataclass(slots=True)
-class Progress:
+class ActionProgress:
     """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before the end.
     `watched`: retried jobs whose end is waited for; `ended` and `failed_again` count those that ended.
     """

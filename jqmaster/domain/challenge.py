@@ -91,7 +91,7 @@ def _split(text: str, job_id: str) -> RequestId:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class CallbackSignature:
     """How the outside system signs its callbacks: HMAC-SHA256 of the body, in a header behind a prefix."""
 
     header: str

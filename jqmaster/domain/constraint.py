@@ -43,7 +43,7 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GateLimits:
     """The limits of one gate: a field for each of PER_VALUE. None: no limit of that kind."""
 
     concurrency: int | None = None
@@ -56,7 +56,7 @@ class Override:
     """Other limits for one value of the key. A `None` leaves the limit of the constraint; paused adds to its pause."""
 
     value: object
-    limits: Limits
+    limits: GateLimits
 
 
 # --- constraints
@@ -95,13 +95,13 @@ class Constraint:
     reason: str = ""
     # The leader deletes it then. None: it stays.
     expires_at_ms: int | None = None
-    _by_value: Mapping[bytes, Limits] = field(init=False, repr=False, compare=False)
+    _by_value: Mapping[bytes, GateLimits] = field(init=False, repr=False, compare=False)
     _read_key: Reader = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_own(self)
         own = self._own_limits()
-        by_value: dict[bytes, Limits] = {}
+        by_value: dict[bytes, GateLimits] = {}
         first: dict[bytes, int] = {}
         for i, override in enumerate(self.overrides):
             value = _check_override(override, ("overrides", i))
@@ -129,17 +129,17 @@ class Constraint:
         }
         return Counted("slots" in counted, "starts" in counted)
 
-    def limits_of(self, key: KeyValue | None) -> Limits:
+    def limits_of(self, key: KeyValue | None) -> GateLimits:
         """Return the limits at the gate of `key`; None is the gate of a constraint without a key."""
         limits = self._by_value.get(key.canonical) if key else None
         return limits or self._own_limits()
 
-    def _own_limits(self) -> Limits:
-        return Limits(**{kind.name: kind.at_gate(getattr(self, kind.name)) for kind in PER_VALUE})
+    def _own_limits(self) -> GateLimits:
+        return GateLimits(**{kind.name: kind.at_gate(getattr(self, kind.name)) for kind in PER_VALUE})
 
 
-def _merged(limits: Limits, own: Limits) -> Limits:
-    return Limits(
+def _merged(limits: GateLimits, own: GateLimits) -> GateLimits:
+    return GateLimits(
         **{kind.name: kind.merged(getattr(own, kind.name), getattr(limits, kind.name)) for kind in PER_VALUE}
     )
 

@@ -51,7 +51,7 @@ class Ignore:
 
 
 @dataclass(frozen=True, slots=True)
-class FailureGroup:
+class GroupedFailures:
     """Final failures of one kind. `message` is normalised. `hours`: failures by hour since 1970, of the last day at
     least. `versions`: the last seen first. `regressed_ms`: when it last came back after a day; 0: never.
     """

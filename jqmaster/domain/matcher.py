@@ -277,7 +277,7 @@ class Matcher:
 def parse_matcher(document: object, fields: Sequence[str] = FIELDS) -> Matcher:
     """`{all: […]} | {any: […]} | {not: …} | {field, op, value}`, decoded. `fields`: those that it may read. Raise
     MatcherError."""
-    node = _Parser(fields).node(document, (), 1)
+    node = _MatcherParser(fields).node(document, (), 1)
     return Matcher(node.document, node.reads, node.matches, node.for_name)
 
 
@@ -288,7 +288,7 @@ class _Node(NamedTuple):
     for_name: Callable[[str], bool | Matches]
 
 
-class _Parser:
+class _MatcherParser:
     def __init__(self, fields: Sequence[str]) -> None:
         self._fields = fields
         self._nodes = 0

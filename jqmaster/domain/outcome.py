@@ -32,7 +32,7 @@ _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argumen
 
 
 @dataclass(frozen=True, slots=True)
-class NotReady:
+class NotReadyReport:
     """The handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`, and each
     further one is twice as long, up to `max_wait_s`. The job fails when it was not ready for `for_s`; None: never.
     """
@@ -77,7 +77,7 @@ class Outcome:
     hold: HoldOrder | None = None
     code: str = ""
     request_id: str = ""
-    not_ready: NotReady | None = None
+    not_ready: NotReadyReport | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ MAX_KNOWN_NAMES: Final = 10_000
 MAX_KNOWN_LANES: Final = 10_000
 
 
-class _Step(NamedTuple):
+class _MatchStep(NamedTuple):
     """One enabled constraint, as the jobs of one name meet it."""
 
     constraint: Constraint
@@ -31,7 +31,7 @@ class NamePlan:
 
     __slots__ = ("is_decided", "sole_lane", "steps")
 
-    def __init__(self, steps: tuple[_Step, ...]) -> None:
+    def __init__(self, steps: tuple[_MatchStep, ...]) -> None:
         self.steps = steps
         self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
         # Filled when it is first asked for.
@@ -56,7 +56,7 @@ class Ruleset:
         # In the order of the gates, so that those which a job passes need not be sorted.
         pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
         self._enabled = [
-            _Step(constraint, constraint.matcher.matches, gate, 1 << i)
+            _MatchStep(constraint, constraint.matcher.matches, gate, 1 << i)
             for i, (constraint, gate) in enumerate(pairs)
         ]
         self._plans: dict[str, NamePlan] = {}
@@ -72,7 +72,7 @@ class Ruleset:
             plan = self._plans[queue] = NamePlan(tuple(self._steps(name_of(queue))))
         return plan
 
-    def _steps(self, name: str) -> Iterator[_Step]:
+    def _steps(self, name: str) -> Iterator[_MatchStep]:
         for step in self._enabled:
             verdict = step.constraint.matcher.for_name(name)
             if verdict is not False:

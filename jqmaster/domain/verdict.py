@@ -24,7 +24,7 @@ MAX_NAMED_REASONS: Final = 3
 # --- what is known
 
 
-class Bound(StrEnum):
+class Accuracy(StrEnum):
     """The accuracy of a count."""
 
     EXACT = "exact"
@@ -37,7 +37,7 @@ class Standing:
     """Jobs that start before a ready one, by name."""
 
     by_name: Mapping[str, int]
-    bound: Bound
+    bound: Accuracy
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class NoWorker:
 
 
 @dataclass(frozen=True, slots=True)
-class NearMatch:
+class NearWorker:
     """A live worker for the name that lacks `missing` of the labels: what the job asks for, and what the worker has
     instead (None: no such label)."""
 
@@ -228,7 +228,7 @@ class NoMatchingWorker:
     name: str
     requires: Mapping[str, str]
     workers: int
-    nearest: tuple[NearMatch, ...]
+    nearest: tuple[NearWorker, ...]
 
     @property
     def text(self) -> str:
@@ -294,7 +294,7 @@ class Ahead:
     code: ClassVar = "ahead"
     name: str
     count: int
-    bound: Bound
+    bound: Accuracy
     others: Mapping[str, int]
     is_held_back: bool = False
 
@@ -302,7 +302,7 @@ class Ahead:
     def text(self) -> str:
         if not self.count:
             return "Other jobs may come before it, but there are too many lanes to count."
-        least = {Bound.EXACT: "", Bound.AT_LEAST: "at least ", Bound.ABOUT: "about "}[self.bound]
+        least = {Accuracy.EXACT: "", Accuracy.AT_LEAST: "at least ", Accuracy.ABOUT: "about "}[self.bound]
         come = "comes" if self.count == 1 else "come"
         waits = "waits" if self.count == 1 else "wait"
         which = (
@@ -498,20 +498,20 @@ def _closed(
 
 def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None:
     count = sum(standing.by_name.values())
-    if count == 0 and standing.bound is Bound.EXACT:
+    if count == 0 and standing.bound is Accuracy.EXACT:
         return None
     others = {other: jobs for other, jobs in standing.by_name.items() if other != name}
     return Ahead(name, count, standing.bound, others, is_held_back)
 
 
-def _near(job: Job, worker: Worker) -> NearMatch:
+def _near(job: Job, worker: Worker) -> NearWorker:
     labels = worker.spec.labels
     missing = {
         key: (value, labels.get(key))
         for key, value in (job.requires or {}).items()
         if labels.get(key) != value
     }
-    return NearMatch(worker.id, worker.spec.node_id, missing)
+    return NearWorker(worker.id, worker.spec.node_id, missing)
 
 
 def _workers(

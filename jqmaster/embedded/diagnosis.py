@@ -41,7 +41,7 @@ _BEGINS, _SERVES, _ENDS_WELL = "oO0OoO0OoO0Oo", "Ready to accept connections", "
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class EndDiagnosis:
     """`line` is the last word on it. `leaves_doubt`: bytes of the append-only file may never reach the disk
     although they can be read. Linux takes the pages of a failed fsync for clean: no later fsync writes them."""
 
@@ -50,13 +50,13 @@ class Ending:
     leaves_doubt: bool = False
 
 
-def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> Ending:
+def diagnose(log: Path, since_byte: int, *, was_serving: bool, status: int | None = None) -> EndDiagnosis:
     """Return what ended the server whose log lines begin at `since_byte`. `status`: as of `Popen.returncode`, if it
     is known."""
     return _judge(_tail(log, since_byte), log.parent, was_serving=was_serving, status=status)
 
 
-def last_ending(log: Path) -> Ending | None:
+def last_ending(log: Path) -> EndDiagnosis | None:
     """Return what ended the server that wrote the end of the log; None if it ended well, or there was none."""
     lines = _tail(log, 0)
     begins = [n for n, line in enumerate(lines) if _BEGINS in line]
@@ -66,9 +66,9 @@ def last_ending(log: Path) -> Ending | None:
     return _judge(lines, log.parent, was_serving=any(_SERVES in line for line in lines), status=None)
 
 
-def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int | None) -> Ending:
+def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int | None) -> EndDiagnosis:
     if status is not None and status < 0:
-        return Ending("crashed", _killed_by(-status))
+        return EndDiagnosis("crashed", _killed_by(-status))
     ended_itself = was_serving and status == _ENDED_ITSELF
     for cause, signs in _SIGNS:
         # A server that has served has read its files: whatever it died of, they were sound.
@@ -78,10 +78,10 @@ def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int 
             if any(sign in line for sign in signs):
                 # Data that could not be written at all leaves no hole: the server cuts it off.
                 is_hole = _FSYNC_SIGN in line or (cause == "disk_error" and status in (None, _ENDED_ITSELF))
-                return Ending(cause, _message(line), leaves_doubt=was_serving and is_hole)
+                return EndDiagnosis(cause, _message(line), leaves_doubt=was_serving and is_hole)
     if free_bytes(directory) < _FULL_BELOW_BYTES:
-        return Ending("disk_full", "no space left", leaves_doubt=ended_itself)
-    return Ending(
+        return EndDiagnosis("disk_full", "no space left", leaves_doubt=ended_itself)
+    return EndDiagnosis(
         "crashed", _message(lines[-1]) if lines else "it left no message", leaves_doubt=ended_itself
     )
 
@@ -91,7 +91,7 @@ def free_bytes(directory: Path) -> int:
     return space.f_bavail * space.f_frsize
 
 
-def advice(ending: Ending, directory: Path, binary: Path) -> str:
+def advice(ending: EndDiagnosis, directory: Path, binary: Path) -> str:
     """Return what happened, and what an operator can do. `binary` is the server's."""
     log = directory / "valkey.log"
     match ending.cause:
@@ -110,7 +110,7 @@ def advice(ending: Ending, directory: Path, binary: Path) -> str:
     return f"{text} [{ending.line}]"
 
 
-def error_of(ending: Ending, told: str) -> JqmasterError:
+def error_of(ending: EndDiagnosis, told: str) -> JqmasterError:
     """Return the error that a start raises; `told` is its text."""
     if ending.cause == "damaged":
         return DamagedError(told)

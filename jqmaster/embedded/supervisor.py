@@ -20,7 +20,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import BusyLoadingError, RedisError
 
-from jqmaster.embedded.diagnosis import Cause, Ending, advice, diagnose, error_of, last_ending
+from jqmaster.embedded.diagnosis import Cause, EndDiagnosis, advice, diagnose, error_of, last_ending
 from jqmaster.embedded.directory import DataDirectory
 from jqmaster.embedded.files import BEGIN_ANEW, AppendOnlyFiles
 from jqmaster.embedded.process import ServerProcess
@@ -106,7 +106,7 @@ class EmbeddedValkey:
             else:
                 ending = await self._bring_up()
             if ending is None and (fault := await self._fault_of_mark()):
-                ending = Ending("damaged", fault)
+                ending = EndDiagnosis("damaged", fault)
             if ending:
                 raise error_of(ending, self._advice(ending))
         except BaseException:
@@ -178,13 +178,13 @@ class EmbeddedValkey:
             await asyncio.sleep(POLL_S)
         return lock
 
-    async def _bring_up(self) -> Ending | None:
+    async def _bring_up(self) -> EndDiagnosis | None:
         """Start a server on files that it can be trusted with, and wait until it serves. An Ending: it does not."""
         lock = await self._server_lock()
         try:
             if fault := self._files.damage(expects_data=bool(self._directory.marks())):
                 os.close(lock)
-                return Ending("damaged", fault)
+                return EndDiagnosis("damaged", fault)
             if cut := self._files.cut_zeros():
                 logger.warning(
                     "%d zeros at the end of %s, left by a power cut, were cut off; they are kept as %s",
@@ -203,7 +203,7 @@ class EmbeddedValkey:
         self._process = ServerProcess.spawn(self._directory, self._server_binary(), lock)
         return await self._until_serving(self._process)
 
-    async def _rewrite(self, server_lock: int) -> Ending | None:
+    async def _rewrite(self, server_lock: int) -> EndDiagnosis | None:
         """Write the append-only file anew, from what can be read of it, by a server that nobody else reaches. An
         Ending: that failed, and the file is in doubt as before."""
         self._set("rewriting", None, _REWRITING)
@@ -222,13 +222,13 @@ class EmbeddedValkey:
         finally:
             await client.aclose()
         if before & self._files.names():
-            return Ending("crashed", "the append-only file was not written anew")
+            return EndDiagnosis("crashed", "the append-only file was not written anew")
         self._files.sync()
         self._directory.trust()
         logger.info("%s: the data were written anew", self._directory.path)
         return None
 
-    async def _rewrite_fault(self, process: ServerProcess, client: Redis) -> Ending | None:
+    async def _rewrite_fault(self, process: ServerProcess, client: Redis) -> EndDiagnosis | None:
         try:
             await client.bgrewriteaof()
             while not process.ended.is_set():
@@ -242,15 +242,15 @@ class EmbeddedValkey:
             logger.warning("the data could not be written anew: %s", error)
         await self._end(process, client)
         ending = diagnose(self._directory.log, process.log_start_byte, was_serving=True)
-        return ending if ending.cause != "crashed" else Ending("disk_error", ending.line)
+        return ending if ending.cause != "crashed" else EndDiagnosis("disk_error", ending.line)
 
-    async def _until_serving(self, process: ServerProcess) -> Ending | None:
+    async def _until_serving(self, process: ServerProcess) -> EndDiagnosis | None:
         if ending := await self._until_answering(process, self._redis()):
             return ending
         self._set("running", process.pid)
         return None
 
-    async def _until_answering(self, process: ServerProcess, client: Redis) -> Ending | None:
+    async def _until_answering(self, process: ServerProcess, client: Redis) -> EndDiagnosis | None:
         """Wait as long as the server lives: reading back a large file takes minutes. An Ending: it has not come up."""
         while not process.ended.is_set():
             try:
@@ -294,7 +294,7 @@ class EmbeddedValkey:
     async def _watch(self) -> None:
         """Start the server again each time it ends."""
         backoff_s = FIRST_BACKOFF_S
-        ending: Ending | None = None
+        ending: EndDiagnosis | None = None
         while (process := self._process) is not None:
             if ending is None:
                 served_since = time.monotonic()
@@ -318,7 +318,7 @@ class EmbeddedValkey:
                 ending = await self._bring_up()
             except OSError as error:
                 cause: Cause = "disk_full" if error.errno in {errno.ENOSPC, errno.EDQUOT} else "crashed"
-                ending = Ending(cause, str(error), leaves_doubt=leaves_doubt)
+                ending = EndDiagnosis(cause, str(error), leaves_doubt=leaves_doubt)
 
     async def _end(self, process: ServerProcess, client: Redis | None = None) -> None:
         """In good order if it can be had. Under `appendfsync always` even the last resort loses nothing accepted."""
@@ -337,7 +337,7 @@ class EmbeddedValkey:
             logger.error("the Valkey of %s (process %d) cannot be ended", self._directory.path, process.pid)
             process.forget()
 
-    def _advice(self, ending: Ending) -> str:
+    def _advice(self, ending: EndDiagnosis) -> str:
         return advice(ending, self._directory.path, self._server_binary())
 
     def _connect(self, socket: Path) -> Redis:
@@ -385,7 +385,7 @@ def examine(data_dir: Path) -> None:
     if not (directory.path / "lock").exists():
         return
     if fault := AppendOnlyFiles(directory.path).damage(expects_data=bool(directory.marks())):
-        ending: Ending | None = Ending("damaged", fault)
+        ending: EndDiagnosis | None = EndDiagnosis("damaged", fault)
     else:
         ending = last_ending(directory.log)
     # If a server merely ended, the next start starts another one.

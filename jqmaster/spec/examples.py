@@ -765,7 +765,7 @@ EXAMPLES: Final[dict[str, Any]] = {
             "tags": ["report"],
         },
     },
-    "DebounceRequest": {"wait_s": 5, "max_s": 60, "key": "payload.user"},
+    "EventDebounceRequest": {"wait_s": 5, "max_s": 60, "key": "payload.user"},
     "CollectRequest": {"max": 100, "within_s": 10},
     "EventRequest": _EVENT,
     "EventBatch": {"events": [_EVENT]},

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from jqmaster.domain.job import OUTCOMES, STATES, Look
+from jqmaster.domain.job import OUTCOMES, STATES, StateMark
 from jqmaster.domain.limit_kinds import KINDS
 
 _WEB: Final = Path(__file__).parents[1] / "web"
@@ -84,7 +84,7 @@ def _state_colours() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mark(state: str, look: Look) -> str:
+def _mark(state: str, look: StateMark) -> str:
     return _SHAPES[look.shape].format(color=f"var(--{state})")
 
 

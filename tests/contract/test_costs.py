@@ -175,7 +175,7 @@ async def test_bytes_of_a_waiting_job(world: StoreWorld) -> None:
 async def test_requests_and_scripts_of_a_thousand_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     jobs = 1000
     requests = Counter[str]()
-    serve, handle = endpoint.Endpoint.__call__, asgi.Endpoint.handle
+    serve, handle = endpoint.Endpoint.__call__, asgi.WorkerEndpoint.handle
 
     async def served(self: Any, *given: Any) -> None:
         requests["master"] += 1
@@ -186,7 +186,7 @@ async def test_requests_and_scripts_of_a_thousand_jobs(monkeypatch: pytest.Monke
         await handle(self, *given)
 
     monkeypatch.setattr(endpoint.Endpoint, "__call__", served)
-    monkeypatch.setattr(asgi.Endpoint, "handle", handled)
+    monkeypatch.setattr(asgi.WorkerEndpoint, "handle", handled)
     server = StoreServer()
     with started(server):
         async with master_on(server.url, lease_ms=60_000) as (master, _):

@@ -9,9 +9,9 @@ from jqmaster.domain.bulk_action import (
     ADMITTED,
     MAX_PASSES,
     STOP_LEAST,
+    ActionProgress,
     ActionState,
     BulkAction,
-    Progress,
 )
 from jqmaster.domain.job import ActionKind, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
@@ -67,22 +67,22 @@ def test_only_what_may_be_repeated_goes_through_the_jobs_again() -> None:
 
 
 def test_the_end_of_an_action_settles_its_progress() -> None:
-    progress = Progress(done=3, refused=2, cursor="c", watched=["j"])
+    progress = ActionProgress(done=3, refused=2, cursor="c", watched=["j"])
     assert not progress.is_over
     progress.end(ActionState.DONE, 5)
-    assert progress == Progress(ActionState.DONE, matched=5, done=3, refused=2, finished_at_ms=5)
+    assert progress == ActionProgress(ActionState.DONE, matched=5, done=3, refused=2, finished_at_ms=5)
     assert progress.is_over
 
 
 def test_an_action_that_ends_early_does_not_know_how_many_it_matched() -> None:
-    progress = Progress(done=3)
+    progress = ActionProgress(done=3)
     progress.end(ActionState.CANCELED, 5, "user:ada wished it")
     assert progress.matched is None
     assert progress.message == "user:ada wished it"
 
 
 def test_watched_jobs_count_once_they_have_ended() -> None:
-    progress = Progress(watched=["waits", "good", "bad", "retries", "gone"])
+    progress = ActionProgress(watched=["waits", "good", "bad", "retries", "gone"])
     assert not progress.note_ended("waits", job(JobState.READY))
     assert progress.note_ended("good", job(JobState.SUCCEEDED))
     assert progress.note_ended("bad", job(JobState.FAILED))
@@ -92,7 +92,7 @@ def test_watched_jobs_count_once_they_have_ended() -> None:
 
 
 def test_a_retry_stops_when_more_than_its_share_failed_again() -> None:
-    progress = Progress(ended=STOP_LEAST - 1, failed_again=STOP_LEAST - 1)
+    progress = ActionProgress(ended=STOP_LEAST - 1, failed_again=STOP_LEAST - 1)
     assert not progress.fails_too_often(0.5), "too few have ended to tell"
     progress.ended, progress.failed_again = STOP_LEAST, STOP_LEAST // 2
     assert not progress.fails_too_often(0.5)

@@ -11,8 +11,8 @@ from jqmaster.domain.challenge import (
     DIGEST_BYTES,
     Callback,
     CallbackAnswer,
+    CallbackSignature,
     ChallengeFigures,
-    Signature,
     callback_fields,
     new_request_id,
     read_request_id,
@@ -57,7 +57,7 @@ def signed(encoding: Literal["hex", "base64"], body: bytes = BODY, secret: str =
 @pytest.mark.req("P2")
 @pytest.mark.parametrize("encoding", ["hex", "base64"])
 def test_a_callback_is_believed_if_the_secret_signed_its_body(encoding: Literal["hex", "base64"]) -> None:
-    signature = Signature("X-Signature", SECRET, "sha256=", encoding)
+    signature = CallbackSignature("X-Signature", SECRET, "sha256=", encoding)
     assert signature.is_valid(f"sha256={signed(encoding)}", BODY)
     assert signature.is_valid(f"sha256= {signed(encoding)} ", BODY)
     for refused in (
@@ -75,10 +75,10 @@ def test_a_callback_is_believed_if_the_secret_signed_its_body(encoding: Literal[
 
 @pytest.mark.req("P2")
 def test_only_digits_of_a_signature_may_have_either_case() -> None:
-    assert Signature("X-Signature", SECRET).is_valid(signed("hex").upper(), BODY)
+    assert CallbackSignature("X-Signature", SECRET).is_valid(signed("hex").upper(), BODY)
     text = signed("base64")
     assert text.swapcase() != text
-    assert not Signature("X-Signature", SECRET, encoding="base64").is_valid(text.swapcase(), BODY)
+    assert not CallbackSignature("X-Signature", SECRET, encoding="base64").is_valid(text.swapcase(), BODY)
 
 
 @pytest.mark.req("P3")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.constraint import (
     Constraint,
-    Limits,
+    GateLimits,
     Mode,
     Override,
     gate_id,
@@ -39,7 +39,7 @@ def constraint(**fields: Any) -> Constraint:
 
 
 def override(value: object, **limits: Any) -> Override:
-    return Override(value, Limits(**limits))
+    return Override(value, GateLimits(**limits))
 
 
 # --- bounds
@@ -156,12 +156,12 @@ def test_an_override_changes_only_what_it_names() -> None:
             override(None, paused=True),
         ),
     )
-    own = Limits(2, Rate(5, 1000), False)
+    own = GateLimits(2, Rate(5, 1000), False)
     assert one.limits_of(None) == one.limits_of(key_value("other")) == one.limits_of(key_value(True)) == own
     assert one.limits_of(key_value(1.0)) == replace(own, concurrency=9)
     assert one.limits_of(key_value("slow")) == replace(own, rate=Rate(1, 60_000))
     assert one.limits_of(key_value(None)) == replace(own, paused=True)
-    assert replace(one, paused=True).limits_of(key_value(1)) == Limits(9, Rate(5, 1000), True)
+    assert replace(one, paused=True).limits_of(key_value(1)) == GateLimits(9, Rate(5, 1000), True)
 
 
 # --- incarnations

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.failures import HOUR_MS, QUIET_MS, FailureGroup, SeenVersion
+from jqmaster.domain.failures import HOUR_MS, QUIET_MS, GroupedFailures, SeenVersion
 
 NOW_MS = 1_800_000_000_000
 HOUR = NOW_MS // HOUR_MS
 OLD_MS = NOW_MS - 10 * 24 * HOUR_MS
 
 
-def group(**fields: Any) -> FailureGroup:
-    base = FailureGroup("0" * 16, "mail", "error", "boom", 9, OLD_MS, NOW_MS, "job")
+def group(**fields: Any) -> GroupedFailures:
+    base = GroupedFailures("0" * 16, "mail", "error", "boom", 9, OLD_MS, NOW_MS, "job")
     return replace(base, **fields)
 
 

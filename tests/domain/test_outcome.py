@@ -9,8 +9,8 @@ from jqmaster.domain.job import DEFAULT_RETRY, TRANSITIONS, Cause, Job, JobState
 from jqmaster.domain.outcome import (
     Decision,
     ExpiryRules,
-    NotReady,
     NotReadyRecord,
+    NotReadyReport,
     Outcome,
     Reason,
     Report,
@@ -187,7 +187,9 @@ def waits(
     times: int, *, since_ms: int = 0, now_ms: int = 0, first_s: float | None = 2.0, **rules: float
 ) -> Decision:
     """Return the decision about a job that was not ready so often, with waits of 2 s up to 60 s."""
-    report = outcome("deferred", retry_after_s=first_s, not_ready=NotReady(**({"max_wait_s": 60.0} | rules)))
+    report = outcome(
+        "deferred", retry_after_s=first_s, not_ready=NotReadyReport(**({"max_wait_s": 60.0} | rules))
+    )
     return decide_not_ready(report, NotReadyRecord(since_ms, times), now_ms)
 
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from jqmaster.domain.constraint import Constraint, Limits, Override
+from jqmaster.domain.constraint import Constraint, GateLimits, Override
 from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.matcher import parse_matcher, parse_path
@@ -57,7 +57,7 @@ def test_jobs_that_started_before_hold_slots_and_are_not_held() -> None:
 def test_each_value_of_the_key_has_its_own_limits() -> None:
     slow, free = key_value("slow"), key_value("free")
     keyed = dataclasses.replace(
-        ONE, key=parse_path("argument.host"), overrides=(Override("free", Limits(concurrency=2)),)
+        ONE, key=parse_path("argument.host"), overrides=(Override("free", GateLimits(concurrency=2)),)
     )
     runs = [PastRun(n, 10_000 + n, key) for key in (slow, free) for n in range(2)]
     told = replay(keyed, runs, 0, HOUR_MS)

@@ -12,8 +12,8 @@ from jqmaster.domain.job import DEFAULT_RETRY, Cause, Job, JobState
 from jqmaster.domain.limit_kinds import CLOSERS, CONCURRENCY, PAUSE, RATE, closing
 from jqmaster.domain.matcher import parse_matcher, parse_path
 from jqmaster.domain.verdict import (
+    Accuracy,
     Ahead,
-    Bound,
     ByConstraint,
     FleetFacts,
     NoWorker,
@@ -39,7 +39,7 @@ JOB = Job(
     finished_at_ms=0, not_after_ms=0, fence=0, token="", worker_id="", retry=DEFAULT_RETRY, tags=(), headers={},
     argument=b"\xc0", lane_id=bytes(8),
 )  # fmt: skip
-NONE_AHEAD = Standing({}, Bound.EXACT)
+NONE_AHEAD = Standing({}, Accuracy.EXACT)
 GATE = GateCheck(
     gate_id=CID + "1" * 16, value="example.org", waiting=1, is_closed=False, is_override=False, figures={}, holders=(),
 )  # fmt: skip
@@ -122,13 +122,13 @@ def test_not_next_without_a_worker_or_a_leader_or_behind_a_gate_or_between_rules
 @pytest.mark.parametrize(
     ("standing", "text"),
     [
-        (Standing({"mail": 1}, Bound.EXACT), "1 job that may start comes before it."),
-        (Standing({"mail": 2, "feed": 3}, Bound.EXACT),
+        (Standing({"mail": 1}, Accuracy.EXACT), "1 job that may start comes before it."),
+        (Standing({"mail": 2, "feed": 3}, Accuracy.EXACT),
          "5 jobs that may start come before it, including 3 named feed."),
-        (Standing({"mail": 500}, Bound.AT_LEAST), "At least 500 jobs that may start come before it."),
-        (Standing({"mail": 7}, Bound.ABOUT), "About 7 jobs that may start come before it."),
-        (Standing({}, Bound.AT_LEAST), "Other jobs may come before it, but there are too many lanes to count."),
-        (Standing({f"n{n}": 1 for n in range(7)}, Bound.EXACT),
+        (Standing({"mail": 500}, Accuracy.AT_LEAST), "At least 500 jobs that may start come before it."),
+        (Standing({"mail": 7}, Accuracy.ABOUT), "About 7 jobs that may start come before it."),
+        (Standing({}, Accuracy.AT_LEAST), "Other jobs may come before it, but there are too many lanes to count."),
+        (Standing({f"n{n}": 1 for n in range(7)}, Accuracy.EXACT),
          "7 jobs that may start come before it, including 1 named n0, 1 named n1, 1 named n2, 1 named n3, 1 "
          "named n4 and "
          "those of 2 more names."),
@@ -147,15 +147,15 @@ def test_jobs_ahead_are_counted(standing: Standing, text: str) -> None:
     ],
 )
 def test_behind_a_closed_gate_those_are_ahead_that_wait_for_it_too(count: int, text: str) -> None:
-    one = snapshot(gates=(closed(is_paused=True),), standing=Standing({"mail": count}, Bound.EXACT))
+    one = snapshot(gates=(closed(is_paused=True),), standing=Standing({"mail": count}, Accuracy.EXACT))
     assert told(one)[1] == ("ahead", text)
 
 
 def test_those_ahead_of_other_names_are_told_by_name() -> None:
     (verdict,) = verdicts(
-        snapshot(standing=Standing({"mail": 2, "feed": 3}, Bound.EXACT)), {}, fleet(worker())
+        snapshot(standing=Standing({"mail": 2, "feed": 3}, Accuracy.EXACT)), {}, fleet(worker())
     )
-    assert verdict == Ahead("mail", 5, Bound.EXACT, {"feed": 3})
+    assert verdict == Ahead("mail", 5, Accuracy.EXACT, {"feed": 3})
 
 
 # --- constraints
@@ -251,7 +251,7 @@ def test_open_and_shadow_gates_and_those_of_removed_constraints_hold_nothing_bac
 
 
 def test_behind_a_closed_gate_the_jobs_ahead_are_told_as_well() -> None:
-    one = snapshot(gates=(closed(is_paused=True),), standing=Standing({"mail": 3}, Bound.EXACT))
+    one = snapshot(gates=(closed(is_paused=True),), standing=Standing({"mail": 3}, Accuracy.EXACT))
     assert codes(one, fleet()) == ["constraint", "no_worker", "ahead"]
 
 

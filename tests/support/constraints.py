@@ -8,7 +8,7 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, Limits, Override, needs_rematch, new_cid
+from jqmaster.domain.constraint import Constraint, GateLimits, Override, needs_rematch, new_cid
 from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.job import JobSpec
 from jqmaster.domain.matcher import parse_matcher, parse_path
@@ -54,7 +54,7 @@ def override(
     rate: tuple[int, int] | None = None,
     paused: bool = False,
 ) -> Override:
-    return Override(value, Limits(concurrency, Rate(*rate) if rate else None, paused))
+    return Override(value, GateLimits(concurrency, Rate(*rate) if rate else None, paused))
 
 
 @dataclass(frozen=True, slots=True)

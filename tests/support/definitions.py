@@ -8,7 +8,7 @@ import msgpack
 
 from jqmaster.domain.definitions.definition import Definition, Overlap, TimeTrigger, new_did
 from jqmaster.domain.definitions.figures import FiringFigures
-from jqmaster.domain.definitions.run import Run
+from jqmaster.domain.definitions.run import RunRecord
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.job import JobSpec
 from jqmaster.live_value import LiveValue
@@ -72,7 +72,7 @@ class Definitions:
         while await self.firing.fire_due(self.world.epoch) == 0:
             pass
 
-    async def runs(self, name: str = "nightly") -> list[Run]:
+    async def runs(self, name: str = "nightly") -> list[RunRecord]:
         """Return all run records, oldest first."""
         return (await self.store.runs(name, None, 10_000, None)).runs[::-1]
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgpack
 
 from jqmaster.domain.definitions.definition import Definition, Overlap, new_did
-from jqmaster.domain.definitions.run import Run
+from jqmaster.domain.definitions.run import RunRecord
 from jqmaster.domain.events.event import Event
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.events.template import PAYLOAD, parse_template
@@ -20,7 +20,7 @@ from jqmaster.service.events.intake import EventIntake
 from jqmaster.store import codec
 from jqmaster.store.definitions.definitions import DefinitionChange, KeptRuns, KnownDefinition
 from jqmaster.store.definitions.documents import DefinitionClock, StoredDefinition
-from jqmaster.store.events.events import EventStore, KeptEvents, Received
+from jqmaster.store.events.events import EventStore, KeptEvents, ReceivedEvent
 from jqmaster.store.events.groups import EventGroupStore
 from tests.support.store import StoreWorld
 
@@ -94,7 +94,7 @@ class Events:
         (present,) = await store.get([name])
         assert await store.change(DefinitionChange(name, present, None, None, codec.pack({}), 100))
 
-    async def send(self, event_type: str = "order.paid", payload: Any = None, **fields: Any) -> Received:
+    async def send(self, event_type: str = "order.paid", payload: Any = None, **fields: Any) -> ReceivedEvent:
         return await self.intake.one(event(event_type, payload, **fields))
 
     async def end_due(self) -> None:
@@ -102,7 +102,7 @@ class Events:
         while await self.gathering.end_due(self.world.epoch) == 0:
             pass
 
-    async def runs(self, name: str = "ship") -> list[Run]:
+    async def runs(self, name: str = "ship") -> list[RunRecord]:
         """Return all run records, oldest first."""
         return (await self.world.definitions.runs(name, None, 10_000, None)).runs[::-1]
 

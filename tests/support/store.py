@@ -31,7 +31,7 @@ from jqmaster.store.health import fsck
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_times import JobTimes
-from jqmaster.store.jobs.challenges import ChallengeStore, Opened, Received
+from jqmaster.store.jobs.challenges import ChallengeStore, OpenedChallenge, ReceivedCallback
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted
 from jqmaster.store.jobs.leases import LeaseStore
@@ -185,7 +185,7 @@ class StoreWorld:
         opened = await self.challenges.open(
             worker_id, job.token, request, wait_ms=wait_ms, expect=expect, meta=None, **terms
         )
-        assert isinstance(opened, Opened), opened
+        assert isinstance(opened, OpenedChallenge), opened
         return request
 
     async def awaiting(self, **fields: Any) -> tuple[str, ClaimedJob, RequestId]:
@@ -207,7 +207,7 @@ class StoreWorld:
     async def call_back(self, request: RequestId, body: bytes = b"done") -> CallbackAnswer:
         callback = Callback("text/plain", body)
         received = await self.challenges.take(request, callback, callback.digest)
-        assert isinstance(received, Received)
+        assert isinstance(received, ReceivedCallback)
         return received.answer
 
     async def reelect(self) -> str:

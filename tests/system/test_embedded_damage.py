@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from jqmaster.embedded import EmbeddedValkey, examine
-from jqmaster.embedded.diagnosis import Ending, diagnose, last_ending
+from jqmaster.embedded.diagnosis import EndDiagnosis, diagnose, last_ending
 from jqmaster.embedded.directory import DataDirectory
 from jqmaster.embedded.files import AppendOnlyFiles
 from jqmaster.errors import DamagedError, StoreUnavailableError
@@ -163,7 +163,9 @@ def test_an_ending_of_before_the_last_start_says_nothing(tmp_path: Path) -> None
     begin = "1:C * oO0OoO0OoO0Oo Valkey is starting oO0OoO0OoO0Oo\n"
     assert last_ending(log) is None
     log.write_text(begin + "1:M * Ready to accept connections unix\n" + FSYNC_FAILED)
-    assert last_ending(log) == Ending("disk_error", FSYNC_FAILED.split(" # ")[1].strip(), leaves_doubt=True)
+    assert last_ending(log) == EndDiagnosis(
+        "disk_error", FSYNC_FAILED.split(" # ")[1].strip(), leaves_doubt=True
+    )
     log.write_text(log.read_text() + begin + "1:M * Ready to accept connections unix\n1:M # bye bye...\n")
     assert last_ending(log) is None
 

@@ -25,7 +25,7 @@ class UnknownSiteError(Exception):
     """The master does not take the word of this site on who its users are."""
 
 
-class Masters:
+class MasterTransport:
     """Sends requests to the first master that takes the connection. Raise httpx.TransportError where none does, and
     UnknownSiteError."""
 
@@ -109,10 +109,10 @@ def _raw(fields: Fields) -> list[tuple[bytes, bytes]]:
 
 
 @functools.cache
-def _masters(urls: tuple[str, ...]) -> Masters:
-    return Masters(urls)
+def _masters(urls: tuple[str, ...]) -> MasterTransport:
+    return MasterTransport(urls)
 
 
-def masters() -> Masters:
+def masters() -> MasterTransport:
     """Return the masters of the settings."""
     return _masters(ui_settings().masters)

@@ -100,20 +100,20 @@ class DjangoOutbox(Outbox):
             one = self._open(connection)
             DjangoRows(self.using).insert(one.name, rows, one.lease_ms)
 
-    def _open(self, connection: Any) -> "_Open":
+    def _open(self, connection: Any) -> "_OpenInDjango":
         """Return the note on the transaction of a connection, which pushes after the commit."""
-        opened: dict[Any, _Open] = connection.__dict__.setdefault("_jqmaster_outbox", {})
+        opened: dict[Any, _OpenInDjango] = connection.__dict__.setdefault("_jqmaster_outbox", {})
         one = opened.get(self)
         # Without any callback it is another transaction, or all before this row was rolled back.
         if one is None or one.is_over or not connection.run_on_commit:
-            one = opened[self] = _Open(self, uuid.uuid4().hex, time.monotonic(), self.born_lease_ms())
+            one = opened[self] = _OpenInDjango(self, uuid.uuid4().hex, time.monotonic(), self.born_lease_ms())
         # Each time: a savepoint that is rolled back, or a test that captures callbacks, takes some of them away.
         transaction.on_commit(one.push, using=self.using)
         return one
 
 
 @dataclass(eq=False)
-class _Open:
+class _OpenInDjango:
     """A transaction with rows. `lease_ms`: time for which relays leave them to this process; 0: it does not push."""
 
     outbox: DjangoOutbox

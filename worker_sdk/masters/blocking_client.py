@@ -15,7 +15,7 @@ from worker_sdk.masters.masters import (
     JOB_ID_FIELD,
     MAX_ANSWER_BYTES,
     UNSERVED_FIELD,
-    Answer,
+    MasterAnswer,
     Masters,
     MasterUnreachableError,
     headers_for,
@@ -31,7 +31,7 @@ class BlockingClient:
     def __init__(self, masters: Masters, token: str | None, *, durability: str | None = None) -> None:
         self._masters = masters
         self._headers = headers_for(token, durability)
-        self._connection: _Connection | None = None
+        self._connection: _BlockingConnection | None = None
         self._address = ""
         self._tls = tls_of_calls()
         forked.renew_in_child(self)
@@ -40,7 +40,7 @@ class BlockingClient:
     def masters(self) -> Masters:
         return self._masters
 
-    def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> Answer:
+    def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> MasterAnswer:
         """`timeout_s`: for all of it, however slowly the answer trickles in.
 
         Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx.
@@ -92,7 +92,9 @@ class BlockingClient:
         # for sockets of `ssl` say no goodbye here.
         self.close()
 
-    def _exchange(self, address: str, method: str, path: str, body: bytes | None, end_s: float) -> Answer:
+    def _exchange(
+        self, address: str, method: str, path: str, body: bytes | None, end_s: float
+    ) -> MasterAnswer:
         parts = urlsplit(address)
         if self._connection is None or self._address != address:
             self.close()
@@ -103,7 +105,7 @@ class BlockingClient:
                 context = self._tls.context if self._tls else None
                 self._connection = _TlsConnection(parts.hostname, parts.port, context=context)
             else:
-                self._connection = _Connection(parts.hostname, parts.port)
+                self._connection = _BlockingConnection(parts.hostname, parts.port)
             self._address = address
         connection = self._connection
         connection.end_at(end_s)
@@ -128,7 +130,7 @@ class BlockingClient:
 # operation gets what is left of the call.
 
 
-class _Connection(http.client.HTTPConnection):
+class _BlockingConnection(http.client.HTTPConnection):
     _end_s = 0.0
 
     def end_at(self, end_s: float) -> None:
@@ -146,7 +148,7 @@ class _Connection(http.client.HTTPConnection):
         super().send(data)
 
 
-class _TlsConnection(_Connection, http.client.HTTPSConnection):
+class _TlsConnection(_BlockingConnection, http.client.HTTPSConnection):
     pass
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from worker_sdk.environment import tls_of_calls
 from worker_sdk.masters.masters import (
     MAX_ANSWER_BYTES,
-    Answer,
+    MasterAnswer,
     Masters,
     MasterUnreachableError,
     headers_for,
@@ -56,7 +56,7 @@ class MasterClient:
 
     async def call(
         self, method: str, path: str, body: bytes | None = None, *, timeout_s: float | None = None
-    ) -> Answer:
+    ) -> MasterAnswer:
         """`timeout_s`: for calls that wait on purpose. Raises MasterUnreachableError; then it is another master's turn,
         as it is after a 5xx."""
         if self._tls:

@@ -30,7 +30,7 @@ class MasterUnreachableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class MasterAnswer:
     """`body` is the decoded map of the answer, or {} if the answer is not a map. `job_id` is the job that the head
     names, and `store` the store that the master named, if any. `unserved` lists names of a push that no worker has ever
     served, separated by commas."""
@@ -102,7 +102,7 @@ class Masters:
         """Return the headers by which each call names the store that it is meant for."""
         return {HEADER: self.home.store} if self.home.store else {}
 
-    def heard(self, address: str, answer: Answer) -> Answer:
+    def heard(self, address: str, answer: MasterAnswer) -> MasterAnswer:
         """Return the answer if it may be believed. Raise MasterUnreachableError if a master of another store gave it;
         then it is another master's turn, as it is after a 5xx."""
         if not self.home.admits(address, answer.store, is_ok=answer.is_ok, addresses=self._addresses):
@@ -143,7 +143,7 @@ def read_answer(
     *,
     store: str = "",
     unserved: str = "",
-) -> Answer:
+) -> MasterAnswer:
     """Return the answer. A body that is not a MessagePack map counts as empty, because proxies answer in HTML."""
     body: Any = None
     if content_type.partition(";")[0].strip().lower() == CONTENT_TYPE:
@@ -155,7 +155,7 @@ def read_answer(
     elif 200 <= status < 300 and status != 204:
         # A server that answers 200 with something else is not a master.
         raise MasterUnreachableError("an answer that is no MessagePack")
-    return Answer(
+    return MasterAnswer(
         status, body if isinstance(body, dict) else {}, _seconds(retry_after), job_id, store, unserved
     )
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from worker_sdk.errors import AnswerMismatchError, Duplicate, RefusedError, WorkerSdkError, refused
-from worker_sdk.masters.masters import Answer
+from worker_sdk.masters.masters import MasterAnswer
 from worker_sdk.pusher.chunks import Chunk
 from worker_sdk.pusher.jobs import JobMap, may_be_another
 from worker_sdk.pusher.unique import EnqueuedId
 
 
-def id_of(job: JobMap, answer: Answer) -> str:
+def id_of(job: JobMap, answer: MasterAnswer) -> str:
     if not may_be_another(job):
         return str(job["id"])
     body = answer.body
@@ -18,7 +18,7 @@ def id_of(job: JobMap, answer: Answer) -> str:
     )
 
 
-def ids_of(chunk: Chunk, answer: Answer) -> list[str]:
+def ids_of(chunk: Chunk, answer: MasterAnswer) -> list[str]:
     if not chunk.keyed:
         return chunk.ids
     ids = [str(job_id) for job_id in answer.body["ids"]]
@@ -29,7 +29,7 @@ def ids_of(chunk: Chunk, answer: Answer) -> list[str]:
     return ids
 
 
-def check_jobs(answer: Answer, enqueued: Sequence[str], of: str, keyed: frozenset[int]) -> None:
+def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: frozenset[int]) -> None:
     """Raises AnswerMismatchError when the answer names other jobs than the call."""
     asked = [of] if of else enqueued
     if (named := answer.job_id) is not None:

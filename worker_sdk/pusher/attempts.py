@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 
 from worker_sdk.errors import UnavailableError, refused
-from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, pause_s
 from worker_sdk.pusher.unserved import warn_of_names
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ class Attempts:
         self._unknown_ids: Sequence[str] = ()
         self._tries = 0
 
-    def final(self, answer: Answer) -> Answer:
+    def final(self, answer: MasterAnswer) -> MasterAnswer:
         """Raises RefusedError for a no."""
         self._outage.ends()
         if not answer.is_ok:
@@ -31,13 +31,13 @@ class Attempts:
             warn_of_names(answer.unserved)
         return answer
 
-    def next_pause_s(self, failed: Answer | MasterUnreachableError) -> float:
+    def next_pause_s(self, failed: MasterAnswer | MasterUnreachableError) -> float:
         """Raises UnavailableError when the time is over."""
         self._tries += 1
-        if not isinstance(failed, Answer) or failed.status != 429:
+        if not isinstance(failed, MasterAnswer) or failed.status != 429:
             # It may have been carried out all the same.
             self._unknown_ids = self._job_ids
-        asked_s = failed.retry_after_s if isinstance(failed, Answer) else None
+        asked_s = failed.retry_after_s if isinstance(failed, MasterAnswer) else None
         left_s = self._end_s - time.monotonic()
         # Ask the other masters first, at once: there is no need to wait for one that is down.
         if asked_s is None and self._tries < len(self._masters):
@@ -60,7 +60,7 @@ class Outage:
     def __init__(self) -> None:
         self._is_known = False
 
-    def goes_on(self, failed: Answer | MasterUnreachableError, left_s: float) -> None:
+    def goes_on(self, failed: MasterAnswer | MasterUnreachableError, left_s: float) -> None:
         if not self._is_known:
             self._is_known = True
             logger.warning(

@@ -11,7 +11,7 @@ from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
 from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
 from worker_sdk.masters.client import MasterClient
-from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError
+from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
 from worker_sdk.pusher.attempts import Attempts, Outage
 from worker_sdk.pusher.batch_paths import BATCHES_PATH, path_of_batch
@@ -284,13 +284,13 @@ class Pusher:
         job_ids: Sequence[str] = (),
         of: str = "",
         keyed: frozenset[int] = NONE_KEYED,
-    ) -> Answer:
+    ) -> MasterAnswer:
         """`job_ids`: the jobs that are enqueued, `keyed` those among them whose IDs their keys decide; `of`: the job
         that is asked about."""
         attempts = Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current
-            failed: Answer | MasterUnreachableError
+            failed: MasterAnswer | MasterUnreachableError
             try:
                 failed = answer = await self._client.call(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from worker_sdk.errors import UnavailableError
-from worker_sdk.masters.masters import Answer, pause_s
+from worker_sdk.masters.masters import MasterAnswer, pause_s
 
 MAX_LONG_POLL_S: Final = 60.0
 
@@ -67,7 +67,7 @@ def path_of(job_id: str) -> str:
     return f"/api/jobs/{quote(job_id, safe='')}"
 
 
-def until_asked_again_s(answer: Answer, end_s: float) -> float:
+def until_asked_again_s(answer: MasterAnswer, end_s: float) -> float:
     """0 after a poll that waited. A master where too many wait answers at once, and says when to come again."""
     if not answer.retry_after_s:
         return 0.0
@@ -80,7 +80,7 @@ def result_path(job_id: str, end_s: float, timeout_s: float) -> str:
     return f"{path_of(job_id)}/result?wait={wait_s:.3f}"
 
 
-def result_of(answer: Answer) -> JobResult | None:
+def result_of(answer: MasterAnswer) -> JobResult | None:
     if not answer.body:
         return None
     known = {field: answer.body[field] for field in JobResult.__slots__ if field in answer.body}

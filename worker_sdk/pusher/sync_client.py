@@ -11,7 +11,7 @@ from worker_sdk.enqueueing import EnqueueMiddleware, chain_of, ending
 from worker_sdk.environment import middleware_or_default, token_or_default
 from worker_sdk.errors import AnswerMismatchError, NotFinishedError, WorkerSdkError
 from worker_sdk.masters.blocking_client import BlockingClient
-from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError
+from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError
 from worker_sdk.pusher.answers import check_jobs, id_of, ids_of, refused_after
 from worker_sdk.pusher.attempts import Attempts, Outage
 from worker_sdk.pusher.batch_paths import BATCHES_PATH, path_of_batch
@@ -191,11 +191,11 @@ class SyncPusher:
         job_ids: Sequence[str] = (),
         of: str = "",
         keyed: frozenset[int] = NONE_KEYED,
-    ) -> Answer:
+    ) -> MasterAnswer:
         attempts = Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current
-            failed: Answer | MasterUnreachableError
+            failed: MasterAnswer | MasterUnreachableError
             try:
                 failed = answer = self._try(method, path, body)
                 check_jobs(answer, job_ids, of, keyed)
@@ -209,7 +209,7 @@ class SyncPusher:
             self._masters.failed(address)
             time.sleep(attempts.next_pause_s(failed))
 
-    def _try(self, method: str, path: str, body: bytes | None) -> Answer:
+    def _try(self, method: str, path: str, body: bytes | None) -> MasterAnswer:
         try:
             client = self._idle.pop()
         except IndexError:  # all are in use by other threads

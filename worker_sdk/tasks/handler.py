@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from worker_sdk.errors import InvalidArgument
 from worker_sdk.worker.context import running_job
 from worker_sdk.worker.outcomes import UnfitArgumentError, UnsendableResultError
-from worker_sdk.worker.registry import Handler, Kind, origin_of
+from worker_sdk.worker.registry import Handler, HandlerKind, origin_of
 
 if TYPE_CHECKING:
     from worker_sdk.tasks.filling import Filling
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def handler_of(task: "Task[..., Any]") -> Handler:
     """Raise TypeError for a task whose types cannot travel."""
     is_coroutine = task.signature.is_coroutine
-    kind = Kind.ISOLATED if task.isolated else Kind.ASYNC if is_coroutine else Kind.SYNC
+    kind = HandlerKind.ISOLATED if task.isolated else HandlerKind.ASYNC if is_coroutine else HandlerKind.SYNC
     return Handler(
         task.name,
         kind,

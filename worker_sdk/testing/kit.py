@@ -157,17 +157,17 @@ class _Store:
         self._order = KeptOrder(self._runs)
         self._lock = threading.Lock()
 
-    def pusher(self) -> "_AsyncClient":
-        return _AsyncClient(self, self.chain())
+    def pusher(self) -> "_AsyncKitClient":
+        return _AsyncKitClient(self, self.chain())
 
-    def sync_pusher(self) -> "_Client":
-        return _Client(self, self.chain())
+    def sync_pusher(self) -> "_KitClient":
+        return _KitClient(self, self.chain())
 
-    def bare_pusher(self) -> "_AsyncClient":
-        return _AsyncClient(self, None)
+    def bare_pusher(self) -> "_AsyncKitClient":
+        return _AsyncKitClient(self, None)
 
-    def bare_sync_pusher(self) -> "_Client":
-        return _Client(self, None)
+    def bare_sync_pusher(self) -> "_KitClient":
+        return _KitClient(self, None)
 
     def chain(self) -> EnqueueChain | None:
         """The middleware around what is enqueued here: that of the worker inside a job."""
@@ -356,14 +356,14 @@ class _OfJobs:
     def __init__(self, store: _Store) -> None:
         self._store = store
 
-    def pusher(self) -> "_AsyncClient":
-        return _AsyncClient(self._store, self._store.chain_of_jobs)
+    def pusher(self) -> "_AsyncKitClient":
+        return _AsyncKitClient(self._store, self._store.chain_of_jobs)
 
-    def sync_pusher(self) -> "_Client":
-        return _Client(self._store, self._store.chain_of_jobs)
+    def sync_pusher(self) -> "_KitClient":
+        return _KitClient(self._store, self._store.chain_of_jobs)
 
 
-class _Client:
+class _KitClient:
     """A `SyncPusher` to a test."""
 
     def __init__(self, store: _Store, chain: EnqueueChain | None) -> None:
@@ -440,7 +440,7 @@ class _Client:
         return self._store.cancel(job_id)
 
 
-class _AsyncClient:
+class _AsyncKitClient:
     """A `Pusher` to a test."""
 
     def __init__(self, store: _Store, chain: EnqueueChain | None) -> None:

@@ -19,7 +19,7 @@ _STOP_GRACE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TransportLimits:
     """Limits of the server.
 
     * `receipt_s`: for a request to arrive, and a second more for each 64 KiB; also for the first byte of a connection.
@@ -43,9 +43,15 @@ class WorkerServer:
     """
 
     def __init__(
-        self, app: App, host: str, port: int, limits: Limits | None = None, *, tls: LiveContext | None = None
+        self,
+        app: App,
+        host: str,
+        port: int,
+        limits: TransportLimits | None = None,
+        *,
+        tls: LiveContext | None = None,
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or TransportLimits()
         self._tls = tls
         self._app = app
         self._state = ServerState()
@@ -139,14 +145,14 @@ class WorkerProtocol(GuardedProtocol):
 
     is_host_required_in_1_0 = False
 
-    def __init__(self, config: Config, state: ServerState, limits: Limits) -> None:
+    def __init__(self, config: Config, state: ServerState, limits: TransportLimits) -> None:
         super().__init__(config, state)
         self._limits = limits
         self._since_s = 0.0  # when it began to wait for a request, or the request to arrive
         self._answer: _Answer
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> TransportLimits:
         """See `GuardedProtocol`."""
         return self._limits
 

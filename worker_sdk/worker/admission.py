@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from worker_sdk.transport.recent import RecentMap
 from worker_sdk.worker.executor import Executor
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
 from worker_sdk.worker.registry import Registry
 from worker_sdk.worker.run import JobRun
@@ -33,7 +33,7 @@ class Admission:
         self,
         registry: Registry,
         executor: Executor,
-        identity: Identity,
+        identity: WorkerIdentity,
         clock: StoreClock,
         *,
         beat_now: Callable[[], object] = lambda: None,

@@ -11,7 +11,7 @@ from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode, decode_jobs, enco
 from worker_sdk.worker.admission import Admission, MalformedError
 from worker_sdk.worker.bodies import Bodies
 from worker_sdk.worker.executor import Executor
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.registry import Registry
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Lifespan(Protocol):
     async def stop(self) -> object: ...
 
 
-class Endpoint:
+class WorkerEndpoint:
     """The calls of a master. `url` is the registered one: its path is part of what is signed."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Endpoint:
         url: str,
         registry: Registry,
         signature: SignatureCheck,
-        identity: Identity,
+        identity: WorkerIdentity,
         admission: Admission,
         executor: Executor,
         beat_now: Callable[[], None],
@@ -182,7 +182,7 @@ class Endpoint:
 class AsgiApp:
     """`endpoint` gives the one that serves now, or None before the start and after the end."""
 
-    def __init__(self, lifespan: Lifespan, endpoint: Callable[[], Endpoint | None]) -> None:
+    def __init__(self, lifespan: Lifespan, endpoint: Callable[[], WorkerEndpoint | None]) -> None:
         self._lifespan = lifespan
         self._endpoint = endpoint
 

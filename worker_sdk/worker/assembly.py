@@ -11,7 +11,7 @@ from worker_sdk.generators import Around, AsyncAround, checked_generator
 from worker_sdk.middleware.base import Middleware
 from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Context, running_job
-from worker_sdk.worker.registry import Handler, Kind, Registry
+from worker_sdk.worker.registry import Handler, HandlerKind, Registry
 
 logger = logging.getLogger(__name__)
 
@@ -42,11 +42,11 @@ class Assembly:
 
     def add(self, handler: Handler) -> Handler:
         """Compose a handler, put it into the registry and return it."""
-        if self._is_in_process and handler.kind is Kind.ISOLATED:
-            handler = replace(handler, kind=Kind.ASYNC if handler.is_coroutine else Kind.SYNC)
+        if self._is_in_process and handler.kind is HandlerKind.ISOLATED:
+            handler = replace(handler, kind=HandlerKind.ASYNC if handler.is_coroutine else HandlerKind.SYNC)
         composed = self._composed(handler)
         # The process of an isolated handler makes its own.
-        if handler.kind is not Kind.ISOLATED:
+        if handler.kind is not HandlerKind.ISOLATED:
             self._values.add(handler.dependencies.values())
         self.registry.put(composed)
         return composed
@@ -84,7 +84,7 @@ class Assembly:
 
     def _composed(self, handler: Handler) -> Handler:
         layers = [_layer(one, handler) for one in self.middleware if _surrounds(one, handler)]
-        if handler.kind is Kind.ISOLATED:
+        if handler.kind is HandlerKind.ISOLATED:
             # The process makes the values. Dependencies that cannot be called are found here, before the start.
             self._with_dependencies(handler)
             return replace(handler, takes_context=True, around=_around_process(layers)) if layers else handler
@@ -113,7 +113,7 @@ class Assembly:
 
 def _surrounds(one: Middleware, handler: Handler) -> bool:
     return _overrides(one, "around_job") or (
-        handler.kind is Kind.ASYNC and _overrides(one, "around_async_job")
+        handler.kind is HandlerKind.ASYNC and _overrides(one, "around_async_job")
     )
 
 
@@ -123,12 +123,12 @@ def _overrides(one: Middleware, method: str) -> bool:
 
 def _layer(one: Middleware, handler: Handler) -> Callable[[Call], Call]:
     """Return what puts a middleware around a call."""
-    if handler.kind is Kind.ASYNC and _overrides(one, "around_async_job"):
+    if handler.kind is HandlerKind.ASYNC and _overrides(one, "around_async_job"):
         return _async_layer(
             checked_generator(one, "around_async_job", is_async=True), _what(one, "async_job")
         )
     make = checked_generator(one, "around_job")
-    return (_mixed_layer if handler.kind is Kind.ASYNC else _sync_layer)(make, _what(one, "job"))
+    return (_mixed_layer if handler.kind is HandlerKind.ASYNC else _sync_layer)(make, _what(one, "job"))
 
 
 def _what(one: Middleware, around: str) -> str:

@@ -4,9 +4,9 @@ import asyncio
 from typing import Final
 
 from worker_sdk.worker.executor import Executor, Settlements
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
-from worker_sdk.worker.outbox import Outbox
+from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.outcomes import Fields
 
 _LOOK_S: Final = 0.05
@@ -37,7 +37,7 @@ class Burst:
             case "success" | "discarded":
                 self.failed.discard(job_id)
 
-    async def over(self, executor: Executor, outbox: Outbox, identity: Identity) -> None:
+    async def over(self, executor: Executor, outbox: ReportOutbox, identity: WorkerIdentity) -> None:
         """Return when no job has run for `idle_s` and all reports are delivered, or when no master takes the worker."""
         began_s = now_s()
         while True:

@@ -11,7 +11,7 @@ from worker_sdk.errors import UnavailableError, refused
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterUnreachableError, pause_s
 from worker_sdk.wire import encode
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
 
 logger = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class ChallengeOpener:
     """Opens challenges from the event loop in which it was made. It asks until a master has answered. The nonce tells
     masters that a call is a repeat: of two challenges that one attempt opened, only the later one counts."""
 
-    def __init__(self, client: MasterClient, identity: Identity) -> None:
+    def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client
         self._identity = identity
         self._loop = asyncio.get_running_loop()

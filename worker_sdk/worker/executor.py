@@ -16,7 +16,7 @@ from worker_sdk.worker.isolated import IsolatedProcess, ProcessDiedError
 from worker_sdk.worker.job_log import LogLines, running_log
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import RunReports
-from worker_sdk.worker.registry import Kind
+from worker_sdk.worker.registry import HandlerKind
 from worker_sdk.worker.run import JobRun, Stop
 from worker_sdk.worker.threads import HandlerThreads
 
@@ -214,17 +214,17 @@ class Executor:
                 run.log,
             )
         match handler.kind:
-            case Kind.ASYNC if self._loop.get_task_factory() is None:
+            case HandlerKind.ASYNC if self._loop.get_task_factory() is None:
                 # The same as create_task, at three quarters of its cost.
                 run.task = asyncio.Task(self._run_async(run), loop=self._loop, name=handler.name)
-            case Kind.ASYNC:
+            case HandlerKind.ASYNC:
                 run.task = self._loop.create_task(self._run_async(run), name=handler.name)
-            case Kind.SYNC:
+            case HandlerKind.SYNC:
                 run.has_begun = True
                 self._threads.submit(
                     lambda: self._run_sync(run), lambda value, exc: self._ended(run, value, exc)
                 )
-            case Kind.ISOLATED:
+            case HandlerKind.ISOLATED:
                 run.has_begun = True
                 self._threads.submit(
                     lambda: self._run_isolated(run), lambda value, exc: self._isolated_ended(run, value, exc)
@@ -391,7 +391,7 @@ class Executor:
                     "%s (job %s) has ended after all; its slot is free again", run.name, run.job_id
                 )
             return
-        if run.stopping is Stop.HANDED_BACK and exc is None and run.handler.kind is not Kind.ISOLATED:
+        if run.stopping is Stop.HANDED_BACK and exc is None and run.handler.kind is not HandlerKind.ISOLATED:
             # It finished while it was being stopped.
             self._settle(run, outcomes.success(value))
         elif run.stopping is not None:
@@ -519,12 +519,12 @@ class Executor:
             return
         if run.ctx is not None:
             run.ctx.cancelled.set()
-        if run.handler.kind is Kind.ASYNC:
+        if run.handler.kind is HandlerKind.ASYNC:
             assert run.task is not None
             run.task.cancel()
         elif (process := run.process) is not None:
             process.kill()
-        elif why is Stop.TIMEOUT and run.handler.kind is Kind.SYNC:
+        elif why is Stop.TIMEOUT and run.handler.kind is HandlerKind.SYNC:
             # Nobody can end a thread: the job must not wait for it. Its slot does.
             self._report_without_end(run)
         if run.stop_due_s < self._watch_due_s:
@@ -537,7 +537,7 @@ class Executor:
             return _NEVER
         end_s = now_s() + self._stop_grace_s
         # A caller that asked for a cancel can wait for a thread until its timeout.
-        return max(end_s, run.deadline_s) if run.handler.kind is Kind.SYNC else end_s
+        return max(end_s, run.deadline_s) if run.handler.kind is HandlerKind.SYNC else end_s
 
     def stop_all(self, why: Stop) -> None:
         for run in self._taken_up():

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from worker_sdk.errors import CheckpointNotSaved
 from worker_sdk.masters.blocking_client import BlockingClient
-from worker_sdk.masters.masters import Answer, MasterUnreachableError, backoff_s, pause_s
+from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, backoff_s, pause_s
 from worker_sdk.wire import encode
 from worker_sdk.worker import health_file
-from worker_sdk.worker.identity import Identity, Membership
+from worker_sdk.worker.identity import Registered, WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, margin_s, now_s
 from worker_sdk.worker.progress import News, PendingReports, refuse
 from worker_sdk.worker.run import JobRun
@@ -114,7 +114,7 @@ class Heartbeat:
         self,
         *,
         client: BlockingClient,
-        identity: Identity,
+        identity: WorkerIdentity,
         clock: StoreClock,
         ledger: Ledger,
         free: Callable[[], int],
@@ -198,7 +198,7 @@ class Heartbeat:
             self._wake.clear()
         self._must_beat = False
 
-    def _pause_s(self, member: Membership | None, tries: int) -> float:
+    def _pause_s(self, member: Registered | None, tries: int) -> float:
         """Return the seconds until the next try."""
         if member is None:
             return backoff_s(tries)
@@ -279,7 +279,7 @@ class Heartbeat:
 
     # --- reporting
 
-    def _beat(self, member: Membership, tries: int) -> float | None:
+    def _beat(self, member: Registered, tries: int) -> float | None:
         """Seconds until the next one; None: not answered."""
         # Read before the claims: what is not among them was not taken up by then.
         as_of_ms = self._clock.earliest_ms(now_s())
@@ -307,7 +307,7 @@ class Heartbeat:
         return news
 
     def _beat_with(
-        self, member: Membership, tries: int, as_of_ms: int, runs: list[JobRun], news: Mapping[str, News]
+        self, member: Registered, tries: int, as_of_ms: int, runs: list[JobRun], news: Mapping[str, News]
     ) -> tuple[float | None, bool]:
         """Seconds until the next one (None: not answered), and whether the news were answered for."""
         running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
@@ -369,7 +369,7 @@ class Heartbeat:
             saved.end(CheckpointNotSaved(_NOT_OURS) if token in gone else None)
         return self._obey(member, told, runs, sent_s), True
 
-    def _obey(self, member: Membership, told: _Told, runs: list[JobRun], sent_s: float) -> float:
+    def _obey(self, member: Registered, told: _Told, runs: list[JobRun], sent_s: float) -> float:
         # From the instant of sending: at no later one did the store renew the lease.
         lease_s = (told.lease_until_ms - told.store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
@@ -399,12 +399,12 @@ class Heartbeat:
             self._asked = None
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 
-    def _not_answered(self, member: Membership) -> float | None:
+    def _not_answered(self, member: Registered) -> float | None:
         """A worker that merely hears nothing goes on until its leases end; one that knows that it was detached does
         not."""
         return None if self._asked is None else self._ask_again(member)
 
-    def _ask_again(self, member: Membership) -> float:
+    def _ask_again(self, member: Registered) -> float:
         """Seconds until the next question; none is left: it gives up what it has."""
         assert self._asked is not None
         if self._asked < self._questions:
@@ -419,7 +419,7 @@ class Heartbeat:
             self._orders.unknown(worker_id)
 
 
-def _refused_fields(answer: Answer) -> list[Any]:
+def _refused_fields(answer: MasterAnswer) -> list[Any]:
     """The fields that a problem names."""
     errors = answer.body.get("errors")
     given = (

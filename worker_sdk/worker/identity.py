@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class Registered:
     """A master's answer to a registration."""
 
     worker_id: str
@@ -17,14 +17,14 @@ class Membership:
     lease_s: float
 
 
-class Identity:
+class WorkerIdentity:
     """Written by the heartbeat thread, read by any; `member` is replaced as one object.
 
     `epoch` is the highest seen: orders of an older leader are refused.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.member: Membership | None = None
+        self.member: Registered | None = None
         self.epoch = 0
         self.is_registering = True
         self.is_drain_ordered = False
@@ -38,9 +38,9 @@ class Identity:
     def saw_epoch(self, epoch: int) -> None:
         self.epoch = max(self.epoch, epoch)
 
-    def joined(self, answer: "RegisterAnswer") -> Membership:
+    def joined(self, answer: "RegisterAnswer") -> Registered:
         """Take over the answer to a registration. Raise KeyError, TypeError or ValueError if it is not one."""
-        member = Membership(
+        member = Registered(
             str(answer["worker_id"]), float(answer["heartbeat_interval_s"]), float(answer["lease_s"])
         )
         self.saw_epoch(int(answer["epoch"]))
@@ -50,7 +50,7 @@ class Identity:
         self._loop.call_soon_threadsafe(self._settled.set)
         return member
 
-    def told(self, member: Membership, answer: "HeartbeatAnswer") -> Membership:
+    def told(self, member: Registered, answer: "HeartbeatAnswer") -> Registered:
         """Take over the times that the answer to a heartbeat of `member` changes. Raise as `joined` does."""
         interval_s = float(answer.get("heartbeat_interval_s") or member.heartbeat_interval_s)
         lease_s = float(answer.get("lease_s") or member.lease_s)

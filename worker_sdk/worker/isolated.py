@@ -15,7 +15,7 @@ from worker_sdk import forked
 from worker_sdk.wire import DecodeError, decode, encode
 from worker_sdk.worker.job_log import LogLines
 from worker_sdk.worker.output import OutputReader
-from worker_sdk.worker.registry import Origin
+from worker_sdk.worker.registry import FunctionOrigin
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
 # The key of a frame that is a report and no outcome.
@@ -34,7 +34,7 @@ class IsolatedProcess:
 
     def __init__(
         self,
-        origin: Origin,
+        origin: FunctionOrigin,
         job: dict[str, Any],
         on_report: Callable[[dict[str, Any]], None],
         log: LogLines | None = None,

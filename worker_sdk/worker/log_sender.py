@@ -11,8 +11,8 @@ import msgpack
 
 from worker_sdk import forked
 from worker_sdk.masters.client import MasterClient
-from worker_sdk.masters.masters import Answer, MasterUnreachableError, pause_s
-from worker_sdk.worker.identity import Identity
+from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, pause_s
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.job_log import cut
 
 logger = logging.getLogger(__name__)
@@ -66,7 +66,7 @@ class LogSender:
     """Sends lines from the event loop in which it was made; `add` from any thread. The numbers of the lines tell
     masters how many were dropped, and where."""
 
-    def __init__(self, client: MasterClient, identity: Identity) -> None:
+    def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client
         self._identity = identity
         self._loop = asyncio.get_running_loop()
@@ -220,14 +220,14 @@ class LogSender:
             tries += 1
             await asyncio.sleep(pause_s(tries, retry_after_s, max_s=2.0))
 
-    def _note_stale(self, answer: Answer) -> None:
+    def _note_stale(self, answer: MasterAnswer) -> None:
         for job_id in answer.ids("stale"):
             logs = self._sent.get(job_id, set())
             # Nobody knows which one of several claims of a job is meant.
             if len(logs) == 1:
                 logs.pop().is_over = True
 
-    async def _refused(self, answer: Answer) -> None:
+    async def _refused(self, answer: MasterAnswer) -> None:
         if answer.status == 404 and answer.code == "unknown_worker":
             # It registers anew, and its claims are over.
             return

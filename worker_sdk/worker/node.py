@@ -21,15 +21,15 @@ from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 from worker_sdk.transport.signature import SignatureCheck
 from worker_sdk.worker import job_log
 from worker_sdk.worker.admission import Admission
-from worker_sdk.worker.asgi import Endpoint
+from worker_sdk.worker.asgi import WorkerEndpoint
 from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.challenges import ChallengeOpener
 from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.heartbeat import Heartbeat
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import MAX_MARGIN_S, StoreClock, now_s
 from worker_sdk.worker.log_sender import ClaimLog, LogSender
-from worker_sdk.worker.outbox import Outbox
+from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.parts import PartSender
 from worker_sdk.worker.place import Place
 from worker_sdk.worker.progress import PendingReports
@@ -79,7 +79,7 @@ class Node:
         self._registry = registry = assembly.registry
         self._loop = asyncio.get_running_loop()
         self._clock = StoreClock()
-        self.identity = Identity(self._loop)
+        self.identity = WorkerIdentity(self._loop)
         self._home = Home()
         self._place = Place()
         self._client = MasterClient(Masters(config.masters, home=self._home), config.token)
@@ -89,7 +89,7 @@ class Node:
         self._puller: Puller | None = None
         self._pushers = LazyPushers(config.masters, config.token, self._home, middleware=assembly.middleware)
         self._starts = StartConfirmer(self._client, self.identity)
-        self._outbox = Outbox(self._client, self.identity, self._clock)
+        self._outbox = ReportOutbox(self._client, self.identity, self._clock)
         self._reports = PendingReports()
         self._reports.parts = PartSender(self._client, self.identity)
         self._logs = LogSender(self._client, self.identity) if config.job_logs else None
@@ -109,7 +109,7 @@ class Node:
         self._heartbeat: Heartbeat | None = None
         self._server: WorkerServer | None = None
         self._siblings: Siblings | None = None
-        self.endpoint: Endpoint | None = None
+        self.endpoint: WorkerEndpoint | None = None
         self.url = ""
 
     async def over(self, burst: "Burst") -> None:
@@ -140,7 +140,7 @@ class Node:
         if self._server is None:
             self._siblings = Siblings(self.url)
             await self._siblings.claim()
-        self.endpoint = Endpoint(
+        self.endpoint = WorkerEndpoint(
             url=self.url,
             registry=self._registry,
             signature=SignatureCheck(config.secrets),

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Final
 
 from worker_sdk.masters.client import MasterClient
-from worker_sdk.masters.masters import Answer, MasterUnreachableError, pause_s
+from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, pause_s
 from worker_sdk.wire import DecodeError, decode, encode, iso, packer
 from worker_sdk.worker import outcomes
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import StoreClock, now_s
 
 logger = logging.getLogger(__name__)
@@ -56,12 +56,12 @@ class Substitute(LoneItem):
     is_substitute = True
 
 
-class Outbox:
+class ReportOutbox:
     """`on_answered(tokens)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
     when it answered that it does not know this worker.
     """
 
-    def __init__(self, client: MasterClient, identity: Identity, clock: StoreClock) -> None:
+    def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
         self._client = client
         self._identity = identity
         self._clock = clock
@@ -198,7 +198,7 @@ class Outbox:
         self._under_way = []
         self._pending.extendleft(reversed(batch))
 
-    def _refused(self, batch: list[Item], answer: Answer) -> None:
+    def _refused(self, batch: list[Item], answer: MasterAnswer) -> None:
         """One bad item must not hold the others: each goes alone, and the bad one becomes a failure that says why."""
         self._under_way = []
         if len(batch) > 1:
@@ -227,7 +227,7 @@ def _body(batch: list[Item]) -> bytes:
     return b"".join((_HEAD, len(batch).to_bytes(2, "big"), *[item.data for item in batch]))
 
 
-def _substitute(refused: bytes, answer: Answer) -> outcomes.Fields:
+def _substitute(refused: bytes, answer: MasterAnswer) -> outcomes.Fields:
     """Return the plainest failure that says what happened. A failure keeps its own words: a master that is older than
     the SDK may have refused only a new word in it. To such a master a discarded job is one that failed for good."""
     try:

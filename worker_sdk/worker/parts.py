@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from worker_sdk.errors import PartNotKept
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterUnreachableError, pause_s
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
 
 logger = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ MAX_PARTS_PER_CALL: Final = 200
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
 
 
-class _Part(NamedTuple):
+class _WaitingPart(NamedTuple):
     value: bytes
     kept: "Future[None]"
 
@@ -29,12 +29,12 @@ class _Part(NamedTuple):
 class PartSender:
     """Sends parts from the event loop in which it was made."""
 
-    def __init__(self, client: MasterClient, identity: Identity) -> None:
+    def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client
         self._identity = identity
         self._loop = asyncio.get_running_loop()
         self._pid = os.getpid()
-        self._waiting: dict[str, deque[_Part]] = {}
+        self._waiting: dict[str, deque[_WaitingPart]] = {}
         self._sending: set[asyncio.Task[None]] = set()
         # One count for all claims: within each of them it grows.
         self._numbers = itertools.count(1)
@@ -47,12 +47,12 @@ class PartSender:
             kept.set_exception(PartNotKept("a process that a handler forked cannot emit"))
             return kept
         try:
-            self._loop.call_soon_threadsafe(self._add, job_id, token, _Part(value, kept), deadline_s)
+            self._loop.call_soon_threadsafe(self._add, job_id, token, _WaitingPart(value, kept), deadline_s)
         except RuntimeError:  # the loop is closed
             kept.set_exception(PartNotKept("the worker has ended"))
         return kept
 
-    def _add(self, job_id: str, token: str, part: _Part, deadline_s: float) -> None:
+    def _add(self, job_id: str, token: str, part: _WaitingPart, deadline_s: float) -> None:
         waiting = self._waiting.get(token)
         if waiting is not None:
             waiting.append(part)
@@ -124,7 +124,7 @@ def encode_parts(job_id: str, token: str, first: int, values: list[bytes]) -> by
     return bytes(head + packer.pack("parts") + packer.pack_array_header(len(values)) + b"".join(values))
 
 
-def _taken(waiting: deque[_Part]) -> list[_Part]:
+def _taken(waiting: deque[_WaitingPart]) -> list[_WaitingPart]:
     """Take the parts of the next call: at least one, and no more than it should carry."""
     parts = [waiting.popleft()]
     size = len(parts[0].value)

@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.masters.client import MasterClient
-from worker_sdk.masters.masters import Answer, Masters, MasterUnreachableError, pause_s
+from worker_sdk.masters.masters import MasterAnswer, Masters, MasterUnreachableError, pause_s
 from worker_sdk.wire import encode
 from worker_sdk.worker.admission import Admission, MalformedError
 from worker_sdk.worker.executor import Executor
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 
 if TYPE_CHECKING:
     from worker_sdk.protocol import ClaimRequest, PushAnswer
@@ -44,7 +44,7 @@ class Puller:
         self,
         client: MasterClient,
         masters: Masters,
-        identity: Identity,
+        identity: WorkerIdentity,
         admission: Admission,
         executor: Executor,
         *,
@@ -163,7 +163,7 @@ class Puller:
             return 0.0
         return pause_s(self._tries, answer.retry_after_s)
 
-    async def _call(self, worker_id: str, body: bytes) -> Answer:
+    async def _call(self, worker_id: str, body: bytes) -> MasterAnswer:
         """Given up as soon as the heartbeat finds that this master answers no more."""
         address = self._masters.current
         call = asyncio.ensure_future(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Function = Callable[..., Any]
 
 
-class Kind(Enum):
+class HandlerKind(Enum):
     """The place where a handler runs."""
 
     ASYNC = "async"
@@ -26,7 +26,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FunctionOrigin:
     """How another process finds the function. `script`: the file that was started as `__main__`."""
 
     module: str
@@ -46,14 +46,14 @@ class Handler:
     """
 
     name: str
-    kind: Kind
+    kind: HandlerKind
     function: Function
     takes_context: bool
     is_coroutine: bool
     retry_on: tuple[RetryOn, ...] = ()
     discard_on: tuple[ExceptionType, ...] = ()
     confirm_start: bool = False
-    origin: Origin | None = None
+    origin: FunctionOrigin | None = None
     contract: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None
     dependencies: Mapping[str, Dependency] = field(default_factory=dict)
     around: "Callable[[Context, Callable[[], Any]], Any] | None" = None
@@ -99,7 +99,7 @@ class Registry:
         if name in self._handlers:
             raise ValueError(f"{name} has a handler already")
         is_coroutine = inspect.iscoroutinefunction(function)
-        kind = Kind.ISOLATED if isolated else Kind.ASYNC if is_coroutine else Kind.SYNC
+        kind = HandlerKind.ISOLATED if isolated else HandlerKind.ASYNC if is_coroutine else HandlerKind.SYNC
         handler = Handler(
             name,
             kind,
@@ -153,7 +153,7 @@ def _takes_context(function: Function) -> bool:
     return False
 
 
-def origin_of(function: Function) -> Origin:
+def origin_of(function: Function) -> FunctionOrigin:
     """Raises TypeError for a function that another process cannot import."""
     qualname = function.__qualname__
     if "<" in qualname:
@@ -161,15 +161,15 @@ def origin_of(function: Function) -> Origin:
             "an isolated handler must stand at the top of a module: its process imports it from there"
         )
     if function.__module__ != "__main__":
-        return Origin(function.__module__, qualname)
+        return FunctionOrigin(function.__module__, qualname)
     main = sys.modules["__main__"]
     spec = getattr(main, "__spec__", None)
     if spec is not None:
-        return Origin(spec.name, qualname, is_module_run=True)
+        return FunctionOrigin(spec.name, qualname, is_module_run=True)
     script = getattr(main, "__file__", None)
     if script is None:
         raise TypeError("an isolated handler must stand in a file")
-    return Origin("__main__", qualname, script=script)
+    return FunctionOrigin("__main__", qualname, script=script)
 
 
 async def call_async(handler: Handler, argument: Any, ctx: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterUnreachableError, pause_s
 from worker_sdk.wire import encode
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 
 if TYPE_CHECKING:
     from worker_sdk.protocol import StartRequest
@@ -22,7 +22,7 @@ class StartConfirmer:
     of the lease ends the wait by cancelling it.
     """
 
-    def __init__(self, client: MasterClient, identity: Identity) -> None:
+    def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client
         self._identity = identity
         self._waiting: dict[str, tuple[str, asyncio.Future[bool]]] = {}  # by token

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from worker_sdk.middleware.base import Middleware
     from worker_sdk.outside import OutsideWork
     from worker_sdk.transport.guarded import App
-    from worker_sdk.worker.asgi import Endpoint
+    from worker_sdk.worker.asgi import WorkerEndpoint
     from worker_sdk.worker.assembly import Assembly
     from worker_sdk.worker.burst import Burst
     from worker_sdk.worker.node import Node, NodeConfig
@@ -352,7 +352,7 @@ class Worker:
 
         return AsgiApp(self, self._endpoint)
 
-    def _endpoint(self) -> "Endpoint | None":
+    def _endpoint(self) -> "WorkerEndpoint | None":
         return self._node.endpoint if self._node else None
 
     async def _serve_until_signal(self, burst: "Burst | None" = None) -> bool:

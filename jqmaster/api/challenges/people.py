@@ -39,7 +39,7 @@ _MAX_CONTROLS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SubmittedAnswer:
     """An answer as it came. `csrf_token`: what a form shows of the login; None: it came as data."""
 
     choice: str
@@ -109,7 +109,7 @@ async def answer_shown(call: Call, challenge: Challenge, sent: Callback) -> Repl
     return Reply(202 if is_new else 200, {"repeated": not is_new})
 
 
-async def _take(call: Call, challenge: Challenge, given: Answer) -> bool:
+async def _take(call: Call, challenge: Challenge, given: SubmittedAnswer) -> bool:
     check_person(challenge, call.principal)
     if challenge.audience is Audience.USERS:
         _check_csrf(call, given)
@@ -123,7 +123,7 @@ async def _take(call: Call, challenge: Challenge, given: Answer) -> bool:
     )
 
 
-def _check_csrf(call: Call, given: Answer) -> None:
+def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
     """Refuse an answer that a page of another site has a browser send in the name of a person who is logged in."""
     is_by_proxy = call.principal is not None and call.principal.name.startswith(PREFIX)
     if given.csrf_token is None:
@@ -141,7 +141,7 @@ def _check_csrf(call: Call, given: Answer) -> None:
         raise ForbiddenError("the browser does not say where the form comes from", code="csrf")
 
 
-def _answer_of(call: Call, challenge: Challenge, sent: Callback) -> Answer:
+def _answer_of(call: Call, challenge: Challenge, sent: Callback) -> SubmittedAnswer:
     if len(sent.body) > MAX_ANSWER_BYTES:
         raise TooLargeError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes", code="body_too_large")
     kind = sent.content_type.partition(";")[0].strip().lower()
@@ -152,10 +152,10 @@ def _answer_of(call: Call, challenge: Challenge, sent: Callback) -> Answer:
     is_json = request_encoding({b"content-type": sent.content_type.encode("latin-1")}) is Encoding.JSON
     body = json_to_msgpack(sent.body) if is_json else sent.body
     request = check(FormAnswerRequest, read_map(body, limits=call.limits.scan))
-    return Answer(request.choice, request.comment, request.values)
+    return SubmittedAnswer(request.choice, request.comment, request.values)
 
 
-def _answer_of_form(challenge: Challenge, body: bytes) -> Answer:
+def _answer_of_form(challenge: Challenge, body: bytes) -> SubmittedAnswer:
     try:
         texts = dict(
             parse_qsl(
@@ -168,7 +168,7 @@ def _answer_of_form(challenge: Challenge, body: bytes) -> Answer:
         name.removeprefix(FIELD_PREFIX): text for name, text in texts.items() if name.startswith(FIELD_PREFIX)
     }
     assert challenge.form is not None
-    return Answer(
+    return SubmittedAnswer(
         texts.get("choice", ""),
         texts.get("comment", "").replace("\r\n", "\n"),
         values_of_texts(challenge.form, values),

@@ -20,8 +20,8 @@ from jqmaster.domain.challenge import (
     MAX_NONCE_CHARS,
     MAX_WAIT_S,
     MIN_NONCE_CHARS,
+    CallbackSignature,
     ChallengeState,
-    Signature,
 )
 from jqmaster.domain.challenge_form import (
     CHOICE_PATTERN,
@@ -53,8 +53,8 @@ class SignatureRequest(Request):
     )
     encoding: Literal["hex", "base64"] = "hex"
 
-    def to_signature(self) -> Signature:
-        return Signature(self.header, self.secret, self.prefix, self.encoding)
+    def to_signature(self) -> CallbackSignature:
+        return CallbackSignature(self.header, self.secret, self.prefix, self.encoding)
 
 
 class ChoiceRequest(Request):

@@ -24,7 +24,7 @@ from jqmaster.domain.definitions.time_zone import Oddity
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.definitions.documents import draft_of
-from jqmaster.service.definitions.reader import Condition, coming
+from jqmaster.service.definitions.reader import DefinitionFilter, coming
 from jqmaster.store.definitions.definitions import RunPlace
 
 MAX_PAGE: Final = 500
@@ -36,15 +36,15 @@ async def list_definitions(call: Call) -> Reply:
     query = call.query("q", "state", "kind", "runs", "limit", "cursor")
     limit = whole_number(query, "limit", default=100, least=1, most=MAX_PAGE)
     state, kind = query.get("state"), query.get("kind")
-    if state is not None and state not in set(Condition):
-        raise query_error("state", f"one of {', '.join(Condition)}")
+    if state is not None and state not in set(DefinitionFilter):
+        raise query_error("state", f"one of {', '.join(DefinitionFilter)}")
     if kind is not None and kind not in set(Kind):
         raise query_error("kind", f"one of {', '.join(Kind)}")
     page = await call.services.definitions.page(
         query.get("cursor", ""),
         limit,
         search=query.get("q", ""),
-        condition=None if state is None else Condition(state),
+        condition=None if state is None else DefinitionFilter(state),
         kind=None if kind is None else Kind(kind),
         runs=whole_number(query, "runs", default=0, least=0, most=MAX_LISTED_RUNS),
     )

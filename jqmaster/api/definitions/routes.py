@@ -7,7 +7,7 @@ from jqmaster.api.http.endpoint import Operation
 from jqmaster.domain.access import Scope
 from jqmaster.domain.definitions.definition import Kind
 from jqmaster.domain.definitions.run import RunOutcome
-from jqmaster.service.definitions.reader import Condition
+from jqmaster.service.definitions.reader import DefinitionFilter
 
 _STORE: Final = (503,)
 _PAGE: Final[dict[str, Any]] = {
@@ -29,7 +29,7 @@ _FILTER: Final[dict[str, Any]] = {
         "description": "Show only definitions whose name contains this text.",
     },
     "state": {
-        "schema": {"type": "string", "enum": [str(condition) for condition in Condition]},
+        "schema": {"type": "string", "enum": [str(condition) for condition in DefinitionFilter]},
         "description": "Show only these. troubled: due for 15 s without a record, or its newest instant was missed. "
         "A page then looks at 2,000 definitions at most, and may hold few, or none, although `next_cursor` is set.",
     },

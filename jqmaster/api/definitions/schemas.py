@@ -137,7 +137,7 @@ class DefinitionJob(Request):
 _KEY: Final = "Path, such as payload.user: each of its values is gathered by itself. Null: all together."
 
 
-class DebounceRequest(Request):
+class EventDebounceRequest(Request):
     """When the job of a debounced event starts."""
 
     wait_s: Seconds = Field(ge=MIN_WAIT_S, le=MAX_WAIT_S, description="When no event came for this time.")
@@ -231,7 +231,7 @@ class _DefinitionFields(Request):
         "event: payload, payload.a.b[0], event_type, event_id, source, subject, occurred_at. A part that the event "
         "lacks is null. Null: `job.argument` if it is not null, otherwise the payload.",
     )
-    debounce: DebounceRequest | None = Field(
+    debounce: EventDebounceRequest | None = Field(
         None, description="One job for the last of many events. Earlier ones are recorded as skipped."
     )
     collect: CollectRequest | None = Field(

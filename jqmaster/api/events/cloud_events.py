@@ -26,7 +26,7 @@ _ATTRIBUTES: Final = ("specversion", "id", "source", "type", "time", "subject")
 _JSON: Final = re.compile(r"(application|text)/(json|[\w.-]+\+json)")
 
 
-class Mode(Enum):
+class ContentMode(Enum):
     """The form of a request."""
 
     PLAIN = "plain"
@@ -36,17 +36,17 @@ class Mode(Enum):
 
 
 _MEDIA_TYPES: Final = {
-    "application/cloudevents+json": Mode.STRUCTURED,
-    "application/cloudevents-batch+json": Mode.BATCHED,
+    "application/cloudevents+json": ContentMode.STRUCTURED,
+    "application/cloudevents-batch+json": ContentMode.BATCHED,
 }
 
 
-def mode_of(fields: Fields) -> Mode:
+def mode_of(fields: Fields) -> ContentMode:
     """Return the form in which a request carries its events."""
     mode = _MEDIA_TYPES.get(_media_type(fields))
     if mode:
         return mode
-    return Mode.BINARY if b"ce-specversion" in fields else Mode.PLAIN
+    return ContentMode.BINARY if b"ce-specversion" in fields else ContentMode.PLAIN
 
 
 async def read_json(call: Call) -> bytes:

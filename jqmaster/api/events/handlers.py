@@ -10,7 +10,7 @@ from jqmaster.api.encoding.envelopes import read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_event, usual_events
 from jqmaster.api.encoding.validator import ScanLimits, map_header
 from jqmaster.api.events import cloud_events, views
-from jqmaster.api.events.cloud_events import Mode
+from jqmaster.api.events.cloud_events import ContentMode
 from jqmaster.api.events.schemas import EventRequest
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.query import query_error, whole_number
@@ -35,12 +35,12 @@ _Parse = Callable[[Mapping[str, Any], tuple[str | int, ...]], Event]
 
 async def send(call: Call) -> Reply:
     mode, limits = cloud_events.mode_of(call.fields), call.limits.scan
-    if mode is Mode.BINARY:
+    if mode is ContentMode.BINARY:
         return await _one(call, await cloud_events.read_binary(call, limits))
-    if mode is Mode.STRUCTURED:
+    if mode is ContentMode.STRUCTURED:
         body = await cloud_events.read_json(call)
         return await _one(call, cloud_events.structured(read_map(body, cloud_events.DATA, limits=limits)))
-    if mode is Mode.BATCHED:
+    if mode is ContentMode.BATCHED:
         body = cloud_events.as_list(await cloud_events.read_json(call))
         return await _many(call, _parsed(call, body, cloud_events.DATA, cloud_events.structured))
     body = await call.body()

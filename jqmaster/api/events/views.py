@@ -8,10 +8,10 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.events.event import Effect, Started
 from jqmaster.domain.instant import iso_ms
 from jqmaster.store.events.documents import StoredEvent
-from jqmaster.store.events.events import Received
+from jqmaster.store.events.events import ReceivedEvent
 
 
-def received_view(received: Received) -> dict[str, Any]:
+def received_view(received: ReceivedEvent) -> dict[str, Any]:
     """`EventAnswer`."""
     return {"event_id": received.event_id, "duplicate": received.is_duplicate, **_runs(received.started)}
 

@@ -34,7 +34,7 @@ _MAX_LINGERING: Final = 256
 
 
 @dataclass(slots=True)
-class Shared:
+class ConnectionContext:
     """State that all connections share. `hsts` holds the fields of every answer that goes out by TLS."""
 
     room: ConnectionRoom
@@ -46,7 +46,7 @@ class Shared:
 class EdgeProtocol(GuardedProtocol):
     """One connection."""
 
-    def __init__(self, config: Config, state: ServerState, shared: Shared) -> None:
+    def __init__(self, config: Config, state: ServerState, shared: ConnectionContext) -> None:
         super().__init__(config, state)
         self._shared = shared
         self._untaken = 0  # bytes of the answer that the client had not taken at the last look

@@ -48,7 +48,7 @@ STORE: Final = b"jq-store"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CallLimits:
     """Limits of one request, from the settings at that moment."""
 
     max_body_bytes: int
@@ -63,7 +63,7 @@ class Call:
     path: Mapping[str, str]
     query_string: bytes
     principal: Principal | None
-    limits: Limits
+    limits: CallLimits
     services: Services
     client_host: str | None
     session: Session | None
@@ -158,7 +158,7 @@ class Call:
         return query
 
 
-Handler = Callable[[Call], Awaitable["Reply | Streamed"]]
+Handler = Callable[[Call], Awaitable["Reply | StreamedAnswer"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +175,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
+class StreamedAnswer:
     """An answer without an end of its own: `app` gives it."""
 
     app: ASGIApp
@@ -220,7 +220,7 @@ class Endpoint:
         self,
         operations: list[Operation],
         policy: AccessPolicy,
-        limits: Callable[[], Limits],
+        limits: Callable[[], CallLimits],
         services: Services,
     ) -> None:
         route, traffic = operations[0].path, services.traffic
@@ -301,7 +301,7 @@ class Endpoint:
             traffic = self._traffic.get(scope["method"], self._other_traffic)
             traffic.add(problem.status_code, perf_counter() - began_s)
             return
-        if isinstance(reply, Streamed):
+        if isinstance(reply, StreamedAnswer):
             # How long it goes on is the client's choice: it is counted when it begins, and not measured.
             self._traffic[operation.method].add(HTTPStatus.OK, perf_counter() - began_s)
             await reply.app(scope, receive, send)

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
-from jqmaster.api.http.endpoint import Streamed
+from jqmaster.api.http.endpoint import StreamedAnswer
 from jqmaster.api.http.security_headers import DATA_HEADERS
 
 # Its debug lines quote every event, and events of jobs hold content.
@@ -21,7 +21,7 @@ class _EventStream(EventSourceResponse):
         await asyncio.Event().wait()
 
 
-async def streamed(events: AsyncGenerator[bytes], *, ping_s: int) -> Streamed:
+async def streamed(events: AsyncGenerator[bytes], *, ping_s: int) -> StreamedAnswer:
     """Return the answer that streams these events, and says `alive` every `ping_s`. The first event is awaited
     here, so that a refusal comes before the answer begins."""
     first = await anext(events)
@@ -32,7 +32,7 @@ async def streamed(events: AsyncGenerator[bytes], *, ping_s: int) -> Streamed:
         ping_message_factory=lambda: ServerSentEvent("{}", event="alive", sep="\n"),
         sep="\n",
     )
-    return Streamed(response)
+    return StreamedAnswer(response)
 
 
 async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

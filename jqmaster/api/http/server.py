@@ -13,7 +13,7 @@ from typing import Final
 from uvicorn.server import ServerState
 
 from jqmaster.api.encoding.negotiation import join_fields, negotiate
-from jqmaster.api.http.connection import EdgeProtocol, Shared
+from jqmaster.api.http.connection import ConnectionContext, EdgeProtocol
 from jqmaster.api.http.connection_room import ConnectionRoom
 from jqmaster.api.http.limits import ServerLimits
 from jqmaster.api.http.problems import problem_response
@@ -39,7 +39,7 @@ class MasterServer:
         self._app = app
         self._settings = settings
         self._sockets = sockets
-        self._shared = Shared(
+        self._shared = ConnectionContext(
             ConnectionRoom(TrustedProxies(settings.trusted_proxies), limits.room),
             limits.request,
             _hsts_of(settings),

@@ -57,7 +57,7 @@ class _File(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Body:
+class _FileBody:
     etag: bytes
     data: bytes
     headers: list[tuple[bytes, bytes]]
@@ -81,7 +81,7 @@ class Site:
             self._files["/"] = self._files[f"/{INDEX}"]
         # By path, and whether it is compressed. Each is made when it is first asked for: for all files together that
         # takes longer than the rest of the start.
-        self._bodies: dict[tuple[str, bool], _Body] = {}
+        self._bodies: dict[tuple[str, bool], _FileBody] = {}
 
     @property
     def paths(self) -> Iterable[str]:
@@ -113,7 +113,7 @@ class Site:
             return
         await _answer(send, HTTPStatus.OK, headers, body.data if method == "GET" else b"")
 
-    async def _body_of(self, path: str, *, is_packed: bool) -> _Body:
+    async def _body_of(self, path: str, *, is_packed: bool) -> _FileBody:
         key = path, is_packed
         if key not in self._bodies:
             make = _packed_body if is_packed else _plain_body
@@ -173,11 +173,11 @@ def sources_digest(found: Mapping[str, bytes]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _plain_body(file: _File) -> _Body:
+def _plain_body(file: _File) -> _FileBody:
     return _body(file.kind, file.content, file.content)
 
 
-def _packed_body(file: _File) -> _Body:
+def _packed_body(file: _File) -> _FileBody:
     """Return the file compressed, or as it is where that saves nothing."""
     if len(file.content) >= _MIN_GZIP_BYTES:
         packed = gzip.compress(file.content, 9, mtime=0)
@@ -186,7 +186,7 @@ def _packed_body(file: _File) -> _Body:
     return _plain_body(file)
 
 
-def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) -> _Body:
+def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) -> _FileBody:
     # Each form has a tag of its own, as a cache in between demands.
     etag = b'"%s"' % hashlib.sha256(data).hexdigest()[:32].encode()
     length = str(len(data)).encode()
@@ -202,7 +202,7 @@ def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) 
         _VARY,
         _ASKED_AGAIN,
     ]
-    return _Body(etag, data, headers, hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH].encode())
+    return _FileBody(etag, data, headers, hashlib.sha256(content).hexdigest()[:_VERSION_LENGTH].encode())
 
 
 def _takes_gzip(fields: Fields) -> bool:

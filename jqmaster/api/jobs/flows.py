@@ -6,7 +6,7 @@ from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import whole_number
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Cause
-from jqmaster.service.jobs.flows import MOST_JOBS, Flow, FlowJob
+from jqmaster.service.jobs.flows import MOST_JOBS, FlowGraph, FlowNode
 
 LIMIT: Final[dict[str, Any]] = {
     "limit": {
@@ -29,13 +29,13 @@ def _limit(call: Call) -> int:
     return whole_number(call.query("limit"), "limit", default=500, least=1, most=MOST_JOBS)
 
 
-def _flow_view(flow: Flow) -> dict[str, Any]:
+def _flow_view(flow: FlowGraph) -> dict[str, Any]:
     """`FlowView`."""
     return {"jobs": [_job_view(one) for one in flow.jobs], "is_complete": flow.is_complete}
 
 
-def _job_view(one: FlowJob) -> dict[str, Any]:
-    """`FlowJob`."""
+def _job_view(one: FlowNode) -> dict[str, Any]:
+    """`FlowNode`."""
     job = one.job
     return {
         "id": one.id,

@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, RootModel, WithJsonSchema
 from jqmaster.api.schemas import DAY_S, SINCE, Answer, AnyValue, JobId, Request, Seconds, Token, instant_ms
 from jqmaster.domain.challenge import MAX_CODE_CHARS
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.outcome import HoldOrder, NotReady, Outcome
+from jqmaster.domain.outcome import HoldOrder, NotReadyReport, Outcome
 
 
 def _reported_time(value: object) -> str:
@@ -124,7 +124,9 @@ class DeferredItem(Ending):
             retry_after_s=self.retry_after,
             finished_at=self.finished_at,
             hold=self.hold.to_order() if self.hold else None,
-            not_ready=NotReady(self.not_ready.max_wait_s, self.not_ready.for_s) if self.not_ready else None,
+            not_ready=NotReadyReport(self.not_ready.max_wait_s, self.not_ready.for_s)
+            if self.not_ready
+            else None,
             message=self.not_ready.reason if self.not_ready else "",
         )
 

@@ -12,7 +12,7 @@ from sse_starlette import ServerSentEvent
 
 from jqmaster.api.encoding.answers import RawMsgpack, encode
 from jqmaster.api.encoding.negotiation import Encoding
-from jqmaster.api.http.endpoint import Call, Reply, Streamed
+from jqmaster.api.http.endpoint import Call, Reply, StreamedAnswer
 from jqmaster.api.http.event_stream import streamed
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, may_touch, wait_of
@@ -20,7 +20,7 @@ from jqmaster.api.jobs.part_schemas import PartsRequest
 from jqmaster.api.logs.handlers import entry_view, filter_of
 from jqmaster.api.services import Services
 from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.logs.page import NO_LOG, LogFilter, LogPage
+from jqmaster.domain.logs.page import NO_LOG, LinesPage, LogFilter
 from jqmaster.domain.parts import Part, PartPage, PartPlace
 from jqmaster.domain.readable import readable
 from jqmaster.errors import FieldError, TooLargeError, invalid
@@ -78,7 +78,7 @@ async def page(call: Call) -> Reply:
     )
 
 
-async def stream(call: Call) -> Reply | Streamed:
+async def stream(call: Call) -> Reply | StreamedAnswer:
     query = call.query("after", "logs", "level", "attempt")
     last_id = call.fields.get(b"last-event-id", b"").decode("latin-1")
     if last_id == END:
@@ -144,7 +144,7 @@ async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> A
 
 async def _news(
     services: Services, job_id: str, place: _StreamPlace, lines: LogFilter | None
-) -> tuple[PartPage, LogPage | None]:
+) -> tuple[PartPage, LinesPage | None]:
     """Return the parts and log lines behind a place as soon as there are any, or the job is over; after CHECK_EVERY_S
     what there is."""
     if lines is None:
@@ -167,7 +167,7 @@ async def _news(
             await asyncio.sleep(LEAST_PAUSE_S)
 
 
-def _is_whole(log: LogPage | None) -> bool:
+def _is_whole(log: LinesPage | None) -> bool:
     """Return whether the stream of a job that is over may end: without any line so far, none is waited for."""
     return log is None or log.is_last or log.facts == NO_LOG
 

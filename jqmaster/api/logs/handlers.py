@@ -14,7 +14,7 @@ from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job_content import GoneContent, JobContent
 from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
-from jqmaster.domain.logs.page import LogEntry, LogFilter, LogPage
+from jqmaster.domain.logs.page import LinesPage, LogFilter, NumberedLine
 from jqmaster.errors import FieldError, InvalidError, NotFoundError, TooLargeError, UnparsableError, invalid
 from jqmaster.service.logs.logs import SentLine
 
@@ -41,14 +41,14 @@ class _Entry(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True, gc=Fals
     token: Annotated[str, msgspec.Meta(pattern=TOKEN_PATTERN)] | None = None
 
 
-class _Body(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True):
+class _LogBody(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True):
     entries: list[_Entry[TextT]]
 
 
 # Every line of every job passes here: one typed decode in C instead of a model. Where a text is binary, or not UTF-8,
 # the texts are decoded one by one.
-_USUAL: Final = msgspec.msgpack.Decoder(_Body[str])
-_OTHER: Final = msgspec.msgpack.Decoder(_Body[msgspec.Raw])
+_USUAL: Final = msgspec.msgpack.Decoder(_LogBody[str])
+_OTHER: Final = msgspec.msgpack.Decoder(_LogBody[msgspec.Raw])
 _BINARY: Final = msgspec.msgpack.Decoder(bytes)
 _STR_HEADERS: Final = {0xD9: 2, 0xDA: 3, 0xDB: 5}
 
@@ -161,8 +161,8 @@ def filter_of(query: dict[str, str]) -> LogFilter:
     return LogFilter(RANK[LogLevel(level)], attempt or None)
 
 
-def page_view(found: LogPage, content: JobContent | GoneContent) -> dict[str, Any]:
-    """`LogPage`."""
+def page_view(found: LinesPage, content: JobContent | GoneContent) -> dict[str, Any]:
+    """`LinesPage`."""
     return {
         "state": None if found.state is None else str(found.state),
         "entries": [entry_view(entry, content) for entry in found.entries],
@@ -175,8 +175,8 @@ def page_view(found: LogPage, content: JobContent | GoneContent) -> dict[str, An
     }
 
 
-def entry_view(entry: LogEntry, content: JobContent | GoneContent) -> dict[str, Any]:
-    """`LogEntry`."""
+def entry_view(entry: NumberedLine, content: JobContent | GoneContent) -> dict[str, Any]:
+    """`NumberedLine`."""
     level = LEVELS[entry.rank]
     return {
         "seq": entry.seq,

@@ -14,10 +14,10 @@ from jqmaster.domain.notices.incident import Incident, Message
 from jqmaster.domain.notices.webhook import shown_url
 from jqmaster.service.notices.documents import describe
 from jqmaster.service.notices.reader import ShownNotice
-from jqmaster.service.notices.webhooks import Delivery
+from jqmaster.service.notices.webhooks import WebhookDelivery
 
 
-def delivery_view(delivery: Delivery, access: ContentAccess) -> dict[str, Any]:
+def delivery_view(delivery: WebhookDelivery, access: ContentAccess) -> dict[str, Any]:
     """`DeliveryView`."""
     job = delivery.job
     content = JobContent(access, job)

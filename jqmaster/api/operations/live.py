@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jqmaster.api.http.endpoint import Call, Streamed
+from jqmaster.api.http.endpoint import Call, StreamedAnswer
 from jqmaster.api.http.event_stream import streamed
 
 # Each stream says `alive` this often: by it the browser tells a quiet master from a connection that died without a
@@ -10,7 +10,7 @@ from jqmaster.api.http.event_stream import streamed
 PING_S: Final = 15
 
 
-async def stream(call: Call) -> Streamed:
+async def stream(call: Call) -> StreamedAnswer:
     call.query()
     events = call.services.feed.stream(call.is_admitted, has_missed=b"last-event-id" in call.fields)
     return await streamed(events, ping_s=PING_S)

@@ -18,7 +18,7 @@ from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.waiting_places import WaitingPlaces
 from jqmaster.store.operations.bulk_actions import ActionStore
-from jqmaster.store.operations.live import LiveStore, Look
+from jqmaster.store.operations.live import LiveSigns, LiveStore
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class LiveFeed:
         # By slot: what a listener that comes now is told, and what was told of it last.
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
-        self._last: Look | None = None
+        self._last: LiveSigns | None = None
         self._loops = BackgroundLoops("live feed")
 
     async def start(self) -> None:
@@ -186,7 +186,7 @@ class LiveFeed:
                     self._say(sign)
         await self._look_at_actions(look, last)
 
-    async def _look_at_actions(self, look: Look, last: Look | None) -> None:
+    async def _look_at_actions(self, look: LiveSigns, last: LiveSigns | None) -> None:
         gone = last.running_actions - look.running_actions if last else frozenset[str]()
         wanted = sorted(look.running_actions | look.news_of_actions | gone)
         if not wanted:

@@ -7,7 +7,7 @@ from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.domain.access import Scope
 from jqmaster.errors import FieldError, ForbiddenError
-from jqmaster.service.operations.live_settings import SettingView
+from jqmaster.service.operations.live_settings import LiveSetting
 from jqmaster.service.operations.settings_catalog import CATALOG
 
 
@@ -43,8 +43,8 @@ def _document(call: Call) -> dict[str, Any]:
     return {"settings": [_setting(view, may_see_all=may_see_all) for view in views], "version": version}
 
 
-def _setting(view: SettingView, *, may_see_all: bool) -> dict[str, Any]:
-    """`SettingView` of the contract."""
+def _setting(view: LiveSetting, *, may_see_all: bool) -> dict[str, Any]:
+    """`LiveSetting` of the contract."""
     info = view.info
     is_hidden = info.is_internal and not may_see_all
     return {

@@ -10,9 +10,16 @@ import typer
 from jqmaster.cli.commands import constraint_files, definitions
 from jqmaster.cli.commands.constraint_calls import all_constraints
 from jqmaster.cli.commands.constraint_files import spelled
-from jqmaster.cli.commands.declared import KINDS, LEFT_TO_OPERATORS, Declared, declared_by
+from jqmaster.cli.commands.declared import KINDS, LEFT_TO_OPERATORS, DeclaredDocuments, declared_by
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 _COLLECTIONS: Final[Mapping[str, str]] = {
     "constraint": "/api/constraints",
@@ -50,7 +57,7 @@ class Present:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SourceChange:
     """A change of one thing. `after` None: it is deleted. `note` tells of changes that somebody else made."""
 
     kind: str
@@ -80,7 +87,7 @@ class Plan:
     """`steps` that would be taken; `kept`: what is no longer declared and stays; `known`: ETags by kind and name as the
     source declared them last."""
 
-    steps: list[Step]
+    steps: list[SourceChange]
     kept: list[tuple[str, str]]
     known: Mapping[str, Mapping[str, str]]
     present: Mapping[str, Mapping[str, Present]]
@@ -97,7 +104,7 @@ def plan(
 ) -> None:
     """Show the changes that `apply` would make to constraints and definitions. Exit code 2 if there are any."""
     declared = declared_by(target, source)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         found = _plan(http, declared, prune=prune)
     _show(found, declared.source, as_json=as_json)
     raise typer.Exit(exits.USAGE if any(_is_visible(step) for step in found.steps) else exits.OK)
@@ -117,7 +124,7 @@ def apply(
     Stops if somebody else makes another change meanwhile. A second run changes nothing.
     """
     declared = declared_by(target, source)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         found = _plan(http, declared, prune=prune)
         _show(found, declared.source, as_json=as_json)
         etags = _etags_before(found, declared)
@@ -144,7 +151,7 @@ def apply(
 # --- the plan
 
 
-def _plan(http: Master, declared: Declared, *, prune: bool) -> Plan:
+def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> Plan:
     _, answer = http.call("GET", "/api/declarations")
     known: dict[str, dict[str, str]] = {kind: {} for kind in KINDS}
     for one in answer["declarations"]:
@@ -157,7 +164,7 @@ def _plan(http: Master, declared: Declared, *, prune: bool) -> Plan:
         },
         "definition": {one["name"]: _definition(one) for one in definitions.all_definitions(http)},
     }
-    steps: list[Step] = []
+    steps: list[SourceChange] = []
     kept: list[tuple[str, str]] = []
     for kind in KINDS:
         for name, wanted in declared.documents[kind].items():
@@ -171,11 +178,11 @@ def _plan(http: Master, declared: Declared, *, prune: bool) -> Plan:
                 kept.append((kind, name))
                 continue
             there = present[kind][name]
-            steps.append(Step(kind, name, there, None, _note(there, etag)))
+            steps.append(SourceChange(kind, name, there, None, _note(there, etag)))
     return Plan(steps, kept, known, present)
 
 
-def _etags_before(found: Plan, declared: Declared) -> dict[str, dict[str, str]]:
+def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[str, str]]:
     """Return what the source is known to have declared, as far as it is there, with what it declares and is there as
     it should be."""
     changing = {(step.kind, step.name) for step in found.steps}
@@ -191,17 +198,17 @@ def _etags_before(found: Plan, declared: Declared) -> dict[str, dict[str, str]]:
 
 def _step(
     kind: str, name: str, present: Present | None, wanted: dict[str, Any], known_etag: str | None
-) -> Step | None:
+) -> SourceChange | None:
     """Return the change that makes it as it is wanted; None if it is so."""
     if present is None:
-        return Step(kind, name, None, wanted)
+        return SourceChange(kind, name, None, wanted)
     after = wanted
     if kind == "definition":
         after = {str(field): present.document[field] for field in LEFT_TO_OPERATORS} | wanted
     if not present.is_covered and spelled(present.document) == spelled(after):
         return None
     note = _note(present, known_etag) if known_etag else "exists, and was not declared by this source"
-    return Step(kind, name, present, after, note)
+    return SourceChange(kind, name, present, after, note)
 
 
 def _note(present: Present, known_etag: str) -> str:
@@ -218,26 +225,26 @@ def _definition(view: Mapping[str, Any]) -> Present:
     return Present(view["etag"], definitions.document_of(view), is_covered)
 
 
-def _is_visible(step: Step) -> bool:
+def _is_visible(step: SourceChange) -> bool:
     """Return False for a change that may be none: the argument of the job is not shown, so the master compares it."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return True
     return bool(list(_covered(step).differences()))
 
 
-def _covered(step: Step) -> Step:
+def _covered(step: SourceChange) -> SourceChange:
     """Return the step without the parts of the job that are not shown."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return step
     shown = {part: step.present.document["job"][part] for part in ("argument", "headers")}
     after = {**step.after, "job": {**step.after["job"], **shown}}
-    return Step(step.kind, step.name, step.present, after, step.note)
+    return SourceChange(step.kind, step.name, step.present, after, step.note)
 
 
 # --- what is done
 
 
-def _apply(http: Master, step: Step) -> str | None:
+def _apply(http: MasterSession, step: SourceChange) -> str | None:
     """Return the ETag that it has now; None if it is gone."""
     path = path_of(_COLLECTIONS[step.kind], step.name)
     headers = {"If-None-Match": "*"} if step.present is None else {"If-Match": f'"{step.present.etag}"'}
@@ -263,7 +270,10 @@ def _document(kind: str, view: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _remember(
-    http: Master, source: str, known: Mapping[str, Mapping[str, str]], etags: Mapping[str, Mapping[str, str]]
+    http: MasterSession,
+    source: str,
+    known: Mapping[str, Mapping[str, str]],
+    etags: Mapping[str, Mapping[str, str]],
 ) -> None:
     """Write down what the source declared, unless that is known."""
     if any(known.get(kind, {}) != etags[kind] for kind in KINDS):

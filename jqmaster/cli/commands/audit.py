@@ -9,7 +9,7 @@ import typer
 from jqmaster.cli.commands.constraint_files import spelled
 from jqmaster.cli.commands.jobs import instant
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 
 _MOST: Final = 500
 _EVERY_S: Final = 1.0
@@ -43,7 +43,7 @@ def audit(
 ) -> None:
     """Show who changed what, newest first."""
     query = {"target": target, "log": log, "who": who, "since": instant(since), "until": instant(until)}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         if follow:
             if target or log or who or since or until:
                 exits.fail(exits.USAGE, "--follow can be combined only with --limit and --json")
@@ -56,7 +56,7 @@ def audit(
         )  # fmt: skip
 
 
-def _follow(http: Master, *, limit: int, as_json: bool) -> NoReturn:
+def _follow(http: MasterSession, *, limit: int, as_json: bool) -> NoReturn:
     """Print the newest entries, then each new one, until interrupted."""
     _, page = http.call("GET", "/api/audit", query={"limit": min(limit, _MOST)})
     after = page["follow_from"]

@@ -7,7 +7,14 @@ import typer
 
 from jqmaster.cli.console import output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -33,7 +40,7 @@ def list_batches(
     """List the newest batches, and how far they are."""
     found: list[dict[str, Any]] = []
     query = {"state": state, "tag": tag, "q": search, "limit": str(limit), "cursor": None}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         while len(found) < limit:
             _, page = http.call("GET", "/api/batches", query=query)
             found += page["batches"]
@@ -67,7 +74,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a batch: its counts, its callbacks, and what it waits for."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, batch = http.call("GET", path_of("/api/batches", batch_id))
         if as_json:
             output.say_json(batch)
@@ -121,7 +128,7 @@ def retry(
 
 
 def _act(batch_id: str, action: str, master: str, token: Any, as_json: bool) -> None:
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, batch = http.call("POST", path_of("/api/batches", batch_id, action))
     if as_json:
         output.say_json(batch)

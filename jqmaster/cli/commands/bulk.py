@@ -9,7 +9,14 @@ import typer
 
 from jqmaster.cli.commands.jobs import instant
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 _PATH: Final = "/api/jobs/actions"
 _LOOK_EVERY_S: Final = 0.5
@@ -111,7 +118,7 @@ def bulk(
         **({"ids": job_ids} if job_ids else {"filter": wanted}),
     }
     body |= {field: value for field, value in options.items() if value is not None}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         if dry_run or not yes:
             _, counted = http.call("POST", _PATH, body={**body, "dry_run": True})
             if dry_run and as_json:
@@ -148,7 +155,7 @@ def actions(
     """Show actions on many jobs, newest first, or end a running one."""
     if end and action_id is None:
         exits.fail(exits.USAGE, "--end requires the ID of an action")
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         if action_id is None:
             _, found = http.call("GET", _PATH)
             listed = found["actions"]
@@ -166,7 +173,7 @@ def actions(
     )  # fmt: skip
 
 
-def _action(http: Master, action_id: str) -> dict[str, Any]:
+def _action(http: MasterSession, action_id: str) -> dict[str, Any]:
     _, action = http.call("GET", path_of(_PATH, action_id))
     found: dict[str, Any] = action
     return found

@@ -12,8 +12,8 @@ from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
     JsonOption,
-    Master,
     MasterOption,
+    MasterSession,
     TokenOption,
     job_path,
     path_of,
@@ -40,7 +40,7 @@ def list_challenges(
     as_json: JsonOption = False,
 ) -> None:
     """List the newest challenges."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         query = {"state": state, "name": name}
         found = list(http.listed("/api/challenges", "challenges", query=query, limit=limit))
     output.show_list(
@@ -64,7 +64,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show the challenges of a job, the newest first."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, page = http.call("GET", job_path(job_id, "challenges"))
     if as_json:
         output.say_json(page["challenges"])
@@ -108,7 +108,7 @@ def answer(
     """Answer a challenge: in the place of the outside system, or as the person whom it asks."""
     if payload is not None and (choice is not None or comment or fields):
         exits.fail(exits.USAGE, "give the callback as JSON, or --choice with --comment and --field")
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, page = http.call("GET", job_path(job_id, "challenges"))
         found = _meant(page["challenges"], request)
         if found is None and request is None:

@@ -5,20 +5,20 @@ from typing import Any
 
 from jqmaster.cli.commands.constraint_files import document_of, spelled
 from jqmaster.cli.console import exits
-from jqmaster.cli.console.http import Master, path_of
+from jqmaster.cli.console.http import MasterSession, path_of
 
 # Somebody else changed the constraint between reading and writing: more often than people do.
 _MAX_REPEATS = 5
 
 
-def all_constraints(http: Master) -> list[dict[str, Any]]:
+def all_constraints(http: MasterSession) -> list[dict[str, Any]]:
     """Return every constraint with its usage."""
     _, answer = http.call("GET", "/api/constraints")
     found: list[dict[str, Any]] = answer["constraints"]
     return found
 
 
-def set_paused(master: Master, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
+def set_paused(master: MasterSession, name: str, value: str | None, *, is_paused: bool) -> dict[str, Any]:
     """Return the changed constraint. Its other limits, and those of the value, stay as they are."""
     with master as http:
         for left in reversed(range(_MAX_REPEATS)):

@@ -113,7 +113,7 @@ def only_one(file: str) -> dict[str, Any]:
     return tables[0]
 
 
-class Step(NamedTuple):
+class ConstraintChange(NamedTuple):
     """A change of one constraint. `before` is missing for a creation, `after` for a deletion."""
 
     name: str
@@ -124,16 +124,16 @@ class Step(NamedTuple):
 
 def steps_to(
     wanted: Mapping[str, dict[str, Any]], present: list[dict[str, Any]], *, prune: bool
-) -> list[Step]:
+) -> list[ConstraintChange]:
     there = {one["name"]: one for one in present}
     steps = []
     for name, after in wanted.items():
         before = document_of(there[name]) if name in there else None
         if spelled(before) != spelled(after):
-            steps.append(Step(name, there[name]["etag"] if before else "", before, after))
+            steps.append(ConstraintChange(name, there[name]["etag"] if before else "", before, after))
     if prune:
         steps += [
-            Step(n, one["etag"], document_of(one), None)
+            ConstraintChange(n, one["etag"], document_of(one), None)
             for n, one in there.items()
             if n not in wanted and not n.startswith(PAUSE_PREFIX)
         ]

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from jqmaster.cli.commands.constraint_calls import all_constraints, path_to
-from jqmaster.cli.commands.constraint_files import Step, constraints_in, differences, steps_to
+from jqmaster.cli.commands.constraint_files import ConstraintChange, constraints_in, differences, steps_to
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 
 FileArgument = Annotated[
     str,
@@ -32,7 +32,7 @@ def plan(
 ) -> None:
     """Show the changes that `apply` would make. Exit code 2 if there are any."""
     wanted = constraints_in(file)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         present = all_constraints(http)
     steps = steps_to(wanted, present, prune=prune)
     _show_steps(steps, as_json)
@@ -57,7 +57,7 @@ def apply(
 ) -> None:
     """Make the constraints equal to those of FILE. Stops if somebody else changes one meanwhile."""
     wanted = constraints_in(file)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         steps = steps_to(wanted, all_constraints(http), prune=prune)
         for done, step in enumerate(steps):
             try:
@@ -73,7 +73,7 @@ def apply(
         output.say("nothing to change")
 
 
-def _apply(http: Master, step: Step) -> None:
+def _apply(http: MasterSession, step: ConstraintChange) -> None:
     headers = {"If-Match": f'"{step.etag}"'} if step.before is not None else {"If-None-Match": "*"}
     if step.after is None:
         http.call("DELETE", path_to(step.name), headers=headers)
@@ -81,7 +81,7 @@ def _apply(http: Master, step: Step) -> None:
         http.call("PUT", path_to(step.name), body=step.after, headers=headers)
 
 
-def _show_steps(steps: list[Step], as_json: bool) -> None:
+def _show_steps(steps: list[ConstraintChange], as_json: bool) -> None:
     for step in steps:
         action = "create" if step.before is None else "delete" if step.after is None else "change"
         if as_json:

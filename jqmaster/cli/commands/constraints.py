@@ -11,7 +11,7 @@ from jqmaster.cli.commands.constraint_calls import all_constraints, if_match_of,
 from jqmaster.cli.commands.constraint_files import only_one
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 from jqmaster.domain.limit_kinds import brief
 
 # Fields that a matcher has, and a constraint has not.
@@ -30,7 +30,7 @@ def list_constraints(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the constraints and their usage."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         found = all_constraints(http)
     output.show_list(
         found,
@@ -55,7 +55,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a constraint, its usage, and the jobs that hold its slots."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, found = http.call("GET", path_to(name), query={"value": value})
     if as_json:
         output.say_json(found)
@@ -155,7 +155,7 @@ def put(
     elif "matcher" not in body:
         exits.fail(exits.USAGE, "give FILE, --match or --job-name")
     headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         status, answer = http.call("PUT", path_to(name), body=body, headers=headers)
     _say_done(answer, "created" if status == 201 else "is unchanged", as_json)
 
@@ -169,7 +169,7 @@ def delete(
     token: TokenOption = None,
 ) -> None:
     """Delete a constraint. Jobs that it holds back may start at once."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         http.call("DELETE", path_to(name), headers=if_match_of(if_match))
     output.say(f"{name}  deleted")
 
@@ -184,7 +184,7 @@ def pause(
     as_json: JsonOption = False,
 ) -> None:
     """Let no job of a constraint, or of one value of its key, start. Running jobs go on."""
-    _say_done(set_paused(Master(master, token), name, value, is_paused=True), "paused", as_json)
+    _say_done(set_paused(MasterSession(master, token), name, value, is_paused=True), "paused", as_json)
 
 
 @app.command()
@@ -197,7 +197,7 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """End a pause."""
-    _say_done(set_paused(Master(master, token), name, value, is_paused=False), "resumed", as_json)
+    _say_done(set_paused(MasterSession(master, token), name, value, is_paused=False), "resumed", as_json)
 
 
 @app.command()
@@ -220,7 +220,7 @@ def preview(
     if wanted.keys() & _MATCHER_KINDS:
         wanted = {"matcher": wanted}
     body = {"matcher": wanted.get("matcher"), "key": wanted.get("key"), "limit": limit}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, found = http.call("POST", "/api/constraints/preview", body=body)
     if as_json:
         output.say_json(found)

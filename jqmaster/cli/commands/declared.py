@@ -23,14 +23,14 @@ LEFT_TO_OPERATORS: Final = ("enabled", "reason")
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredDocuments:
     """The documents of a source, by kind and name."""
 
     source: str
     documents: Mapping[str, Mapping[str, dict[str, Any]]]
 
 
-def declared_by(target: str, source: str | None) -> Declared:
+def declared_by(target: str, source: str | None) -> DeclaredDocuments:
     """Return what a file, or the Tasks at MODULE:OBJECT, declares. End the command with all of its faults."""
     is_module = _MODULE.fullmatch(target) is not None and not Path(target).exists()
     tables = _tables_of_module(target) if is_module else _tables_of_file(target)
@@ -39,7 +39,9 @@ def declared_by(target: str, source: str | None) -> Declared:
     if faults := faults + more:
         exits.fail(exits.REFUSED, "\n".join(f"{target}: {fault}" for fault in faults))
     name = source or (target if is_module else "stdin" if target == "-" else Path(target).name)
-    return Declared(_UNNAMEABLE.sub("-", name)[:100], {"constraint": constraints, "definition": definitions})
+    return DeclaredDocuments(
+        _UNNAMEABLE.sub("-", name)[:100], {"constraint": constraints, "definition": definitions}
+    )
 
 
 def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:

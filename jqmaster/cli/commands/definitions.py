@@ -12,7 +12,14 @@ import typer
 from jqmaster.cli.commands.constraint_calls import if_match_of
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 _PAGE = 500
 # The parts of a definition, and of its job, that people write.
@@ -35,7 +42,7 @@ def list_definitions(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the definitions, when they are due next, and their last runs."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         found = all_definitions(http)
     output.show_list(
         found,
@@ -57,7 +64,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a definition and the job that it starts."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, found = http.call("GET", _path(name))
     if as_json:
         output.say_json(found)
@@ -85,7 +92,7 @@ def put(
 ) -> None:
     """Create or replace a definition from a file."""
     headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         status, answer = http.call("PUT", _path(name), body=_read(file), headers=headers)
     _say_done(answer, "created" if status == 201 else "is in force", as_json)
 
@@ -99,7 +106,7 @@ def delete(
     token: TokenOption = None,
 ) -> None:
     """Delete a definition and its run records. Jobs that it started stay."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         http.call("DELETE", _path(name), headers=if_match_of(if_match))
     output.say(f"{name}  deleted")
 
@@ -107,7 +114,7 @@ def delete(
 @app.command()
 def run(name: NameArgument, *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """Start the job of a definition once, now, and print its ID."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("POST", _path(name, "run"))
     output.say(answer["id"])
 
@@ -122,7 +129,7 @@ def pause(
     as_json: JsonOption = False,
 ) -> None:
     """Let a definition start no jobs. Its instants are recorded as skipped."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("POST", _path(name, "pause"), body={"reason": reason})
     _say_done(answer, "paused", as_json)
 
@@ -136,7 +143,7 @@ def resume(
     as_json: JsonOption = False,
 ) -> None:
     """End a pause."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("POST", _path(name, "resume"))
     _say_done(answer, "resumed", as_json)
 
@@ -152,7 +159,7 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the newest run records of a definition: what became of each due instant."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         query = {"outcome": outcome, "limit": str(limit)}
         _, page = http.call("GET", _path(name, "runs"), query=query)
     output.show_list(
@@ -177,7 +184,7 @@ def backfill(
     as_json: JsonOption = False,
 ) -> None:
     """Start the jobs of past instants that started none."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         body = {"from": begin, "to": end, "dry_run": dry_run}
         _, done = http.call("POST", _path(name, "backfill"), body=body)
     if as_json:
@@ -200,7 +207,7 @@ def next_instants(
 ) -> None:
     """Show when a definition is due next, in its time zone."""
     is_file = what == "-" or what.endswith((".toml", ".json"))
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         body = _read(what) if is_file else document_of(http.call("GET", _path(what))[1])
         body = {key: value for key, value in body.items() if key != "job"} | {"count": count}
         if not is_file:
@@ -217,7 +224,7 @@ def next_instants(
 # --- calls
 
 
-def all_definitions(http: Master) -> list[dict[str, Any]]:
+def all_definitions(http: MasterSession) -> list[dict[str, Any]]:
     """Return every definition."""
     found: list[dict[str, Any]] = []
     cursor = None

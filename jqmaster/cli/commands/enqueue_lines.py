@@ -10,13 +10,13 @@ from typing import Any, Final
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import Master
+from jqmaster.cli.console.http import MasterSession
 
 _JOBS_PER_BULK: Final = 1_000
 
 
 def enqueue_lines(
-    source: str, options: Mapping[str, Any], keep_result: bool, master: Master, *, as_json: bool
+    source: str, options: Mapping[str, Any], keep_result: bool, master: MasterSession, *, as_json: bool
 ) -> None:
     """Enqueue each line of `source` as a job, with `options` as defaults. Print the IDs.
 

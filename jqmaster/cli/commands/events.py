@@ -9,7 +9,14 @@ import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -30,7 +37,7 @@ def list_events(
     """List the newest events, and what each started."""
     found: list[dict[str, Any]] = []
     query = {"type": event_type, "limit": str(limit), "cursor": None}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         while len(found) < limit:
             _, page = http.call("GET", "/api/events", query=query)
             found += page["events"]
@@ -57,7 +64,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show an event with its payload."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, found = http.call("GET", path_of("/api/events", event_id))
     if as_json:
         output.say_json(found)
@@ -94,7 +101,7 @@ def send(
         "event_type": event_type, "payload": _parsed(payload), "dedupe_key": dedupe_key, "source": source,
         "subject": subject, "occurred_at": occurred_at,
     }  # fmt: skip
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call(
             "POST", "/api/events", body={key: value for key, value in body.items() if value is not None}
         )
@@ -110,7 +117,7 @@ def replay(
     as_json: JsonOption = False,
 ) -> None:
     """Send an event once more, as a new one, and tell what it starts."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("POST", path_of("/api/events", event_id, "replay"))
     _say(answer, as_json)
 

@@ -9,7 +9,7 @@ import typer
 from jqmaster.cli.commands.stats import LimitOption
 from jqmaster.cli.commands.times import duration_s
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -47,7 +47,7 @@ def failures(
     query = {"name": name, "q": search, "version": version}
     if is_ignored is not None:
         query["ignored"] = "true" if is_ignored else "false"
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         output.show_list(
             http.listed("/api/failures", "groups", query=query, limit=limit),
             ("LAST SEEN", "FIRST SEEN", "COUNT", "24 H", "MARKS", "NAME", "CAUSE", "MESSAGE", "FOR EXAMPLE",
@@ -77,7 +77,7 @@ def ignore(
     day without any, or many more an hour than before.
     """
     body = {"reason": reason, "duration_s": duration_s(lasts, until)}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         for group in groups:
             _, shown = http.call("POST", _path_to(group), body=body)
             until_text = shown["ignored"]["until"] or "it changes"
@@ -93,7 +93,7 @@ def unignore(
     as_json: JsonOption = False,
 ) -> None:
     """Stop ignoring groups of failures."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         for group in groups:
             _, shown = http.call("DELETE", _path_to(group))
             _say(shown, "no longer ignored", as_json)

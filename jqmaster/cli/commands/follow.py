@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, Protocol
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import Master, job_path
+from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.domain.job import FINISHED, JobState
 
 # Workers tell about once a second.
@@ -30,7 +30,7 @@ class Display(Protocol):
     def show(self, view: Mapping[str, Any]) -> None: ...
 
 
-def follow(http: Master, job_id: str, *, as_json: bool) -> NoReturn:
+def follow(http: MasterSession, job_id: str, *, as_json: bool) -> NoReturn:
     """Show the job until it is over: as a bar in a terminal, elsewhere as lines. End the command with its outcome."""
     with _display(as_json) as display:
         while True:
@@ -42,7 +42,7 @@ def follow(http: Master, job_id: str, *, as_json: bool) -> NoReturn:
     _end(view)
 
 
-def stream(http: Master, job_id: str) -> NoReturn:
+def stream(http: MasterSession, job_id: str) -> NoReturn:
     """Print each partial result as a line of JSON until the job is over. End the command with its outcome."""
     after = "0-0"
     while True:
@@ -64,7 +64,7 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
     exits.fail(exits.FAILED, f"job {view['id']} {state}{cause}" + (f": {message}" if message else ""))
 
 
-def asked(http: Master, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """Return the answer at a path. A master that does not answer is asked again for a while."""
     end_s = time.monotonic() + PATIENCE_S
     while True:

@@ -14,7 +14,14 @@ from jqmaster.cli.commands.follow import follow as follow_job
 from jqmaster.cli.commands.follow import stream as stream_parts
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import order_each
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    job_path,
+)
 from jqmaster.domain.job_terms import MAX_RETRY, TIMEOUT_S
 
 _LONGEST_WAIT_S = 60.0
@@ -143,7 +150,7 @@ def enqueue(
             exits.fail(
                 exits.USAGE, "--from takes names, arguments, IDs and keys from the file, and cannot wait"
             )
-        enqueue_lines(source, optional, keep_result, Master(master, token), as_json=as_json)
+        enqueue_lines(source, optional, keep_result, MasterSession(master, token), as_json=as_json)
         return
     if name is None:
         exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
@@ -154,7 +161,7 @@ def enqueue(
         body["key"] = key
     if keep_result or wait is not None:
         body["keep_result"] = True
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         try:
             _, answer = http.call("POST", "/api/jobs", body=body)
         except typer.Exit as ended:
@@ -217,7 +224,7 @@ def list_jobs(
         "finished_before": instant(finished_before),
         "order": "newest" if newest else None,
     }
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         output.show_list(
             http.listed("/api/jobs", "jobs", query=query, limit=limit),
             ("ID", "NAME", "STATE", "PRIO", "ATTEMPT", "CREATED", "CAUSE"),
@@ -249,7 +256,7 @@ def job(
     as_json: JsonOption = False,
 ) -> None:
     """Show one job with its attempts, or follow it until it is over."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         if stream:
             stream_parts(http, job_id)
         if follow:
@@ -295,7 +302,7 @@ def result(
     as_json: JsonOption = False,
 ) -> None:
     """Fetch the result of a job. Afterwards the master may discard it."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _print_result(http, job_id, wait, as_json)
 
 
@@ -306,7 +313,7 @@ def cancel(
     as_json: JsonOption = False,
 ) -> None:
     """Cancel waiting or running jobs."""
-    _each(job_ids, "cancel", Master(master, token), as_json)
+    _each(job_ids, "cancel", MasterSession(master, token), as_json)
 
 
 def retry(
@@ -316,7 +323,7 @@ def retry(
     as_json: JsonOption = False,
 ) -> None:
     """Run finished jobs again."""
-    _each(job_ids, "retry", Master(master, token), as_json)
+    _each(job_ids, "retry", MasterSession(master, token), as_json)
 
 
 def run(
@@ -326,7 +333,7 @@ def run(
     as_json: JsonOption = False,
 ) -> None:
     """Run scheduled or retrying jobs now."""
-    _each(job_ids, "run", Master(master, token), as_json)
+    _each(job_ids, "run", MasterSession(master, token), as_json)
 
 
 def delete(
@@ -340,7 +347,7 @@ def delete(
     if not yes:
         ask_first(f"Delete {len(job_ids)} job{'s' if len(job_ids) > 1 else ''}?")
     worst = exits.OK
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         for job_id in job_ids:
             try:
                 http.call("DELETE", job_path(job_id))
@@ -367,7 +374,7 @@ def set_job(
     changes = {field: value for field, value in given.items() if value is not None}
     if not changes:
         exits.fail(exits.USAGE, "nothing to change; give --priority, --run-at, --max-retry or --timeout")
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, view = http.call("PATCH", job_path(job_id), body=changes)
     output.say_json(view) if as_json else output.say(f"{view['id']}  {view['state']}")
 
@@ -423,7 +430,7 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def _each(job_ids: list[str], action: str, master: Master, as_json: bool) -> NoReturn:
+def _each(job_ids: list[str], action: str, master: MasterSession, as_json: bool) -> NoReturn:
     order_each(
         master,
         [job_path(job_id, action) for job_id in job_ids],
@@ -432,7 +439,7 @@ def _each(job_ids: list[str], action: str, master: Master, as_json: bool) -> NoR
     )
 
 
-def _print_result(http: Master, job_id: str, wait_s: float, as_json: bool) -> None:
+def _print_result(http: MasterSession, job_id: str, wait_s: float, as_json: bool) -> None:
     status, answer = _await_result(http, job_id, wait_s)
     if status == 202:
         if as_json:
@@ -455,7 +462,7 @@ def _print_result(http: Master, job_id: str, wait_s: float, as_json: bool) -> No
         exits.fail(exits.FAILED, f"job {job_id} failed ({answer['reason']}): {answer['message']}")
 
 
-def _await_result(http: Master, job_id: str, wait_s: float) -> tuple[int, Any]:
+def _await_result(http: MasterSession, job_id: str, wait_s: float) -> tuple[int, Any]:
     deadline_s = time.monotonic() + wait_s
     while True:
         part_s = max(0.0, min(_LONGEST_WAIT_S, deadline_s - time.monotonic()))

@@ -8,7 +8,7 @@ import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -24,7 +24,7 @@ def list_settings(
     as_json: JsonOption = False,
 ) -> None:
     """List the settings in force, and the origin of each."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("GET", "/api/settings")
     shown = [s for s in answer["settings"] if s["source"] == "runtime" or not changed]
     output.show_list(
@@ -75,7 +75,7 @@ def reset(
 
 
 def _change(master: str, token: Path | None, changes: dict[str, Any], *, as_json: bool) -> None:
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("PATCH", "/api/settings", body=changes)
     for one in answer["settings"]:
         if one["key"] in changes:

@@ -10,7 +10,14 @@ import typer
 from jqmaster.cli.commands.follow import asked
 from jqmaster.cli.commands.jobs import JobArgument
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    job_path,
+)
 from jqmaster.domain.logs.lines import LogLevel
 
 _PAGE: Final = 5_000
@@ -38,12 +45,12 @@ def logs(
     """Print the log of a job, the oldest line first. Standard error tells of lines that are missing or that come from
     the archive."""
     wanted = {"level": level.value, "attempt": attempt, "tail": tail}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _print(http, job_id, wanted, is_following=follow, as_json=as_json)
 
 
 def _print(
-    http: Master, job_id: str, wanted: Mapping[str, Any], *, is_following: bool, as_json: bool
+    http: MasterSession, job_id: str, wanted: Mapping[str, Any], *, is_following: bool, as_json: bool
 ) -> None:
     after = told = 0
     is_first, is_archive_told = True, False

@@ -7,7 +7,14 @@ import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 _POLL_S = 0.1
 # A leader that hears nothing learns of it when it renews its lock, and another election may have to follow.
@@ -21,7 +28,7 @@ def list_masters(
     master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the masters."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         answer = _listed(http)
     output.show_list(
         answer["masters"],
@@ -44,7 +51,7 @@ def demote(
     as_json: JsonOption = False,
 ) -> None:
     """Hand the lead to another master, and wait until it leads."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, told = http.call("POST", path_of("/api/masters", master_id, "demote"))
         deadline_s = time.monotonic() + _LED_WITHIN_S
         while (leader := _leader_after(http, told["epoch"])) is None:
@@ -60,13 +67,13 @@ def demote(
         output.say(f"{leader['id']}  leads  {leader['url']}")
 
 
-def _listed(http: Master) -> dict[str, Any]:
+def _listed(http: MasterSession) -> dict[str, Any]:
     _, answer = http.call("GET", "/api/masters")
     found: dict[str, Any] = answer
     return found
 
 
-def _leader_after(http: Master, epoch: int) -> dict[str, Any] | None:
+def _leader_after(http: MasterSession, epoch: int) -> dict[str, Any] | None:
     """Return the master that leads under a newer epoch."""
     answer = _listed(http)
     if answer["epoch"] <= epoch:

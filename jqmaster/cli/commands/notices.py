@@ -14,7 +14,14 @@ from jqmaster.cli.commands.constraint_calls import if_match_of
 from jqmaster.cli.commands.times import duration_s
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 # The parts of a notice that people write.
 FIELDS = (
@@ -31,7 +38,7 @@ def list_notices(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the notices, whom they tell, and what is open."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         found = all_notices(http)
     output.show_list(
         found,
@@ -53,7 +60,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show a notice, its open incidents, and the newest messages."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, found = http.call("GET", _path(name))
     if as_json:
         output.say_json(found)
@@ -85,7 +92,7 @@ def put(
 ) -> None:
     """Create or replace a notice from a file."""
     headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         status, answer = http.call("PUT", _path(name), body=_read(file), headers=headers)
     if as_json:
         output.say_json(answer)
@@ -102,7 +109,7 @@ def delete(
     token: TokenOption = None,
 ) -> None:
     """Delete a notice."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         http.call("DELETE", _path(name), headers=if_match_of(if_match))
     output.say(f"{name}  deleted")
 
@@ -112,7 +119,7 @@ def send_test(
     name: NameArgument, *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None
 ) -> None:
     """Send a test message to all destinations of a notice."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("POST", _path(name, "test"))
     output.say(
         f"{answer['message_id']} is about to be sent; `jqmaster jobs --tag notice:{name}` shows how it went"
@@ -137,7 +144,7 @@ def mute(
     if off == (seconds is not None):
         exits.fail(exits.USAGE, "give one of --for, --until and --off")
     end = None if seconds is None else (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("POST", _path(name, "mute"), body={"until": end})
     if as_json:
         output.say_json(answer)
@@ -155,7 +162,7 @@ def ack(
     token: TokenOption = None,
 ) -> None:
     """Say that somebody takes care: no more messages about the open incidents until they are over."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("POST", _path(name, "acknowledge"), body={"key": key})
     output.say(f"{name}  {answer['acknowledged']} incidents acknowledged")
 
@@ -163,7 +170,7 @@ def ack(
 # --- calls
 
 
-def all_notices(http: Master) -> list[dict[str, Any]]:
+def all_notices(http: MasterSession) -> list[dict[str, Any]]:
     """Return every notice."""
     _, answer = http.call("GET", "/api/notices")
     found: list[dict[str, Any]] = answer["notices"]

@@ -11,7 +11,7 @@ from typer.main import get_command
 
 
 @dataclass(frozen=True)
-class Command:
+class CommandOnDemand:
     """One command. `place` is `module:attribute` of its function, or of the Typer instance of a group."""
 
     name: str
@@ -26,17 +26,17 @@ class Command:
 class Commands(UserDict[str, Any]):
     """The commands of a group by name, as Typer wants them. Names are known at once; looking one up imports it."""
 
-    def __init__(self, commands: Iterable[Command]) -> None:
+    def __init__(self, commands: Iterable[CommandOnDemand]) -> None:
         super().__init__({command.name: command for command in commands})
 
     def __getitem__(self, name: str) -> Any:
         found = self.data[name]
-        if isinstance(found, Command):
+        if isinstance(found, CommandOnDemand):
             found = self.data[name] = _build(found)
         return found
 
 
-def _build(command: Command) -> Any:
+def _build(command: CommandOnDemand) -> Any:
     found = getattr(importlib.import_module(command.module), command.place.partition(":")[2])
     # Typer builds what an instance has registered. Completion is an option of the root alone.
     around = typer.Typer(add_completion=False)

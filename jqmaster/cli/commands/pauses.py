@@ -9,7 +9,7 @@ from jqmaster.cli.commands.constraint_calls import all_constraints, path_to, val
 from jqmaster.cli.commands.constraint_files import spelled
 from jqmaster.cli.commands.times import duration_s
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 from jqmaster.domain.constraint import PAUSE_PREFIX
 
 TagOption = Annotated[str | None, typer.Option(help="The jobs with this tag.")]
@@ -44,7 +44,7 @@ def pause(
     if value is not None:
         body["value"] = value_of(value)
     body["duration_s"] = duration_s(lasts, until)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, made = http.call("POST", "/api/pauses", body=body)
     if as_json:
         output.say_json(made)
@@ -66,7 +66,7 @@ def resume(
 ) -> None:
     """End pauses: by their IDs, or by what they pause. `jqmaster pauses` lists them."""
     _check_one(paused or [], tag, constraint, value)
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         present = all_constraints(http)
         worst = exits.OK
         for text, matcher in _meant(paused or [], tag, constraint, value, present):
@@ -88,7 +88,7 @@ def list_pauses(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List what is paused now, with who paused it, why, and until when."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         found = [one for one in all_constraints(http) if one["enabled"] and any(_paused_parts(one))]
     if as_json:
         output.show_list(found, (), lambda one: (), as_json=True)

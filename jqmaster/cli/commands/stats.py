@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 
 SpanOption = Annotated[str, typer.Option(help="Period up to now: 1h, 3h, 6h, 24h, 7d or 30d.")]
 LimitOption = Annotated[int, typer.Option(min=1, help="Maximum number of lines to print.")]
@@ -16,7 +16,7 @@ def stats(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """Show the current state of the queue: counts, rates, workers and store."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, now = http.call("GET", "/api/stats")
     if as_json:
         output.say_json(now)
@@ -58,7 +58,7 @@ def names(
     A master that is killed loses up to a second of these counts. The jobs themselves are safe.
     """
     query = {"q": search, "span": span, "sort": sort}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         output.show_list(
             http.listed("/api/names", "names", query=query, limit=limit),
             ("NAME", "READY", "PUSHED", "SUCCEEDED", "DISCARDED", "FAILED", "RETRIED", "WAIT P50", "P95", "RUN P50",

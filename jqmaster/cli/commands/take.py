@@ -13,8 +13,15 @@ import typer
 
 from jqmaster.cli.commands.jobs import JobArgument, read_argument
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, Master, MasterOption, TokenOption, path_of, read_token
-from jqmaster.cli.console.taken import Taken
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+    read_token,
+)
+from jqmaster.cli.console.taken import TakenJob
 from jqmaster.cli.process.holder import leave, settle
 from jqmaster.cli.process.interpreter import module_command
 
@@ -48,7 +55,7 @@ def take(
 ) -> None:
     """Take one job and print it as one line of JSON. Report its end with `jqmaster done`; exit 3 if no job came."""
     pid = while_pid or script_pid()
-    with Master(master, token) as call:
+    with MasterSession(master, token) as call:
         body = {
             "url": None,
             "names": names,
@@ -66,7 +73,7 @@ def take(
         if job is None:
             call.call("DELETE", path_of("/api/workers", registered["worker_id"]), admit=(404,))
             exits.fail(exits.NOT_FOUND, f"no job for {', '.join(names)} came in {wait:g} s")
-        taken = Taken(job["job_id"], job["token"], registered["worker_id"])
+        taken = TakenJob(job["job_id"], job["token"], registered["worker_id"])
         taken.save()
         order = {
             "master": master,
@@ -128,8 +135,8 @@ def done(
         endings.append({"type": "deferred", "retry_after": defer})
     if len(endings) != 1:
         exits.fail(exits.USAGE, "give one of --success, --failure, --discard and --defer")
-    taken = Taken.load(job_id)
-    with Master(master, token) as call:
+    taken = TakenJob.load(job_id)
+    with MasterSession(master, token) as call:
         counts = settle(call, taken, endings[0])
         if not counts:
             # The end of a canceled job frees its place at once.
@@ -161,7 +168,7 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def _claimed(call: Master, registered: dict[str, Any], wait_s: float) -> dict[str, Any] | None:
+def _claimed(call: MasterSession, registered: dict[str, Any], wait_s: float) -> dict[str, Any] | None:
     """Return a job and its claim, or None if none came."""
     path = path_of("/api/workers", registered["worker_id"])
     deadline_s = time.monotonic() + wait_s

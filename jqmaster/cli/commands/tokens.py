@@ -8,7 +8,14 @@ import typer
 
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -50,7 +57,7 @@ def create(
     body: dict[str, Any] = {"label": label, "scopes": scope, "names": name or []}
     if ttl_days is not None:
         body["ttl_s"] = ttl_days * 86_400
-    with _opened(out) as descriptor, Master(master, token) as http:
+    with _opened(out) as descriptor, MasterSession(master, token) as http:
         _, made = http.call("POST", "/api/tokens", body=body)
         _hand_over(made, descriptor, out, as_json)
 
@@ -60,7 +67,7 @@ def list_tokens(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the tokens, newest first. Tokens from the settings are not listed."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("GET", "/api/tokens")
     output.show_list(
         answer["tokens"],
@@ -87,7 +94,7 @@ def rotate(
     as_json: JsonOption = False,
 ) -> None:
     """Replace a token by a new one with the same rights. The old one stays valid for a while."""
-    with _opened(out) as descriptor, Master(master, token) as http:
+    with _opened(out) as descriptor, MasterSession(master, token) as http:
         path = path_of("/api/tokens", token_id, "rotate")
         _, made = http.call("POST", path, body={"overlap_s": overlap_hours * 3600})
         _hand_over(made, descriptor, out, as_json)
@@ -96,7 +103,7 @@ def rotate(
 @app.command()
 def revoke(token_id: TokenId, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """Revoke a token on all masters within 5 s."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         http.call("DELETE", path_of("/api/tokens", token_id))
     output.say(f"{token_id} revoked")
 

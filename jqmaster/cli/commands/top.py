@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.commands.stats import duration, gauges
-from jqmaster.cli.console.http import DEFAULT_MASTER, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, MasterOption, MasterSession, TokenOption
 from jqmaster.cli.console.output import inert
 
 
@@ -23,7 +23,7 @@ def top(
     from rich.live import Live
 
     console = Console()
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         if once or not console.is_terminal:
             console.print(_picture(http, names))
             return
@@ -36,7 +36,7 @@ def top(
                 return
 
 
-def _picture(http: Master, most_names: int) -> Any:
+def _picture(http: MasterSession, most_names: int) -> Any:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text

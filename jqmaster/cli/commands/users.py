@@ -11,8 +11,8 @@ from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
     JsonOption,
-    Master,
     MasterOption,
+    MasterSession,
     TokenOption,
     path_of,
     read_secret,
@@ -41,7 +41,7 @@ def add(
     """Add a user. The first one must be an admin. From then on, callers on this machine must log in, too."""
     _check_role(role)
     body = {"name": name, "role": role, "password": _password(password_file)}
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, user = http.call("POST", "/api/users", body=body)
     output.say(f"{user['name']}  {user['role']}")
 
@@ -51,7 +51,7 @@ def list_users(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the users."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("GET", "/api/users")
     output.show_list(
         answer["users"],
@@ -71,7 +71,7 @@ def set_role(
 ) -> None:
     """Change a user's role. Ends the user's sessions."""
     _check_role(role)
-    _change(name, {"role": role}, Master(master, token))
+    _change(name, {"role": role}, MasterSession(master, token))
 
 
 @app.command()
@@ -82,7 +82,7 @@ def password(
     token: TokenOption = None,
 ) -> None:
     """Set a user's password. Ends the user's sessions."""
-    _change(name, {"password": _password(password_file)}, Master(master, token))
+    _change(name, {"password": _password(password_file)}, MasterSession(master, token))
 
 
 @app.command("change-password")
@@ -101,7 +101,7 @@ def change_password(
         else typer.prompt("Present password", hide_input=True)
     )
     new = _password(password_file)
-    with Master(master, None, is_anonymous=True) as http:
+    with MasterSession(master, None, is_anonymous=True) as http:
         _, session = http.call("POST", "/api/session", body={"user": name, "password": old})
         csrf = {"X-CSRF-Token": session["csrf_token"]}
         try:
@@ -119,7 +119,7 @@ def change_password(
 @app.command("end-sessions")
 def end_sessions(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """End all logins of a user."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         http.call("DELETE", path_of("/api/users", name, "sessions"))
     output.say(f"{name}: all logins ended")
 
@@ -127,19 +127,19 @@ def end_sessions(name: Name, master: MasterOption = DEFAULT_MASTER, token: Token
 @app.command()
 def disable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """Disable a user's login. Ends the user's sessions."""
-    _change(name, {"is_disabled": True}, Master(master, token))
+    _change(name, {"is_disabled": True}, MasterSession(master, token))
 
 
 @app.command()
 def enable(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """Enable a disabled user's login."""
-    _change(name, {"is_disabled": False}, Master(master, token))
+    _change(name, {"is_disabled": False}, MasterSession(master, token))
 
 
 @app.command()
 def remove(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None) -> None:
     """Delete a user. Ends the user's sessions."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         http.call("DELETE", path_of("/api/users", name))
     output.say(f"{name} removed")
 
@@ -151,7 +151,7 @@ def _check_role(role: str) -> None:
         exits.fail(exits.USAGE, f"{role} is not a role; expected {', '.join(Known)}")
 
 
-def _change(name: str, body: dict[str, Any], master: Master) -> None:
+def _change(name: str, body: dict[str, Any], master: MasterSession) -> None:
     with master as http:
         _, user = http.call("PATCH", path_of("/api/users", name), body=body)
     output.say(f"{user['name']}  {user['role']}{'  disabled' if user['is_disabled'] else ''}")

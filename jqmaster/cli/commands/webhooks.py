@@ -10,8 +10,8 @@ from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
     JsonOption,
-    Master,
     MasterOption,
+    MasterSession,
     TokenOption,
     job_path,
     path_of,
@@ -33,7 +33,7 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show the deliveries of a job's webhook, that of its newest end first."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, found = http.call("GET", job_path(job_id, "deliveries"))
     if as_json:
         output.say_json(found["deliveries"])
@@ -60,7 +60,7 @@ def resend(
     as_json: JsonOption = False,
 ) -> None:
     """Send a webhook again, or now if it waits for its next attempt."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         if delivery is None:
             _, found = http.call("GET", job_path(job_id, "deliveries"))
             delivery = next((one["id"] for one in found["deliveries"]), None)

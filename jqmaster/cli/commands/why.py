@@ -4,7 +4,14 @@ from typing import Any
 
 from jqmaster.cli.commands.jobs import JobArgument
 from jqmaster.cli.console import output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, job_path
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    job_path,
+)
 
 
 def why(
@@ -14,7 +21,7 @@ def why(
     as_json: JsonOption = False,
 ) -> None:
     """Explain why a job is not running, and what has to change first."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("GET", job_path(job_id, "why"))
     if as_json:
         output.say_json(answer)

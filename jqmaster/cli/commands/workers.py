@@ -10,7 +10,14 @@ import typer
 from jqmaster.cli.commands.stats import duration
 from jqmaster.cli.console import output
 from jqmaster.cli.console.groups import list_without_command, order_each
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption, path_of
+from jqmaster.cli.console.http import (
+    DEFAULT_MASTER,
+    JsonOption,
+    MasterOption,
+    MasterSession,
+    TokenOption,
+    path_of,
+)
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -36,7 +43,7 @@ def list_workers(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the registered workers."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("GET", "/api/workers")
     output.show_list(
         answer["workers"],
@@ -61,7 +68,7 @@ def list_groups(
 
     The figures cover the last five minutes. `slow` and `failing` compare with others that serve the same names.
     """
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("GET", "/api/workers/groups", query={"by": by})
     output.show_list(
         answer["groups"],
@@ -95,8 +102,8 @@ def drain(
     if selection is None:
         if wait or dry_run:
             raise typer.BadParameter("--wait and --dry-run need --version, --node or --label")
-        _order(worker_ids or [], "drain", Master(master, token), as_json)
-    with Master(master, token) as http:
+        _order(worker_ids or [], "drain", MasterSession(master, token), as_json)
+    with MasterSession(master, token) as http:
         answer = _order_set(http, "drain", selection, dry_run=dry_run, as_json=as_json)
         if wait and not dry_run:
             _count_down(http, set(answer["worker_ids"]))
@@ -122,8 +129,8 @@ def resume(
     if selection is None:
         if dry_run:
             raise typer.BadParameter("--dry-run needs --version, --node or --label")
-        _order(worker_ids or [], "resume", Master(master, token), as_json)
-    with Master(master, token) as http:
+        _order(worker_ids or [], "resume", MasterSession(master, token), as_json)
+    with MasterSession(master, token) as http:
         _order_set(http, "resume", selection, dry_run=dry_run, as_json=as_json)
 
 
@@ -135,7 +142,7 @@ def detach(
     as_json: JsonOption = False,
 ) -> None:
     """Detach workers: their jobs are stopped, count one loss each, and run elsewhere."""
-    _order(worker_ids, "detach", Master(master, token), as_json)
+    _order(worker_ids, "detach", MasterSession(master, token), as_json)
 
 
 @app.command()
@@ -159,7 +166,7 @@ def slots(
     if max_jobs != "own" and not max_jobs.isdecimal():
         raise typer.BadParameter("SLOTS is a number or `own`")
     order_each(
-        Master(master, token),
+        MasterSession(master, token),
         [path_of("/api/workers", worker_id, "slots") for worker_id in worker_ids],
         _standing,
         as_json=as_json,
@@ -172,7 +179,7 @@ def slot_rules(
     *, master: MasterOption = DEFAULT_MASTER, token: TokenOption = None, as_json: JsonOption = False
 ) -> None:
     """List the slots that are kept for workers of a machine and labels."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         _, answer = http.call("GET", "/api/slot-rules")
     output.show_list(
         answer["slot_rules"],
@@ -190,7 +197,7 @@ def drop_slot_rule(
     token: TokenOption = None,
 ) -> None:
     """Remove slots that are kept. Workers keep theirs until they register again."""
-    with Master(master, token) as http:
+    with MasterSession(master, token) as http:
         http.call("DELETE", path_of("/api/slot-rules", rule_id))
 
 
@@ -198,7 +205,7 @@ def _standing(w: dict[str, Any]) -> str:
     return f"{w['id']}  {w['state']}  {w['busy']} of {w['max_jobs']} busy"
 
 
-def _order(worker_ids: list[str], order: str, master: Master, as_json: bool) -> NoReturn:
+def _order(worker_ids: list[str], order: str, master: MasterSession, as_json: bool) -> NoReturn:
     order_each(
         master,
         [path_of("/api/workers", worker_id, order) for worker_id in worker_ids],
@@ -227,7 +234,7 @@ def _selection(
 
 
 def _order_set(
-    http: Master, order: str, selection: dict[str, Any], *, dry_run: bool, as_json: bool
+    http: MasterSession, order: str, selection: dict[str, Any], *, dry_run: bool, as_json: bool
 ) -> dict[str, Any]:
     answer: dict[str, Any]
     _, answer = http.call("POST", f"/api/workers/{order}", body={**selection, "dry_run": dry_run})
@@ -244,7 +251,7 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _count_down(http: Master, worker_ids: set[str]) -> None:
+def _count_down(http: MasterSession, worker_ids: set[str]) -> None:
     told = None
     while True:
         _, answer = http.call("GET", "/api/workers")

@@ -6,7 +6,7 @@ from typing import Any, NoReturn, Protocol
 import typer
 
 from jqmaster.cli.console import exits, output
-from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, Master, MasterOption, TokenOption
+from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
 
 
 class Listing(Protocol):
@@ -30,7 +30,7 @@ def list_without_command(app: typer.Typer, listing: Listing, text: str) -> None:
 
 
 def order_each(
-    master: Master,
+    master: MasterSession,
     paths: Iterable[str],
     text: Callable[[dict[str, Any]], str],
     *,

@@ -38,7 +38,7 @@ _PAGE = 200
 _BY_STATUS = {404: exits.NOT_FOUND, 408: exits.UNREACHABLE}
 
 
-class Master:
+class MasterSession:
     """One master; a context manager. Every failed call ends the command with its exit code."""
 
     def __init__(self, url: str, token_file: Path | None, *, is_anonymous: bool = False) -> None:

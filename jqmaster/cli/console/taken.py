@@ -13,7 +13,7 @@ from jqmaster.cli.console import exits
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenJob:
     """A job that was taken. `token`: the right to settle it. `worker_id`: as whom it was taken."""
 
     job_id: str

@@ -17,15 +17,15 @@ from typing import Any, Final
 
 import typer
 
-from jqmaster.cli.console.http import Master, path_of
-from jqmaster.cli.console.taken import Taken
+from jqmaster.cli.console.http import MasterSession, path_of
+from jqmaster.cli.console.taken import TakenJob
 
 _LOOK_S: Final = 0.5
 # Long after the end of any lease.
 _UNANSWERED_S: Final = 600.0
 
 
-class Runner:
+class JobRunner:
     """The process that runs the job."""
 
     def __init__(self, pid: int) -> None:
@@ -72,9 +72,9 @@ class Runner:
 
 
 def hold(
-    master: Master,
-    taken: Taken,
-    runner: Runner,
+    master: MasterSession,
+    taken: TakenJob,
+    runner: JobRunner,
     *,
     interval_s: float,
     terminates: bool,
@@ -116,7 +116,7 @@ def hold(
             return
 
 
-def settle(master: Master, taken: Taken, ending: dict[str, Any]) -> bool:
+def settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> bool:
     """Report how the job ended, and return whether that counts. Raise typer.Exit if no master answers."""
     item = {**taken.claim, **ending, "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
     status, answer = master.call("POST", _path(taken, "results"), body={"results": [item]}, admit=(404,))
@@ -124,17 +124,17 @@ def settle(master: Master, taken: Taken, ending: dict[str, Any]) -> bool:
     return status != 404 and taken.job_id in answer["accepted"]
 
 
-def leave(master: Master, taken: Taken) -> None:
+def leave(master: MasterSession, taken: TakenJob) -> None:
     """Unregister the worker that took the job."""
     master.call("DELETE", _path(taken), admit=(404,))
     taken.forget()
 
 
-def _heartbeat(taken: Taken, *, asks_to_continue: bool) -> dict[str, Any]:
+def _heartbeat(taken: TakenJob, *, asks_to_continue: bool) -> dict[str, Any]:
     return {"running": [taken.claim], "free": 0, "asks_to_continue": asks_to_continue}
 
 
-def _settle(master: Master, taken: Taken, ending: dict[str, Any]) -> bool:
+def _settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> bool:
     """Return whether a master answered."""
     try:
         settle(master, taken, ending)
@@ -144,20 +144,22 @@ def _settle(master: Master, taken: Taken, ending: dict[str, Any]) -> bool:
     return True
 
 
-def _leave(master: Master, taken: Taken) -> None:
+def _leave(master: MasterSession, taken: TakenJob) -> None:
     # A worker that nobody hears is forgotten anyway. The file stays: `jqmaster done` says what happened.
     with contextlib.suppress(typer.Exit):
         master.call("DELETE", _path(taken), admit=(404,))
 
 
-def _called(master: Master, taken: Taken, action: str, body: dict[str, Any]) -> tuple[int, Any] | None:
+def _called(
+    master: MasterSession, taken: TakenJob, action: str, body: dict[str, Any]
+) -> tuple[int, Any] | None:
     try:
         return master.call("POST", _path(taken, action), body=body, admit=range(400, 500), timeout_s=5)
     except typer.Exit:  # no master answers; the lease lasts for some tries
         return None
 
 
-def _path(taken: Taken, *rest: str) -> str:
+def _path(taken: TakenJob, *rest: str) -> str:
     return path_of("/api/workers", taken.worker_id, *rest)
 
 
@@ -174,12 +176,12 @@ def main() -> None:
             # A reader of the output of `take` waits until no process has it open.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
 
-    taken = Taken(**order["taken"])
-    with Master(order["master"], None) as master:
+    taken = TakenJob(**order["taken"])
+    with MasterSession(order["master"], None) as master:
         hold(
             master,
             taken,
-            Runner(order["pid"]),
+            JobRunner(order["pid"]),
             interval_s=order["interval_s"],
             terminates=order["terminates"],
             held=held,

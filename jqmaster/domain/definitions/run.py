@@ -41,7 +41,7 @@ class RunReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunRecord:
     """The record of one due instant, or of one event. `job_id` is empty unless a job was enqueued."""
 
     definition: str

@@ -7,7 +7,7 @@ from typing import Protocol
 from jqmaster.domain.events.event import Effect, Started
 
 
-class _Answer(Protocol):
+class _FigureAnswer(Protocol):
     @property
     def is_duplicate(self) -> bool: ...
 
@@ -26,7 +26,7 @@ class EventFigures:
         self.effects: Counter[Effect] = Counter()
         self.groups = 0
 
-    def add(self, answers: Iterable[_Answer]) -> None:
+    def add(self, answers: Iterable[_FigureAnswer]) -> None:
         """Count the answers to events."""
         for answer in answers:
             self.events[answer.is_duplicate] += 1

@@ -37,12 +37,12 @@ class Template:
 
 def parse_template(document: Any) -> Template:
     """Return the template of a document. Raise DefinitionError."""
-    parser = _Parser()
+    parser = _TemplateParser()
     make, _ = parser.node(document, ("argument",), 1)
     return Template(document, make, repr(document), parser.references)
 
 
-class _Parser:
+class _TemplateParser:
     def __init__(self) -> None:
         self._nodes = 0
         self.references: list[tuple[Loc, Path]] = []

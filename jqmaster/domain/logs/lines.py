@@ -45,7 +45,7 @@ class LogLimits:
     max_bytes: int
 
 
-class Chunk(NamedTuple):
+class LogChunk(NamedTuple):
     """Lines of one claim that follow one another. `size`: what they count against the limits."""
 
     lines: list[LogLine]
@@ -60,19 +60,19 @@ class Chunk(NamedTuple):
         return self.lines[-1].seq
 
 
-def chunks(lines: Iterable[LogLine]) -> Iterator[Chunk]:
+def chunks(lines: Iterable[LogLine]) -> Iterator[LogChunk]:
     """Yield the lines in chunks of bounded size."""
     found, size = list[LogLine](), 0
     for line in lines:
         # Most texts are ASCII; of the others the difference does not matter for a limit.
         cost = len(line.text) + LINE_BYTES
         if found and (len(found) == CHUNK_LINES or size + cost > CHUNK_BYTES):
-            yield Chunk(found, size)
+            yield LogChunk(found, size)
             found, size = [], 0
         found.append(line)
         size += cost
     if found:
-        yield Chunk(found, size)
+        yield LogChunk(found, size)
 
 
 # Colours and styles stay: \x1b[…m. Everything else that acts on a terminal goes: other sequences whole, other control

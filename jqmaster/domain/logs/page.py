@@ -9,7 +9,7 @@ from jqmaster.domain.job import FINISHED, JobState
 LATE_MS: Final = 1_500
 
 
-class LogEntry(NamedTuple):
+class NumberedLine(NamedTuple):
     """A line of the log of a job. `seq` is counted from 1 over all attempts, with gaps where lines are missing."""
 
     seq: int
@@ -26,7 +26,7 @@ class LogFilter:
     least_rank: int = 0
     attempt: int | None = None
 
-    def selects(self, entry: LogEntry) -> bool:
+    def selects(self, entry: NumberedLine) -> bool:
         """Return whether it shows this entry."""
         return entry.rank >= self.least_rank and self.attempt in (None, entry.attempt)
 
@@ -56,7 +56,7 @@ class LogSlice:
     over_ms: int
     attempt: int
     facts: LogFacts
-    entries: list[LogEntry]
+    entries: list[NumberedLine]
     end: int
     is_full: bool
 
@@ -67,13 +67,13 @@ class LogSlice:
 
 
 @dataclass(frozen=True, slots=True)
-class LogPage:
+class LinesPage:
     """Entries behind a place that were asked for, and the place behind this page. `state`: None of a job that is gone,
     and of which only the archive knows. `is_last`: no entry will follow. `is_archived`: entries come from the
     archive. `name`: of a job that is gone; its values were redacted when it went."""
 
     state: JobState | None
-    entries: list[LogEntry]
+    entries: list[NumberedLine]
     next: int
     is_last: bool
     facts: LogFacts = field(default=NO_LOG)

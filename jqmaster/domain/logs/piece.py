@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
-from jqmaster.domain.logs.page import LogEntry
+from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.errors import ArchiveDamagedError
 
 # An object that somebody else wrote may expand without end.
@@ -31,7 +31,7 @@ class PieceName:
     sha256: str
 
     @classmethod
-    def of(cls, created_ms: int, entries: Sequence[LogEntry], data: bytes) -> "PieceName":
+    def of(cls, created_ms: int, entries: Sequence[NumberedLine], data: bytes) -> "PieceName":
         """Return the name of the object that holds these entries."""
         return cls(created_ms, entries[0].seq, entries[-1].seq, hashlib.sha256(data).hexdigest())
 
@@ -46,7 +46,7 @@ class PieceName:
         return f"{self.created_ms}-{lines}-{self.sha256}.jsonl.gz"
 
 
-class _Head(msgspec.Struct, frozen=True):
+class _PieceHead(msgspec.Struct, frozen=True):
     """The first line of an object. `dropped`: lines that were missing when it was written."""
 
     job_id: str
@@ -54,7 +54,7 @@ class _Head(msgspec.Struct, frozen=True):
     dropped: int
 
 
-class _Line(msgspec.Struct, frozen=True):
+class _PieceLine(msgspec.Struct, frozen=True):
     seq: int
     attempt: int
     at_ms: int
@@ -69,12 +69,12 @@ class Piece:
     job_id: str
     name: str
     dropped: int
-    entries: list[LogEntry]
+    entries: list[NumberedLine]
 
     def encode(self) -> bytes:
         """Return the bytes of its object. The same piece has the same bytes."""
-        lines = [_Line(e.seq, e.attempt, e.at_ms, LEVELS[e.rank], e.text) for e in self.entries]
-        text = msgspec.json.Encoder().encode_lines([_Head(self.job_id, self.name, self.dropped), *lines])
+        lines = [_PieceLine(e.seq, e.attempt, e.at_ms, LEVELS[e.rank], e.text) for e in self.entries]
+        text = msgspec.json.Encoder().encode_lines([_PieceHead(self.job_id, self.name, self.dropped), *lines])
         return gzip.compress(text, mtime=0)
 
     @classmethod
@@ -90,10 +90,11 @@ class Piece:
             if not unpacker.eof:
                 raise ValueError("too long, or cut short")
             head, _, rest = text.partition(b"\n")
-            known = msgspec.json.decode(head, type=_Head)
-            lines = msgspec.json.Decoder(_Line).decode_lines(rest)
+            known = msgspec.json.decode(head, type=_PieceHead)
+            lines = msgspec.json.Decoder(_PieceLine).decode_lines(rest)
             entries = [
-                LogEntry(line.seq, line.attempt, line.at_ms, _rank(line.level), line.text) for line in lines
+                NumberedLine(line.seq, line.attempt, line.at_ms, _rank(line.level), line.text)
+                for line in lines
             ]
         except (ValueError, zlib.error, msgspec.MsgspecError) as exc:
             # Its name is right: it was written so, by something else.

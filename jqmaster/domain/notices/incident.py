@@ -32,7 +32,7 @@ class MessageKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class IncidentItem:
     """One thing that a condition found. `line` says it in short, and is the same for like ones."""
 
     name: str
@@ -93,7 +93,7 @@ class NoticeState:
     pending: list[Message] = field(default_factory=list)
     recent: list[Message] = field(default_factory=list)
 
-    def add(self, notice: Notice, findings: Iterable[Finding]) -> None:
+    def add(self, notice: Notice, findings: Iterable[IncidentItem]) -> None:
         """Count things that happened."""
         for found in findings:
             incident = self._incident(_key(notice, found), found.at_ms)
@@ -102,9 +102,9 @@ class NoticeState:
             incident.count += 1
             _add_line(incident, found)
 
-    def look(self, notice: Notice, findings: Sequence[Finding], now_ms: int) -> None:
+    def look(self, notice: Notice, findings: Sequence[IncidentItem], now_ms: int) -> None:
         """Take over what lasts now: `findings` are all of it."""
-        groups: dict[str, list[Finding]] = {}
+        groups: dict[str, list[IncidentItem]] = {}
         for found in findings:
             groups.setdefault(_key(notice, found), []).append(found)
         present: set[str] = set()
@@ -206,7 +206,7 @@ def _message(incident: Incident, kind: MessageKind, now_ms: int) -> Message:
     )
 
 
-def _key(notice: Notice, found: Finding) -> str:
+def _key(notice: Notice, found: IncidentItem) -> str:
     match notice.group_by:
         case GroupBy.NAME:
             return found.name
@@ -215,7 +215,7 @@ def _key(notice: Notice, found: Finding) -> str:
     return ""
 
 
-def _add_line(incident: Incident, found: Finding) -> None:
+def _add_line(incident: Incident, found: IncidentItem) -> None:
     for line in incident.lines:
         if line.text == found.line:
             line.count += 1

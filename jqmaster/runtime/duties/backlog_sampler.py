@@ -7,7 +7,7 @@ from jqmaster.clock import Clock
 from jqmaster.domain.tally import TOTAL, Tally
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.leadership.leadership import Leadership
-from jqmaster.store.operations.history import Backlog, HistoryStore
+from jqmaster.store.operations.history import BacklogSample, HistoryStore
 
 SAMPLE_S: Final = 2.0
 
@@ -41,7 +41,7 @@ class BacklogSampler(LeaderLoop):
         self._count(backlog)
         return SAMPLE_S
 
-    def _count(self, backlog: Backlog) -> None:
+    def _count(self, backlog: BacklogSample) -> None:
         for name, waiting in ((TOTAL, backlog.whole), *backlog.names.items()):
             age_ms = max(0, backlog.at_ms - waiting.since_ms) if waiting.since_ms else -1
             # An empty backlog is a sample, too.

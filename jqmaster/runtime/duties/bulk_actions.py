@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import TICK_S, Clock, sleep_to_tick
-from jqmaster.domain.bulk_action import MAX_WATCHED, ActionState, BulkAction, Progress
+from jqmaster.domain.bulk_action import MAX_WATCHED, ActionProgress, ActionState, BulkAction
 from jqmaster.domain.job import ActionKind, Job, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import DamagedError
@@ -39,7 +39,7 @@ SAVED_FOR_S: Final = 0.2
 @dataclass(slots=True)
 class _Work:
     action: BulkAction
-    progress: Progress
+    progress: ActionProgress
     due_s: float
     saved_s: float | None = None
     # Watched jobs whose end the progress counts, since it was last written down.

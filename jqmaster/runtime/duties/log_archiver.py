@@ -10,7 +10,7 @@ from jqmaster.domain.ids import is_id
 from jqmaster.domain.logs.figures import ArchiveFigures
 from jqmaster.errors import ArchiveUnavailableError, DamagedError
 from jqmaster.runtime.periodic_loop import LeaderLoop
-from jqmaster.service.logs.archiving import LogArchiving, Moved
+from jqmaster.service.logs.archiving import ArchivingRound, LogArchiving
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.pages import pages
 
@@ -95,7 +95,7 @@ class LogArchiver(LeaderLoop):
                 self._failures_in_a_row += 1
             elif isinstance(end, BaseException):
                 raise end
-            elif end is Moved.WHOLE:
+            elif end is ArchivingRound.WHOLE:
                 self._failures_in_a_row = 0
                 continue
             self._tried.add(job_id)
@@ -103,7 +103,7 @@ class LogArchiver(LeaderLoop):
         if self._failures_in_a_row >= AWAY_AFTER and self._failure:
             raise self._failure
 
-    async def _move(self, job_id: str) -> Moved | None:
+    async def _move(self, job_id: str) -> ArchivingRound | None:
         """Return None where the log stays here."""
         if job_id in self._damaged or job_id in self._tried or not is_id(job_id):
             return None

@@ -12,7 +12,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import LeaderLoop
-from jqmaster.store.health.repair import Repair, Step
+from jqmaster.store.health.repair import Repair, RepairPage
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class RepairLoop(LeaderLoop):
             self._quiet_until_s = self._clock.monotonic_s() + (0.0 if found else QUIET_S)
         return LOOK_S
 
-    async def _put_right(self, steps: AsyncIterator[Step], rest: int) -> int:
+    async def _put_right(self, steps: AsyncIterator[RepairPage], rest: int) -> int:
         """Repair in steps, and return the number of findings."""
         count, began_s = 0, self._clock.monotonic_s()
         async for step in steps:

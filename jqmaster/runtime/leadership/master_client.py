@@ -21,7 +21,7 @@ _FIELD_LINES: Final = field_lines(
 )
 
 
-class MasterClient:
+class PeerClient:
     """Component. It sends no credential, follows no redirects, and reads no proxy settings."""
 
     def __init__(self, tls: LiveContext | None = None) -> None:

@@ -9,7 +9,7 @@ from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.leader import Leader
 from jqmaster.runtime.periodic_loop import PeriodicLoop
-from jqmaster.store.leadership.masters import Masters, MasterStore
+from jqmaster.store.leadership.masters import MasterRegistry, MasterStore
 
 logger = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class SubLeader(PeriodicLoop):
         self.is_standby = standby_id == self._master_id
         await self._judge(masters)
 
-    async def _judge(self, masters: Masters) -> None:
+    async def _judge(self, masters: MasterRegistry) -> None:
         assert masters.leadership
         leader = masters.get(masters.leadership.master_id)
         if leader is None:

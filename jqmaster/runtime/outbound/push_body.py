@@ -6,7 +6,7 @@ from typing import Final
 import msgpack
 
 from jqmaster.domain.challenge import callback_fields
-from jqmaster.store.jobs.claims import Claim, ClaimedJob, JobInput
+from jqmaster.store.jobs.claims import Claim, ClaimedJob, PredecessorResult
 
 _PACKER: Final = msgpack.Packer(autoreset=True)
 _K: Final = {
@@ -68,7 +68,7 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
     return b"".join(parts)
 
 
-def encode_inputs(inputs: Sequence[JobInput]) -> bytes:
+def encode_inputs(inputs: Sequence[PredecessorResult]) -> bytes:
     """`[JobInput…]`; each result goes out as it is kept for its pusher."""
     parts = [msgpack.Packer().pack_array_header(len(inputs))]
     for one in inputs:

@@ -23,7 +23,7 @@ class Stall(NamedTuple):
 NO_STALL: Final = Stall(0.0, "")
 
 
-class Progress:
+class ProgressWatch:
     """`dispatcher` gives the one of the present leadership, None where this master does not lead."""
 
     def __init__(

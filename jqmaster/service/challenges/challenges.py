@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from jqmaster.domain.challenge import (
     Callback,
     CallbackAnswer,
+    CallbackSignature,
     ChallengeFigures,
     RequestId,
-    Signature,
     new_request_id,
 )
 from jqmaster.domain.challenge_form import Audience, Form
 from jqmaster.domain.ids import is_id
 from jqmaster.errors import ConflictError, ForbiddenError, unknown_worker
 from jqmaster.service.challenges.request_ids import RequestIds
-from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, Opened
+from jqmaster.store.jobs.challenges import AskedForm, ChallengeStore, OpenedChallenge
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class NewChallenge:
     wait_ms: int
     expect: int = 1
     meta: bytes | None = None
-    signature: Signature | None = None
+    signature: CallbackSignature | None = None
     form: Form | None = None
     audience: Audience = Audience.LINK
     remind_ms: int | None = None
@@ -61,7 +61,7 @@ class ChallengeService:
             audience=new.audience,
             remind_ms=new.remind_ms,
         )
-        if isinstance(opened, Opened):
+        if isinstance(opened, OpenedChallenge):
             self._figures.opened += opened.is_new
             return request
         if opened == "unknown":
@@ -85,7 +85,7 @@ class ChallengeService:
         request = self._ids.read(request_id, address)
         identity = hashlib.sha256(key.encode()).digest()[:16] if key else callback.digest
         received = await self._store.take(request, callback, identity)
-        if isinstance(received, Signature):
+        if isinstance(received, CallbackSignature):
             if not received.is_valid(headers.get(received.header.lower(), ""), callback.body):
                 raise ForbiddenError(
                     "the signature of the callback is missing or wrong", code="bad_signature"
@@ -93,7 +93,7 @@ class ChallengeService:
             received = await self._store.take(request, callback, identity, is_verified=True)
         if isinstance(received, AskedForm):
             return None
-        assert not isinstance(received, Signature)
+        assert not isinstance(received, CallbackSignature)
         self._figures.received(received.answer, received.after_ms)
         if received.answer is CallbackAnswer.TAKEN:
             return True

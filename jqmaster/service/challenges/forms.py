@@ -18,7 +18,7 @@ from jqmaster.errors import (
 from jqmaster.service.challenges.request_ids import RequestIds
 from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.store.identity.audit import encode_entry
-from jqmaster.store.jobs.challenges import ChallengeStore, Received
+from jqmaster.store.jobs.challenges import ChallengeStore, ReceivedCallback
 
 # The person in the audit log of whom nobody knows more than that they had the link.
 BY_LINK: Final = "link"
@@ -82,7 +82,7 @@ class ChallengeForms:
         received = await self._store.take(
             request, callback, identity, is_verified=True, answer=given, digest=_digest(content)
         )
-        assert isinstance(received, Received)
+        assert isinstance(received, ReceivedCallback)
         self._figures.received(received.answer, received.after_ms)
         if received.answer is CallbackAnswer.REPEATED:
             return False

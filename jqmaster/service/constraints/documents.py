@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, check_key
+from jqmaster.domain.constraint import Constraint, GateLimits, Mode, Override, check_key
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.limit_kinds import KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.matcher import Loc, Matcher, MatcherError, Path, parse_matcher, parse_path
@@ -51,9 +51,9 @@ def parse_key(text: object) -> Path | None:
     return path
 
 
-def limits_of(fields: Mapping[str, Any]) -> Limits:
+def limits_of(fields: Mapping[str, Any]) -> GateLimits:
     """Return the limits of one value of the key; of `fields` only the types are checked."""
-    return Limits(**{kind.name: kind.at_gate(kind.parse(fields[kind.name])) for kind in PER_VALUE})
+    return GateLimits(**{kind.name: kind.at_gate(kind.parse(fields[kind.name])) for kind in PER_VALUE})
 
 
 def describe(constraint: Constraint) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def describe_override(override: Override) -> dict[str, Any]:
     return {"value": override.value, **describe_limits(override.limits)}
 
 
-def describe_limits(limits: Limits) -> dict[str, Any]:
+def describe_limits(limits: GateLimits) -> dict[str, Any]:
     """Return the limits of one value of the key."""
     return {kind.name: kind.document(getattr(limits, kind.name)) for kind in PER_VALUE}
 

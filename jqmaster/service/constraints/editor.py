@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from jqmaster.domain.constraint import (
     Constraint,
-    Limits,
+    GateLimits,
     Override,
     check_key_value,
     keeps_counts,
@@ -118,7 +118,7 @@ class ConstraintEditor:
         self,
         name: str,
         addressed: AskedValue | ValueId | str,
-        limits: Limits,
+        limits: GateLimits,
         who: str,
         access: ContentAccess,
         *,
@@ -156,7 +156,7 @@ class ConstraintEditor:
             value = value_of(constraint)
             wanted = canonical(value)
             found = next((o for o in constraint.overrides if canonical(o.value) == wanted), None)
-            return {"key": str(constraint.key), **describe_override(found or Override(value, Limits()))}
+            return {"key": str(constraint.key), **describe_override(found or Override(value, GateLimits()))}
 
         stored, _ = await self._change(
             name, make, who=who, demands=demands, action="constraint.value", describe_part=part
@@ -300,12 +300,12 @@ def _check_content(draft: Constraint, old: Constraint | None, access: ContentAcc
         access.check_path(draft.key, ("overrides",))
 
 
-def _with_override(constraint: Constraint, wanted: bytes, value: object, limits: Limits) -> Constraint:
+def _with_override(constraint: Constraint, wanted: bytes, value: object, limits: GateLimits) -> Constraint:
     if constraint.key is None:
         raise no_key(("value",))
     overrides = list(constraint.overrides)
     at = next((i for i, o in enumerate(overrides) if canonical(o.value) == wanted), len(overrides))
-    overrides[at : at + 1] = [] if limits == Limits() else [Override(value, limits)]
+    overrides[at : at + 1] = [] if limits == GateLimits() else [Override(value, limits)]
     # The last override of a constraint that has nothing else leaves it, open to all: it would be no constraint else.
     paused = False if constraint.paused is None else constraint.paused
     try:

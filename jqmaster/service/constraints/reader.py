@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.constraint import CID_LENGTH, Constraint, Limits, gate_id, key_of
+from jqmaster.domain.constraint import CID_LENGTH, Constraint, GateLimits, gate_id, key_of
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.key_value import key_value
@@ -29,8 +29,8 @@ class KeyUsage:
 
     gate: GateUsage
     text: str
-    limits: Limits
-    own: Limits | None = None
+    limits: GateLimits
+    own: GateLimits | None = None
 
     @property
     def value_id(self) -> str:
@@ -77,7 +77,7 @@ class AppliedConstraint:
 
     constraint: Constraint
     key_text: str | None
-    limits: Limits
+    limits: GateLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class ConstraintReader:
         return frozenset(cid for cid, _ in await self._gates.reopened())
 
 
-def _own_limits(constraint: Constraint) -> dict[str, Limits]:
+def _own_limits(constraint: Constraint) -> dict[str, GateLimits]:
     """Return the limits of the overrides, by gate."""
     return {
         gate_id(constraint.cid, key_value(override.value)): override.limits

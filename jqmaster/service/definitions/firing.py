@@ -18,9 +18,9 @@ from jqmaster.store.definitions.definitions import (
     DefinitionStore,
     Entry,
     Firing,
+    InstantVerdict,
     KeptRuns,
     KnownDefinition,
-    Verdict,
 )
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
@@ -75,7 +75,7 @@ class DefinitionFiring:
         still what the store has."""
         firing = firing_of(known, now_ms)
         # An instant that waits for the end of a job does so under the new rules as well.
-        if all(entry.verdict is Verdict.QUEUED for entry in firing.entries):
+        if all(entry.verdict is InstantVerdict.QUEUED for entry in firing.entries):
             return True
         await self._fire([firing])
         return False
@@ -84,7 +84,7 @@ class DefinitionFiring:
         """Start the job of a definition once, besides its schedule. Raise NotFoundError."""
         for _ in range(MAX_REPEATS):
             known = await self.known_of_time(name)
-            entry = Entry(now_ms, Verdict.MANUAL, RunReason.MANUAL, job_id)
+            entry = Entry(now_ms, InstantVerdict.MANUAL, RunReason.MANUAL, job_id)
             became = (await self._fire([_besides(known, [entry])]))[0]
             if became is not Became.CHANGED:
                 return became
@@ -94,7 +94,7 @@ class DefinitionFiring:
         """Start the jobs of instants that are over. Raise NotFoundError."""
         found: list[Became] = []
         for page in pages(due_ms, MAX_INSTANTS):
-            entries = [Entry(at_ms, Verdict.BACKFILL, RunReason.BACKFILL) for at_ms in page]
+            entries = [Entry(at_ms, InstantVerdict.BACKFILL, RunReason.BACKFILL) for at_ms in page]
             for _ in range(MAX_REPEATS):
                 became = await self._fire([_besides(await self.known_of_time(name), entries)])
                 if Became.CHANGED not in became:
@@ -137,7 +137,7 @@ class DefinitionFiring:
         for entry, became in zip(firing.entries, outcomes, strict=True):
             if outcome := _OUTCOMES.get(became):
                 self._figures.outcomes[outcome] += 1
-            if became is Became.FIRED and entry.verdict is Verdict.FIRES:
+            if became is Became.FIRED and entry.verdict is InstantVerdict.FIRES:
                 self._figures.lateness.add(recorded_at_ms - entry.due_at_ms)
             if became is Became.MISSED:
                 logger.warning(
@@ -172,16 +172,16 @@ def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
 
 def _entry(due_at_ms: int, reason: RunReason, is_enabled: bool) -> Entry:
     if not is_enabled:
-        return Entry(due_at_ms, Verdict.SKIPPED, RunReason.PAUSED)
+        return Entry(due_at_ms, InstantVerdict.SKIPPED, RunReason.PAUSED)
     if reason is RunReason.LATE:
-        return Entry(due_at_ms, Verdict.MISSED, reason)
-    return Entry(due_at_ms, Verdict.FIRES, reason)
+        return Entry(due_at_ms, InstantVerdict.MISSED, reason)
+    return Entry(due_at_ms, InstantVerdict.FIRES, reason)
 
 
 def _queued(due_at_ms: int, is_enabled: bool) -> Entry:
     if is_enabled:
-        return Entry(due_at_ms, Verdict.QUEUED)
-    return Entry(due_at_ms, Verdict.SKIPPED, RunReason.PAUSED)
+        return Entry(due_at_ms, InstantVerdict.QUEUED)
+    return Entry(due_at_ms, InstantVerdict.SKIPPED, RunReason.PAUSED)
 
 
 def _besides(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from jqmaster.domain.definitions.definition import Definition, Kind
-from jqmaster.domain.definitions.run import Run, RunOutcome
+from jqmaster.domain.definitions.run import RunOutcome, RunRecord
 from jqmaster.domain.definitions.schedule import Occurrence
 from jqmaster.domain.job import JobState
 from jqmaster.service.definitions.firing import unknown_definition
@@ -20,7 +20,7 @@ _STEP: Final = 200
 LATE_MS: Final = 15_000
 
 
-class Condition(StrEnum):
+class DefinitionFilter(StrEnum):
     """A filter of the list."""
 
     ENABLED = "enabled"
@@ -33,7 +33,7 @@ class Condition(StrEnum):
 class ShownRun:
     """A run record. `job_state` None: it started no job, or the job was removed."""
 
-    run: Run
+    run: RunRecord
     job_state: JobState | None
 
 
@@ -76,7 +76,7 @@ class DefinitionReader:
         limit: int,
         *,
         search: str = "",
-        condition: Condition | None = None,
+        condition: DefinitionFilter | None = None,
         kind: Kind | None = None,
         runs: int = 0,
     ) -> DefinitionPage:
@@ -121,10 +121,10 @@ class DefinitionReader:
         return ShownRuns(await self._with_states(page.runs), page.next_at)
 
     async def _matching(
-        self, found: Sequence[KnownDefinition], condition: Condition, now_ms: int
+        self, found: Sequence[KnownDefinition], condition: DefinitionFilter, now_ms: int
     ) -> list[KnownDefinition]:
-        if condition is not Condition.TROUBLED:
-            is_enabled = condition is Condition.ENABLED
+        if condition is not DefinitionFilter.TROUBLED:
+            is_enabled = condition is DefinitionFilter.ENABLED
             return [known for known in found if known.stored.definition.enabled is is_enabled]
         newest = await self._store.newest_runs([known.stored.definition.name for known in found], 1)
         return [
@@ -146,7 +146,7 @@ class DefinitionReader:
             shown.append(ShownDefinition(known, next_due_ms, own[0] if own else None, own[:runs]))
         return shown
 
-    async def _with_states(self, runs: Sequence[Run]) -> list[ShownRun]:
+    async def _with_states(self, runs: Sequence[RunRecord]) -> list[ShownRun]:
         job_ids = [run.job_id for run in runs if run.job_id]
         states = await self._store.job_states(job_ids) if job_ids else {}
         return [ShownRun(run, states.get(run.job_id)) for run in runs]

@@ -9,8 +9,8 @@ from jqmaster.domain.events.figures import EventFigures
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.definitions.definitions import KeptRuns
-from jqmaster.store.events.events import Verdict
-from jqmaster.store.events.groups import Ending, EventGroupStore, FoundDefinition, Group
+from jqmaster.store.events.events import EventVerdict
+from jqmaster.store.events.groups import ClosedGroup, EventGroupStore, FoundDefinition, GroupDecision
 
 # Headers of a MessagePack list: up to 15 members, and up to 65,535.
 _SHORT: Final = 16
@@ -48,14 +48,16 @@ class EventGathering:
         return 0
 
 
-def _ending(group: Group, found: FoundDefinition) -> Ending:
+def _ending(group: ClosedGroup, found: FoundDefinition) -> GroupDecision:
     if found.stored is None:
-        return Ending(group, found)
+        return GroupDecision(group, found)
     if not found.stored.definition.enabled:
-        return Ending(group, found, Verdict.SKIPPED, RunReason.PAUSED)
+        return GroupDecision(group, found, EventVerdict.SKIPPED, RunReason.PAUSED)
     if group.is_list:
-        return Ending(group, found, Verdict.FIRES, RunReason.COLLECTED, packed_list(group.arguments))
-    return Ending(group, found, Verdict.FIRES, RunReason.DEBOUNCED, group.arguments[-1])
+        return GroupDecision(
+            group, found, EventVerdict.FIRES, RunReason.COLLECTED, packed_list(group.arguments)
+        )
+    return GroupDecision(group, found, EventVerdict.FIRES, RunReason.DEBOUNCED, group.arguments[-1])
 
 
 def packed_list(members: Sequence[bytes]) -> bytes:

@@ -23,12 +23,12 @@ from jqmaster.service.jobs.push_pace import PushPace
 from jqmaster.store.events.documents import StoredEvent
 from jqmaster.store.events.events import (
     EventStore,
+    EventVerdict,
     KeptEvents,
     Match,
     MatchedEvent,
-    Received,
+    ReceivedEvent,
     StaleDefinitions,
-    Verdict,
 )
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
@@ -41,7 +41,7 @@ MAX_WAITING: Final = 5_000
 MAX_REPEATS: Final = 10
 
 
-class _Step:
+class _IntakeStep:
     """Events that go into the store in one step, with their places among those that came together."""
 
     __slots__ = ("_matches", "_size", "edition", "events", "numbers")
@@ -86,7 +86,7 @@ class EventIntake:
         self._figures = figures
         self._index: EventIndex = NO_EVENTS
         self._reading = asyncio.Lock()
-        self._batcher: NaturalBatcher[Event, Received | Exception] = NaturalBatcher(
+        self._batcher: NaturalBatcher[Event, ReceivedEvent | Exception] = NaturalBatcher(
             self._flush,
             max_batch=MAX_PER_CALL,
             max_waiting=MAX_WAITING,
@@ -99,7 +99,7 @@ class EventIntake:
     async def stop(self) -> None:
         await self._batcher.stop()
 
-    async def one(self, event: Event) -> Received:
+    async def one(self, event: Event) -> ReceivedEvent:
         """Take in an event, together with others that come at the same time. Raise ConflictError if it would start
         more than 500 definitions, StoreUnavailableError while the store is too full, OverloadedError while too many
         wait."""
@@ -109,14 +109,14 @@ class EventIntake:
             raise received
         return received
 
-    async def many(self, events: Sequence[Event]) -> list[Received]:
+    async def many(self, events: Sequence[Event]) -> list[ReceivedEvent]:
         """Take in events, each by itself; the answers are in their order. Raise as `one` does, and OutcomeUnknownError
         where some of them may be in."""
         self._admit(None)
-        received: list[Received] = []
+        received: list[ReceivedEvent] = []
         for page in pages(events, MAX_PER_CALL):
             for answer in await self._flush(page):
-                if isinstance(answer, Received):
+                if isinstance(answer, ReceivedEvent):
                     received.append(answer)
                 elif received and isinstance(answer, StoreUnavailableError):
                     raise OutcomeUnknownError(
@@ -127,7 +127,7 @@ class EventIntake:
                     raise answer
         return received
 
-    async def replay(self, event_id: str) -> tuple[StoredEvent, Received]:
+    async def replay(self, event_id: str) -> tuple[StoredEvent, ReceivedEvent]:
         """Send an event that is kept once more, as a new one. Raise NotFoundError; else as `one`."""
         stored = await self._store.get(event_id)
         if stored is None:
@@ -135,10 +135,10 @@ class EventIntake:
         again = replace(stored.event, id=new_id(), dedupe_key="", replay_of=event_id)
         return stored, await self.one(again)
 
-    async def _flush(self, events: Sequence[Event]) -> list[Received | Exception]:
+    async def _flush(self, events: Sequence[Event]) -> list[ReceivedEvent | Exception]:
         """Take in events in as few steps as their matches and sizes allow. An error stands in the place of the answers
         that it kept back."""
-        answers: list[Received | Exception | None] = [None] * len(events)
+        answers: list[ReceivedEvent | Exception | None] = [None] * len(events)
         for _ in range(MAX_REPEATS):
             try:
                 for step in self._steps(events, answers):
@@ -152,10 +152,12 @@ class EventIntake:
         error = StoreUnavailableError("definitions change too fast to be followed", retry_after_s=1.0)
         return [answer or error for answer in answers]
 
-    def _steps(self, events: Sequence[Event], answers: list[Received | Exception | None]) -> Iterator[_Step]:
+    def _steps(
+        self, events: Sequence[Event], answers: list[ReceivedEvent | Exception | None]
+    ) -> Iterator[_IntakeStep]:
         """Yield the events that have no answer yet, in groups that one step of the store can take."""
         index, max_argument_bytes = self._index, self._kept.current.max_argument_bytes
-        step = _Step(index.edition)
+        step = _IntakeStep(index.edition)
         for n, event in enumerate(events):
             if answers[n] is not None:
                 continue
@@ -165,12 +167,12 @@ class EventIntake:
                 continue
             if not step.has_room(matched):
                 yield step
-                step = _Step(index.edition)
+                step = _IntakeStep(index.edition)
             step.add(n, matched)
         if step.events:
             yield step
 
-    async def _send(self, step: _Step, answers: list[Received | Exception | None]) -> None:
+    async def _send(self, step: _IntakeStep, answers: list[ReceivedEvent | Exception | None]) -> None:
         send = functools.partial(
             self._store.send,
             step.events,
@@ -204,16 +206,16 @@ def _matched(event: Event, index: EventIndex, max_argument_bytes: int) -> Matche
 
 def _match(definition: Definition, event: Event, fields: EventFields, max_argument_bytes: int) -> Match:
     if not definition.enabled:
-        return Match(definition, Verdict.SKIPPED, reason=RunReason.PAUSED)
+        return Match(definition, EventVerdict.SKIPPED, reason=RunReason.PAUSED)
     trigger = definition.of_events
     template = trigger.argument
     argument = definition.job.argument if template is None else template.argument(fields, event.payload)
     if len(argument) > max_argument_bytes:
-        return Match(definition, Verdict.SKIPPED, reason=RunReason.ARGUMENT_TOO_LARGE)
+        return Match(definition, EventVerdict.SKIPPED, reason=RunReason.ARGUMENT_TOO_LARGE)
     gathering = trigger.gathering
     if gathering is None:
-        return Match(definition, Verdict.FIRES, argument)
-    verdict = Verdict.DEBOUNCE if isinstance(gathering, Debounce) else Verdict.COLLECT
+        return Match(definition, EventVerdict.FIRES, argument)
+    verdict = EventVerdict.DEBOUNCE if isinstance(gathering, Debounce) else EventVerdict.COLLECT
     return Match(definition, verdict, argument, slot=trigger.slot(definition.did, fields))
 
 

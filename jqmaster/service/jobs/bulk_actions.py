@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.bulk_action import ADMITTED, BulkAction, Progress
+from jqmaster.domain.bulk_action import ADMITTED, ActionProgress, BulkAction
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import ActionKind, Job
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError, RateLimitedError
-from jqmaster.store.health.inspect import MAX_EXAMPLES, Counted, Inspector
+from jqmaster.store.health.inspect import MAX_EXAMPLES, Inspector, SelectionCount
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.operations.bulk_actions import MAX_KEPT, MAX_RUNNING, ActionStore, StoredAction
@@ -49,7 +49,7 @@ class BulkActionService:
         self._clock = clock
         self._store_time_ms = store_time_ms
 
-    async def preview(self, wish: Wish) -> Counted:
+    async def preview(self, wish: Wish) -> SelectionCount:
         """Return how many jobs it would touch now, and some of them. Raise InvalidError."""
         return await self._count(await self._action(wish, ""))
 
@@ -58,7 +58,7 @@ class BulkActionService:
         way."""
         action = await self._action(wish, who)
         counted = await self._count(action)
-        progress = Progress(matched=counted.count if counted.is_exact else None)
+        progress = ActionProgress(matched=counted.count if counted.is_exact else None)
         ids_count = None if action.ids is None else len(action.ids)
         entry = encode_entry(
             who=who,
@@ -114,11 +114,11 @@ class BulkActionService:
             stop_at_failure_share=wish.stop_at_failure_share,
         )
 
-    async def _count(self, action: BulkAction) -> Counted:
+    async def _count(self, action: BulkAction) -> SelectionCount:
         if action.filter is None:
             found = await self._records.get_without_argument(action.ids or ())
             jobs = [job for job in found.values() if action.touches(job)]
-            return Counted(len(jobs), True, jobs[:MAX_EXAMPLES])
+            return SelectionCount(len(jobs), True, jobs[:MAX_EXAMPLES])
         is_late_at_s = self._clock.monotonic_s() + COUNT_WITHIN_S
 
         def touches(job: Job) -> bool:

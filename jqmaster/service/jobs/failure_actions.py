@@ -4,7 +4,7 @@ import logging
 from typing import Any, Final
 
 from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.failures import FailureGroup, Ignore
+from jqmaster.domain.failures import GroupedFailures, Ignore
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.failures import FailureReader, ShownGroup
@@ -59,7 +59,7 @@ class FailureActions:
             raise unknown_group(group_id)
         return await self._shown(group_id, access)
 
-    async def _existing(self, group_id: str) -> FailureGroup:
+    async def _existing(self, group_id: str) -> GroupedFailures:
         group = next((one for one in await self._history.failure_groups() if one.id == group_id), None)
         if group is None:
             raise unknown_group(group_id)
@@ -74,7 +74,7 @@ def unknown_group(group_id: str) -> NotFoundError:
     return NotFoundError(f"there is no group of failures {group_id[:64]}", code="unknown_failure_group")
 
 
-def _standing(group: FailureGroup, ignore: Ignore | None) -> dict[str, Any]:
+def _standing(group: GroupedFailures, ignore: Ignore | None) -> dict[str, Any]:
     """Return the facts for an audit entry: the kind of failure without its message, which not everybody may see."""
     return {
         "name": group.name,

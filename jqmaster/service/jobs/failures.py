@@ -8,7 +8,7 @@ from typing import Final
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.error_type import error_type_of
 from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.failures import MAX_VERSIONS, FailureGroup, Ignore
+from jqmaster.domain.failures import MAX_VERSIONS, GroupedFailures, Ignore
 from jqmaster.domain.job import Attempt
 from jqmaster.domain.job_content import JobContent
 from jqmaster.domain.redact import REDACTED
@@ -24,7 +24,7 @@ _JOBS_PER_READ: Final = 20
 class ShownGroup:
     """A group with the text that stands for it. `is_hidden`: a cover stands in its place."""
 
-    group: FailureGroup
+    group: GroupedFailures
     message: str
     is_hidden: bool
     error_type: str | None
@@ -42,7 +42,7 @@ class FailureReader:
         # By example and the time of its failure, which an example that fails once more changes.
         self._types: dict[tuple[str, int], str | None] = {}
 
-    async def groups(self, access: ContentAccess) -> list[FailureGroup]:
+    async def groups(self, access: ContentAccess) -> list[GroupedFailures]:
         """Return all groups, the latest first. They have no texts if the caller may not see these. A caller without
         the right to content gets one group for each name, cause and type; its ID is not a digest of a text."""
         groups = await self._history.failure_groups()
@@ -51,7 +51,7 @@ class FailureReader:
         groups = [replace(group, message="") for group in groups]
         return groups if access.is_granted else _merged(groups, await self._types_of(groups))
 
-    async def shown(self, groups: Sequence[FailureGroup], access: ContentAccess) -> list[ShownGroup]:
+    async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownGroup]:
         """These groups, each with what the caller may see of it."""
         types = await self._types_of(groups) if access.shows_error_type else {}
         cover = access.error_text_cover
@@ -62,7 +62,7 @@ class FailureReader:
             found.append(ShownGroup(group, text, group.id not in texts, types.get(_key(group))))
         return found
 
-    async def _types_of(self, groups: Sequence[FailureGroup]) -> Mapping[tuple[str, int], str | None]:
+    async def _types_of(self, groups: Sequence[GroupedFailures]) -> Mapping[tuple[str, int], str | None]:
         unknown = [group for group in groups if group.example_job_id and _key(group) not in self._types]
         if unknown:
             if len(self._types) + len(unknown) > 2 * MAX_GROUPS:
@@ -72,7 +72,7 @@ class FailureReader:
                 self._types[_key(group)] = error_type_of(end.error, end.message) if end else None
         return self._types
 
-    async def _texts(self, groups: Sequence[FailureGroup], access: ContentAccess) -> dict[str, str]:
+    async def _texts(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> dict[str, str]:
         """Return texts by group ID, without the redacted values of the example. If the example is gone, nobody can
         tell what its text holds."""
         if not access.redactor.has("argument", "headers", "error"):
@@ -89,15 +89,15 @@ class FailureReader:
         return texts
 
 
-def _key(group: FailureGroup) -> tuple[str, int]:
+def _key(group: GroupedFailures) -> tuple[str, int]:
     return group.example_job_id, group.last_seen_ms
 
 
 def _merged(
-    groups: Sequence[FailureGroup], types: Mapping[tuple[str, int], str | None]
-) -> list[FailureGroup]:
+    groups: Sequence[GroupedFailures], types: Mapping[tuple[str, int], str | None]
+) -> list[GroupedFailures]:
     """Merge the groups by name, cause and type, in their order."""
-    merged: dict[str, FailureGroup] = {}
+    merged: dict[str, GroupedFailures] = {}
     for group in groups:
         merged_id = failure_group_id(group.name, group.cause, types.get(_key(group)) or "")
         first = merged.get(merged_id)
@@ -108,7 +108,7 @@ def _merged(
     return list(merged.values())
 
 
-def _both(first: FailureGroup, other: FailureGroup) -> FailureGroup:
+def _both(first: GroupedFailures, other: GroupedFailures) -> GroupedFailures:
     """Return two groups as one, which is ignored for as long as both are. `first` was seen last."""
     versions = {seen.version: seen for seen in other.versions}
     for seen in first.versions:
@@ -132,7 +132,7 @@ def _both(first: FailureGroup, other: FailureGroup) -> FailureGroup:
     )
 
 
-def _ignore_of_both(first: FailureGroup, other: FailureGroup) -> Ignore | None:
+def _ignore_of_both(first: GroupedFailures, other: GroupedFailures) -> Ignore | None:
     if first.ignore is None or other.ignore is None:
         return None
     for group in (first, other):

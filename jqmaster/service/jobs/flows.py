@@ -23,7 +23,7 @@ FLOWS_AT_A_TIME: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class FlowJob:
+class FlowNode:
     """A job of a flow. `job` None: it is gone. `after`: its predecessors in the flow; `more_before`, `more_behind`: how
     many of its predecessors and dependents are left out."""
 
@@ -35,10 +35,10 @@ class FlowJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Flow:
+class FlowGraph:
     """The jobs around others in their order. `is_complete` false: the flow goes on beyond them."""
 
-    jobs: list[FlowJob]
+    jobs: list[FlowNode]
     is_complete: bool
 
 
@@ -51,14 +51,14 @@ class FlowReader:
         self._batches = batches
         self._reads = asyncio.Semaphore(FLOWS_AT_A_TIME)
 
-    async def of_job(self, job_id: str, limit: int) -> Flow:
+    async def of_job(self, job_id: str, limit: int) -> FlowGraph:
         """Return the flow of a job, the jobs next to it first. Raise NotFoundError."""
         async with self._reads:
             if not is_id(job_id) or not await self._jobs([job_id]):
                 raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
             return _flow(await self._around([job_id], limit))
 
-    async def of_batch(self, batch_id: str, limit: int) -> Flow:
+    async def of_batch(self, batch_id: str, limit: int) -> FlowGraph:
         """Return the flow of the members of a batch that wait for other jobs, or for which others wait."""
         async with self._reads:
             linked: list[str] = []
@@ -74,7 +74,7 @@ class FlowReader:
                     break
             return _flow(await self._around(linked[:limit], limit), is_whole=is_whole)
 
-    async def _around(self, seeds: Sequence[str], limit: int) -> list[FlowJob]:
+    async def _around(self, seeds: Sequence[str], limit: int) -> list[FlowNode]:
         """Return the jobs that can be reached from others over links in both directions, the nearest first."""
         shown: dict[str, Job | None] = {}
         behind: dict[str, Dependents] = {}
@@ -100,7 +100,7 @@ def _before(job: Job | None) -> Sequence[str]:
     return job.after.jobs if job and job.after else ()
 
 
-def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -> Iterator[FlowJob]:
+def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -> Iterator[FlowNode]:
     """Yield the jobs with their links among each other, as many as an answer may have."""
     # A dependent that is gone cannot tell what it waited for.
     known = {one: {other for other in behind[one].first if other in shown} for one in shown}
@@ -114,8 +114,8 @@ def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -
         inside = [other for other in before if other in shown][:left]
         left -= len(inside)
         more_behind = max(0, behind[one].total - len(known[one]))
-        yield FlowJob(one, job, inside, len(before) - len(inside), more_behind)
+        yield FlowNode(one, job, inside, len(before) - len(inside), more_behind)
 
 
-def _flow(jobs: list[FlowJob], *, is_whole: bool = True) -> Flow:
-    return Flow(jobs, is_whole and not any(one.more_before or one.more_behind for one in jobs))
+def _flow(jobs: list[FlowNode], *, is_whole: bool = True) -> FlowGraph:
+    return FlowGraph(jobs, is_whole and not any(one.more_before or one.more_behind for one in jobs))

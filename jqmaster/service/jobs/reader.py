@@ -14,7 +14,7 @@ from jqmaster.domain.order import Links
 from jqmaster.domain.progress import Progress
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.waiters import FinishWaiters
-from jqmaster.store.health.inspect import Counted, Inspector
+from jqmaster.store.health.inspect import Inspector, SelectionCount
 from jqmaster.store.jobs.listing import JobLists, Page
 from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.progress import ProgressStore
@@ -48,7 +48,7 @@ class JobDetail:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPage:
+class ListedJobs:
     """A page of a list, and how many jobs there are by state, whatever the filter."""
 
     page: Page
@@ -118,7 +118,7 @@ class JobReader:
 
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None
-    ) -> JobPage:
+    ) -> ListedJobs:
         """Return a page of jobs; without an order state by state, as they are worked through. Raise InvalidError for
         a foreign cursor."""
         late_at_s = self._clock.monotonic_s() + PAGE_WITHIN_S
@@ -133,9 +133,9 @@ class JobReader:
                 is_backward=order == "newest",
                 is_late=lambda: self._clock.monotonic_s() >= late_at_s,
             )
-        return JobPage(page, await self._inspector.counts())
+        return ListedJobs(page, await self._inspector.counts())
 
-    async def count(self, wanted: JobFilter) -> dict[JobState, Counted]:
+    async def count(self, wanted: JobFilter) -> dict[JobState, SelectionCount]:
         """Return how many jobs the filter selects in each state in which it may select any."""
         late_at_s = self._clock.monotonic_s() + COUNT_WITHIN_S
         states = [state for state in LISTED if wanted.may_be_in(state)]

@@ -25,7 +25,7 @@ from jqmaster.store.workers.workers import FleetSeen, WorkerStore
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Explanation:
     """`constraints`: every one that applies to the unfinished job, shadow ones too, with the gate that it has to
     pass."""
 
@@ -62,7 +62,7 @@ class WhyService:
         self._reach = reach
         self._policy = policy
 
-    async def why(self, job_id: str, access: ContentAccess) -> Answer:
+    async def why(self, job_id: str, access: ContentAccess) -> Explanation:
         """Explain why a job is not running. Raise NotFoundError."""
         rules = await self._rules.reload()
         is_keyed = any(one.key for one in rules.ruleset.constraints)
@@ -82,7 +82,7 @@ class WhyService:
         rules = await self._rules.reload()
         constraints = {one.cid: one for one in rules.ruleset.constraints}
         snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
-        return Answer(
+        return Explanation(
             snapshot.job.state,
             snapshot.now_ms,
             verdicts(snapshot, constraints, fleet),

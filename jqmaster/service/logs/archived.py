@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.logs.page import LogEntry, LogFilter
+from jqmaster.domain.logs.page import LogFilter, NumberedLine
 from jqmaster.domain.logs.piece import Piece, PieceName, newest
 from jqmaster.store.logs.archive import LogArchive
 
@@ -60,10 +60,10 @@ class ArchivedLogs:
 
 async def filtered(
     pieces: AsyncIterator[Piece], after: int, limit: int, wanted: LogFilter
-) -> tuple[list[LogEntry], int | None]:
+) -> tuple[list[NumberedLine], int | None]:
     """Return at most `limit` entries behind a place, and the place behind the last of them; None: nothing is behind
     them. Pieces may overlap. A filter that selects little reads a bounded number of them."""
-    entries = list[LogEntry]()
+    entries = list[NumberedLine]()
     reads = 0
     async for piece in pieces:
         if reads == MAX_READS:

@@ -6,15 +6,15 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job_content import JobContent
 from jqmaster.domain.logs.figures import ArchiveFigures
 from jqmaster.domain.logs.lines import RANK, LogLevel
-from jqmaster.domain.logs.page import LogEntry
+from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.domain.logs.piece import Piece, PieceName
 from jqmaster.errors import ArchiveUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.store.logs.archive import LogArchive
-from jqmaster.store.logs.archiving import Due, LogArchivingStore, StoredPiece
+from jqmaster.store.logs.archiving import LogArchivingStore, LogsToArchive, StoredPiece
 
 
-class Moved(StrEnum):
+class ArchivingRound(StrEnum):
     """The end of a move. CHANGED: lines went meanwhile, by a limit or with their job; the rest is for the next look."""
 
     WHOLE = "whole"
@@ -40,11 +40,11 @@ class LogArchiving:
         self._audience = audience
         self.figures = figures
 
-    async def due(self, passed_over: tuple[int, int]) -> Due:
+    async def due(self, passed_over: tuple[int, int]) -> LogsToArchive:
         """Return logs that are to be moved, as `LogArchivingStore.due`."""
         return await self._store.due(self._retention_ms.current, passed_over)
 
-    async def move(self, epoch: str, job_id: str) -> Moved:
+    async def move(self, epoch: str, job_id: str) -> ArchivingRound:
         """Move a log, piece by piece. Nothing is dropped from the store before it was read again from the archive.
         Raise DamagedError where the log cannot be read."""
         while True:
@@ -55,12 +55,12 @@ class LogArchiving:
                 await self._write(piece)
             is_left = await self._store.drop(epoch, piece)
             if is_left is None:
-                return Moved.CHANGED
+                return ArchivingRound.CHANGED
             self.figures.lines += len(piece.entries)
             if not is_left:
                 break
         self.figures.logs += 1
-        return Moved.WHOLE
+        return ArchivingRound.WHOLE
 
     async def erase(self, epoch: str) -> int:
         """Remove logs of deleted jobs from the archive, the oldest of them; return how many. One that
@@ -85,7 +85,7 @@ class LogArchiving:
             )
 
 
-def redacted(entry: LogEntry, content: JobContent) -> LogEntry:
+def redacted(entry: NumberedLine, content: JobContent) -> NumberedLine:
     """Return an entry as the archive may have it."""
     text = content.log_line(entry.text, is_error=entry.rank >= RANK[LogLevel.ERROR])
     return entry._replace(text=text or "")

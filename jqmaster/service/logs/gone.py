@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.logs.page import LogFacts, LogFilter, LogPage
+from jqmaster.domain.logs.page import LinesPage, LogFacts, LogFilter
 from jqmaster.domain.logs.piece import Piece, PieceName
 from jqmaster.live_value import LiveValue
 from jqmaster.service.logs.archived import ArchivedLogs, filtered
@@ -25,7 +25,7 @@ class GoneLogs:
 
     async def page(
         self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
-    ) -> LogPage | None:
+    ) -> LinesPage | None:
         """Return entries behind a place, as those who may see everything see them. None: there is no such log."""
         waiting = await self._store.read_gone(job_id, after)
         if waiting == "erased":
@@ -48,19 +48,19 @@ class GoneLogs:
         rest = self._archived.pieces(job_id, names[first + 1 :], after)
         entries, end = await filtered(_chained(known, rest), after, limit, wanted)
         facts = LogFacts(last, known.dropped, 0, last, self._archived.ref(job_id))
-        return LogPage(None, entries, last if end is None else end, end is None, facts, True, known.name)
+        return LinesPage(None, entries, last if end is None else end, end is None, facts, True, known.name)
 
-    async def _waiting_page(self, waiting: GoneLog, after: int, limit: int, wanted: LogFilter) -> LogPage:
+    async def _waiting_page(self, waiting: GoneLog, after: int, limit: int, wanted: LogFilter) -> LinesPage:
         facts, name, job_id = waiting.facts, waiting.job.name, waiting.job.id
         if after < facts.archived:
             names: list[PieceName] = await self._archived.names(job_id)
             entries, end = await filtered(self._archived.pieces(job_id, names, after), after, limit, wanted)
-            return LogPage(None, entries, facts.archived if end is None else end, False, facts, True, name)
+            return LinesPage(None, entries, facts.archived if end is None else end, False, facts, True, name)
         content = JobContent(self._audience.current, waiting.job)
         here = Piece(job_id, name, facts.dropped, waiting.entries)
         entries, end = await filtered(_chained(here, None), after, limit, wanted)
         place = max(after, waiting.end) if end is None else end
-        return LogPage(
+        return LinesPage(
             None,
             [redacted(entry, content) for entry in entries],
             place,

@@ -10,14 +10,14 @@ from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED
 from jqmaster.domain.logs.figures import LogFigures
-from jqmaster.domain.logs.lines import Chunk, LogLimits, LogLine, chunks, clean
-from jqmaster.domain.logs.page import LATE_MS, LogEntry, LogFilter, LogPage, LogSlice
+from jqmaster.domain.logs.lines import LogChunk, LogLimits, LogLine, chunks, clean
+from jqmaster.domain.logs.page import LATE_MS, LinesPage, LogFilter, LogSlice, NumberedLine
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.service.logs.archived import ArchivedLogs, filtered
 from jqmaster.service.logs.gone import GoneLogs
-from jqmaster.store.logs.logs import ClaimLines, LogStore, Saved
+from jqmaster.store.logs.logs import ClaimLines, LogStore, SavedLines
 
 # A job that writes line by line wakes each follower for several of them together.
 LEAST_PAUSE_S: Final = 0.1
@@ -35,7 +35,7 @@ class SentLine(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class LogReceipt:
     """`accepted` lines are kept, or were before; `dropped` ones, of any job, are missing now: the limits or the worker
     dropped them. `stale`: jobs that the worker does not hold under these tokens."""
 
@@ -66,11 +66,11 @@ class LogService:
         self._archived = archived
         self._gone = gone
 
-    async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> Taken:
+    async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> LogReceipt:
         """Keep lines of claims of a worker: job ID, token, and lines whose numbers grow. Those that came before count
         once."""
         if not is_id(worker_id):
-            return Taken(0, 0, [job_id for job_id, _, _ in claims])
+            return LogReceipt(0, 0, [job_id for job_id, _, _ in claims])
         most = self._limits.current.max_line_bytes
         given = [
             ClaimLines(
@@ -90,7 +90,7 @@ class LogService:
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
 
-    def _taken(self, given: Sequence[ClaimLines], done: Sequence[Saved]) -> Taken:
+    def _taken(self, given: Sequence[ClaimLines], done: Sequence[SavedLines]) -> LogReceipt:
         accepted = dropped = 0
         stale = []
         for claim, saved in zip(given, done, strict=True):
@@ -103,7 +103,7 @@ class LogService:
                 dropped += saved.left_out + saved.made_room
                 self._figures.kept += saved.kept
         self._figures.dropped += dropped
-        return Taken(accepted, dropped, stale)
+        return LogReceipt(accepted, dropped, stale)
 
     async def page(
         self,
@@ -114,7 +114,7 @@ class LogService:
         wanted: LogFilter,
         wait_s: float,
         tail: int | None = None,
-    ) -> LogPage:
+    ) -> LinesPage:
         """Return entries behind a line as soon as there are any, or the job is over; after `wait_s` an empty page.
         `tail`: begin at most so many lines before the last one. Raise NotFoundError, ArchiveUnavailableError and
         ArchiveDamagedError."""
@@ -140,8 +140,8 @@ class LogService:
 
     async def _read(
         self, job_id: str, after: int, limit: int, wanted: LogFilter, tail: int | None, *, watch: bool
-    ) -> tuple[LogPage, LogSlice]:
-        entries = list[LogEntry]()
+    ) -> tuple[LinesPage, LogSlice]:
+        entries = list[NumberedLine]()
         found = await self._slice(job_id, after, watch=watch)
         if tail is not None and found.facts.last - tail > after:
             after = found.facts.last - tail
@@ -153,7 +153,7 @@ class LogService:
             entries, end = await filtered(pieces, after, limit, wanted)
             after = found.facts.archived if end is None else end
             is_last = end is None and found.is_over and found.facts.last <= after
-            return LogPage(found.state, entries, after, is_last, found.facts, is_archived=True), found
+            return LinesPage(found.state, entries, after, is_last, found.facts, is_archived=True), found
         for reads in range(MAX_READS):
             if reads:
                 found = await self._slice(job_id, after)
@@ -161,15 +161,15 @@ class LogService:
                 if entry.seq > after and wanted.selects(entry):
                     entries.append(entry)
                     if len(entries) == limit:
-                        return LogPage(found.state, entries, entry.seq, False, found.facts), found
+                        return LinesPage(found.state, entries, entry.seq, False, found.facts), found
             after = max(after, found.end)
             if not found.is_full:
                 break
-        return LogPage(found.state, entries, after, found.is_over, found.facts), found
+        return LinesPage(found.state, entries, after, found.is_over, found.facts), found
 
     async def gone_page(
         self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
-    ) -> LogPage:
+    ) -> LinesPage:
         """Return entries of the log of a job that is gone, as `page` does. Raise NotFoundError,
         ArchiveUnavailableError and ArchiveDamagedError."""
         found = None
@@ -188,5 +188,5 @@ class LogService:
 
 def _behind(claim: ClaimLines, sent: int) -> ClaimLines:
     lines = [line for chunk in claim.chunks for line in chunk.lines if line.seq > sent]
-    rest: list[Chunk] = list(chunks(lines))
+    rest: list[LogChunk] = list(chunks(lines))
     return ClaimLines(claim.job_id, claim.token, rest)

@@ -10,7 +10,7 @@ from jqmaster.domain.failure_group import failure_group_id, normalise
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job import Cause
 from jqmaster.domain.notices.delivery import RESERVED_PREFIX
-from jqmaster.domain.notices.incident import Finding
+from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import When
 from jqmaster.live_value import LiveValue
 from jqmaster.service.notices.findings import Seen, of_name
@@ -35,7 +35,7 @@ Mark = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class HappeningsPage:
     """`has_more`: the next look goes on at once."""
 
     seen: list[Seen]
@@ -67,7 +67,7 @@ class Happenings:
         self._workers = workers
         self._leadership = leadership
         self._access = access
-        self._looks: Mapping[When, Callable[[Mark, int], Awaitable[Look]]] = {
+        self._looks: Mapping[When, Callable[[Mark, int], Awaitable[HappeningsPage]]] = {
             When.JOB_FAILED: self._failed_jobs,
             When.CHALLENGE_WAITING: self._waiting_challenges,
             When.CHALLENGE_EXPIRED: self._expired_challenges,
@@ -77,19 +77,19 @@ class Happenings:
             When.LEADER_CHANGED: self._changed_leader,
         }
 
-    async def look(self, when: When, mark: Mark, now_ms: int) -> Look:
+    async def look(self, when: When, mark: Mark, now_ms: int) -> HappeningsPage:
         """Return what happened since `mark`."""
         return await self._looks[when](mark, now_ms)
 
-    async def _failed_jobs(self, mark: Mark, now_ms: int) -> Look:
+    async def _failed_jobs(self, mark: Mark, now_ms: int) -> HappeningsPage:
         return await self._failures(mark, now_ms, lambda _: True)
 
-    async def _expired_challenges(self, mark: Mark, now_ms: int) -> Look:
+    async def _expired_challenges(self, mark: Mark, now_ms: int) -> HappeningsPage:
         return await self._failures(mark, now_ms, lambda one: one.job.cause is Cause.CALLBACK_TIMEOUT)
 
-    async def _waiting_challenges(self, mark: Mark, now_ms: int) -> Look:
+    async def _waiting_challenges(self, mark: Mark, now_ms: int) -> HappeningsPage:
         if not isinstance(mark, int):
-            return Look([], now_ms - 1)
+            return HappeningsPage([], now_ms - 1)
         began, seen, found_any = mark, list[Seen](), False
         while True:
             job_ids, mark = await self._waiting.after(mark, now_ms)
@@ -97,17 +97,19 @@ class Happenings:
             seen += [self._waits(one) for one in await self._waiting.read(job_ids)]
             if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
                 is_still = not found_any and mark >= began
-                return Look(seen, began if is_still else mark, has_more=mark < now_ms - 1)
+                return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
 
     def _waits(self, one: WaitingChallenge) -> Seen:
         job, challenge = one.job, one.challenge
         title = challenge.form.title if challenge.form and not self._is_covered else ""
         line = f"{job.name}: {title or 'waits for an answer'}, until {iso_ms(challenge.due_at_ms)}"
-        return Seen(Finding(job.name, line, challenge.remind_at_ms, job.id), fields_of(job))
+        return Seen(IncidentItem(job.name, line, challenge.remind_at_ms, job.id), fields_of(job))
 
-    async def _failures(self, mark: Mark, now_ms: int, is_meant: Callable[[FailedJob], bool]) -> Look:
+    async def _failures(
+        self, mark: Mark, now_ms: int, is_meant: Callable[[FailedJob], bool]
+    ) -> HappeningsPage:
         if not isinstance(mark, int):
-            return Look([], now_ms - 1)
+            return HappeningsPage([], now_ms - 1)
         seen: list[Seen] = []
         began, found_any = mark, False
         while True:
@@ -122,7 +124,7 @@ class Happenings:
             if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
                 # A mark that would say nothing new is not written down.
                 is_still = not found_any and mark >= began
-                return Look(seen, began if is_still else mark, has_more=mark < now_ms - 1)
+                return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
 
     def _failure(self, one: FailedJob) -> Seen:
         job = one.job
@@ -130,7 +132,7 @@ class Happenings:
         message = (one.end.message or "") if one.end else ""
         line = self._line(job.name, cause, normalise(message))
         group = failure_group_id(job.name, cause, message)
-        return Seen(Finding(job.name, line, job.finished_at_ms, job.id, group), fields_of(job))
+        return Seen(IncidentItem(job.name, line, job.finished_at_ms, job.id, group), fields_of(job))
 
     def _line(self, name: str, cause: str, message: str) -> str:
         return f"{name}: {cause}" + ("" if self._is_covered or not message else f": {message}")
@@ -141,9 +143,9 @@ class Happenings:
         access = self._access.current
         return bool(access.error_text_cover) or access.redactor.has("argument", "headers", "error")
 
-    async def _new_groups(self, mark: Mark, now_ms: int) -> Look:
+    async def _new_groups(self, mark: Mark, now_ms: int) -> HappeningsPage:
         if not isinstance(mark, int):
-            return Look([], now_ms)
+            return HappeningsPage([], now_ms)
         found = [
             (max(group.first_seen_ms, group.regressed_ms), group)
             for group in await self._history.failure_groups()
@@ -157,13 +159,13 @@ class Happenings:
         for at_ms, group in found:
             line = self._line(group.name, group.cause, group.message)
             job = jobs.get(group.example_job_id)
-            finding = Finding(group.name, line, at_ms, group.example_job_id, group.id)
+            finding = IncidentItem(group.name, line, at_ms, group.example_job_id, group.id)
             seen.append(Seen(finding, fields_of(job) if job else of_name(group.name)))
-        return Look(seen, newest_ms)
+        return HappeningsPage(seen, newest_ms)
 
-    async def _missed_instants(self, mark: Mark, now_ms: int) -> Look:
+    async def _missed_instants(self, mark: Mark, now_ms: int) -> HappeningsPage:
         if not isinstance(mark, int):
-            return Look([], now_ms)
+            return HappeningsPage([], now_ms)
         seen, newest_ms = [], mark
         for names in pages(await self._definitions.names(), MAX_PER_CALL):
             for runs in await self._definitions.newest_runs(names, _RUNS_PER_LOOK):
@@ -173,28 +175,30 @@ class Happenings:
                     newest_ms = max(newest_ms, run.recorded_at_ms)
                     if run.outcome is RunOutcome.MISSED:
                         line = f"{run.definition}: missed the instant of {iso_ms(run.due_at_ms)}"
-                        finding = Finding(run.definition, line, run.recorded_at_ms)
+                        finding = IncidentItem(run.definition, line, run.recorded_at_ms)
                         seen.append(Seen(finding, of_name(run.definition)))
-        return Look(seen, newest_ms)
+        return HappeningsPage(seen, newest_ms)
 
-    async def _lost_workers(self, mark: Mark, now_ms: int) -> Look:
+    async def _lost_workers(self, mark: Mark, now_ms: int) -> HappeningsPage:
         workers, _ = await self._workers.all_with_time()
         lost = {worker.id: worker for worker in workers if worker.detached_by == "silence"}
         # A worker that comes back, and is lost again, counts again.
         now_lost = sorted(lost)[:_MAX_LOST]
         if not isinstance(mark, list):
-            return Look([], now_lost)
+            return HappeningsPage([], now_lost)
         seen = []
         for worker_id in set(now_lost) - set(mark):
             worker = lost[worker_id]
             line = (
                 f"worker {worker_id} on {worker.spec.node_id}, silent since {iso_ms(worker.silent_since_ms)}"
             )
-            seen.append(Seen(Finding("", line, now_ms), of_name("")))
-        return Look(seen, now_lost)
+            seen.append(Seen(IncidentItem("", line, now_ms), of_name("")))
+        return HappeningsPage(seen, now_lost)
 
-    async def _changed_leader(self, mark: Mark, now_ms: int) -> Look:
+    async def _changed_leader(self, mark: Mark, now_ms: int) -> HappeningsPage:
         number = await self._leadership.newest_number()
         if not isinstance(mark, int) or mark == number:
-            return Look([], number)
-        return Look([Seen(Finding("", f"another leadership began: {number}", now_ms), of_name(""))], number)
+            return HappeningsPage([], number)
+        return HappeningsPage(
+            [Seen(IncidentItem("", f"another leadership began: {number}", now_ms), of_name(""))], number
+        )

@@ -6,7 +6,7 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import span
 from jqmaster.domain.notices.delivery import RESERVED_PREFIX
-from jqmaster.domain.notices.incident import Finding
+from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import When
 from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.findings import Seen, of_name
@@ -51,7 +51,7 @@ class Lasting:
             if waiting.since_ms and not name.startswith(RESERVED_PREFIX):
                 age_ms = max(0, now_ms - waiting.since_ms)
                 line = f"{name}: {waiting.ready} ready, the oldest for {span(age_ms)}"
-                seen.append(Seen(Finding(name, line, now_ms), of_name(name), age_ms))
+                seen.append(Seen(IncidentItem(name, line, now_ms), of_name(name), age_ms))
         return seen
 
     async def _saturated_constraints(self, now_ms: int) -> list[Seen]:
@@ -76,5 +76,5 @@ class Lasting:
         for name, line in present.items():
             since_s = self._since_s.setdefault((when, name), now_s)
             lasted_ms = round(1000 * (now_s - since_s))
-            seen.append(Seen(Finding(name, line, now_ms), of_name(name), lasted_ms))
+            seen.append(Seen(IncidentItem(name, line, now_ms), of_name(name), lasted_ms))
         return seen

@@ -86,7 +86,7 @@ class WebhookFollowUps:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class WebhookDelivery:
     """A delivery of an end of a job, and the attempts at it that ended, but for one that went well."""
 
     job: Job
@@ -100,19 +100,19 @@ class DeliveryReader:
         self._records = records
         self._actions = actions
 
-    async def of_job(self, job_id: str) -> list[Delivery]:
+    async def of_job(self, job_id: str) -> list[WebhookDelivery]:
         """Return the deliveries of a job that are kept, that of its newest end first. Raise NotFoundError."""
         job = await existing_job(self._records, job_id)
         history = await self._records.history(job_id)
         ids = delivery_ids(job, (attempt.finished_at_ms for attempt in history))[:MAX_LISTED]
         found = await self._records.get_all(ids)
         return [
-            Delivery(found[one], await self._records.history(one))
+            WebhookDelivery(found[one], await self._records.history(one))
             for one in ids
             if one in found and found[one].name == WEBHOOK_NAME
         ]
 
-    async def resend(self, job_id: str, delivery_id: str) -> Delivery:
+    async def resend(self, job_id: str, delivery_id: str) -> WebhookDelivery:
         """Deliver once more, or now what waits for its next attempt. Raise NotFoundError, and ConflictError where it is
         under way."""
         known = next((one for one in await self.of_job(job_id) if one.job.id == delivery_id), None)
@@ -125,4 +125,4 @@ class DeliveryReader:
         else:
             conflict = known.job
             raise ConflictError(f"the delivery is {conflict.state}", code=f"job_{conflict.state}")
-        return Delivery(await existing_job(self._records, delivery_id), known.attempts)
+        return WebhookDelivery(await existing_job(self._records, delivery_id), known.attempts)

@@ -49,7 +49,7 @@ class _Given(Settings):
 
 
 @dataclass(frozen=True, slots=True)
-class SettingView:
+class LiveSetting:
     """One setting as operators see it; `source`: default, configured or runtime."""
 
     info: SettingInfo
@@ -126,7 +126,7 @@ class LiveSettings:
                 return
         raise ConflictError("other callers keep changing the settings", code="settings_changing")
 
-    def view(self) -> tuple[list[SettingView], int]:
+    def view(self) -> tuple[list[LiveSetting], int]:
         """Return every setting, and the version."""
         changed = {key for key in self._stored.values if key in CATALOG}
         views = []
@@ -137,7 +137,7 @@ class LiveSettings:
                 source = "runtime"
             elif key in self._configured.model_fields_set:
                 source = "configured"
-            views.append(SettingView(info, value, source))
+            views.append(LiveSetting(info, value, source))
         return views, self.version
 
     # --- following the store

@@ -22,7 +22,7 @@ from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.failures import FailureReader, ShownGroup
 from jqmaster.service.workers.masters import MasterService
 from jqmaster.store.health.inspect import Inspector
-from jqmaster.store.operations.history import STEP_MS, Backlog, HistoryStore, Step
+from jqmaster.store.operations.history import STEP_MS, BacklogSample, HistoryStore, Step
 from jqmaster.store.workers.workers import WorkerStore
 
 Span = Literal["1h", "3h", "6h", "24h", "7d", "30d"]
@@ -113,7 +113,7 @@ class StatsService:
         """Return the current state, computed about once a second for all callers."""
         return await self._now.get()
 
-    async def backlog(self) -> Backlog | None:
+    async def backlog(self) -> BacklogSample | None:
         """Ready jobs by name, a few seconds old at most; None while no master leads."""
         return await self._history.backlog()
 

@@ -50,7 +50,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ContractBreach:
     """A push that does not keep to the contract. `code`: `unserved_name` or `invalid_argument`."""
 
     code: str
@@ -132,7 +132,7 @@ class ContractService:
 
     async def check(self, specs: Sequence[JobSpec], *, is_bulk: bool, refuses: bool) -> list[str]:
         """Judge a push, and return the codes of what was found. Raise InvalidError for it if `refuses`."""
-        findings: list[Finding] = []
+        findings: list[ContractBreach] = []
         for n, spec in enumerate(specs):
             if finding := await self._judge(spec, ("jobs", n) if is_bulk else ()):
                 findings.append(finding)
@@ -190,7 +190,7 @@ class ContractService:
         finding = await self._judge(spec, ())
         return finding.errors if finding and finding.code == "invalid_argument" else []
 
-    async def _judge(self, spec: JobSpec, loc: tuple[str | int, ...]) -> Finding | None:
+    async def _judge(self, spec: JobSpec, loc: tuple[str | int, ...]) -> ContractBreach | None:
         known = await self._look_up(spec.name, LIFE_S)
         finding = _finding(known, spec, loc)
         if finding is None:
@@ -249,9 +249,9 @@ class ContractService:
         logger.warning("%s: %s%s", name, code, f" ({what})" if what else "")
 
 
-def _finding(known: _Known, spec: JobSpec, loc: tuple[str | int, ...]) -> Finding | None:
+def _finding(known: _Known, spec: JobSpec, loc: tuple[str | int, ...]) -> ContractBreach | None:
     if not known.is_served:
-        return Finding(
+        return ContractBreach(
             "unserved_name", spec.name, [FieldError((*loc, "name"), "no worker has ever served this name")]
         )
     if not known.schemas:
@@ -274,7 +274,7 @@ def _finding(known: _Known, spec: JobSpec, loc: tuple[str | int, ...]) -> Findin
     keywords = ", ".join(
         f"{'.'.join(map(str, ('argument', *misfit.path)))[:100]}: {misfit.keyword}" for misfit in least[:3]
     )
-    return Finding("invalid_argument", spec.name, errors, keywords)
+    return ContractBreach("invalid_argument", spec.name, errors, keywords)
 
 
 def _schema_text(contract: Contract) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.tally import WorkerCounts
 from jqmaster.domain.worker import Worker
-from jqmaster.domain.worker_figures import Figures, GroupKind, WorkerGroup, figures_of, groups_of
+from jqmaster.domain.worker_figures import Figures, GroupKind, WorkersAlike, figures_of, groups_of
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
@@ -17,7 +17,7 @@ MINUTES: Final = 5
 LIVES_S: Final = 2.0
 
 
-class WorkerFigures:
+class FiguresCache:
     """Figures of the current minute and the last `MINUTES`, computed at most every `LIVES_S` for all callers. Raises
     what the store raises."""
 
@@ -46,7 +46,7 @@ class WorkerFigures:
                 self._all = now_s, await self.of([worker, *others])
             return self._all[1][worker.id]
 
-    async def groups(self, kind: GroupKind) -> list[WorkerGroup]:
+    async def groups(self, kind: GroupKind) -> list[WorkersAlike]:
         """Return the registered workers by machine, version or label."""
         workers, now_ms = await self._workers.all_with_time()
         return groups_of(kind, workers, await self.of(workers), now_ms=now_ms)

@@ -19,7 +19,7 @@ from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import Rules
 from jqmaster.store.jobs.challenges import NOT_OPENED, ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
-from jqmaster.store.jobs.settlements import Hold, Settlement, SettlementStore
+from jqmaster.store.jobs.settlements import GateHold, Settlement, SettlementStore
 from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class ReportService:
         return settlements
 
 
-def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> Hold | None:
+def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> GateHold | None:
     """Return the gate to hold; None if it does not exist: the deferral still counts, as a worker need not know the
     current constraints."""
     stored = rules.named(order.constraint)
@@ -158,7 +158,7 @@ def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> Hold | None:
         logger.warning("a hold of constraint %.100r is ignored: %s", order.constraint, fault)
         return None
     value = key_value(order.key) if order.has_key else None
-    return Hold(gate_id(stored.constraint.cid, value), for_ms)
+    return GateHold(gate_id(stored.constraint.cid, value), for_ms)
 
 
 def _final_result(decision: Decision, outcome: Outcome) -> bytes:

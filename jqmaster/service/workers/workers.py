@@ -14,7 +14,7 @@ from jqmaster.service.workers.registrations import Registrations
 from jqmaster.store import codec
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
-from jqmaster.store.workers.workers import Heartbeat, WorkerStore
+from jqmaster.store.workers.workers import HeartbeatReply, WorkerStore
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class WorkerService:
         *,
         reports: Sequence[ProgressReport] = (),
         asks_to_continue: bool = False,
-    ) -> Heartbeat:
+    ) -> HeartbeatReply:
         """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or an
         earlier one, at which the claims were listed. Raise NotFoundError if the worker is not, or no longer,
         registered."""
@@ -105,8 +105,8 @@ class WorkerService:
         return [jobs[job_id] for job_id in job_ids if job_id in jobs]
 
     async def _let_continue(
-        self, worker_id: str, claims: Sequence[tuple[str, str]], answer: Heartbeat
-    ) -> Heartbeat:
+        self, worker_id: str, claims: Sequence[tuple[str, str]], answer: HeartbeatReply
+    ) -> HeartbeatReply:
         """Let a worker that was silent go on: its leases have just been renewed, so nobody else has its jobs."""
         held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
         worker = await self._workers.get(worker_id)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, Override, gate_id
+from jqmaster.domain.constraint import Constraint, GateLimits, Mode, Override, gate_id
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.limit_kinds import KINDS, PER_VALUE
 from jqmaster.domain.matcher import parse_matcher, parse_path
@@ -112,4 +112,4 @@ def _override(value: object, limits: Sequence[Any]) -> Override:
     if len(limits) > len(PER_VALUE):
         raise ValueError("an override has limits of a later release")
     parts = zip(PER_VALUE, limits, strict=False)
-    return Override(value, Limits(**{kind.name: kind.unpack(part) for kind, part in parts}))
+    return Override(value, GateLimits(**{kind.name: kind.unpack(part) for kind, part in parts}))

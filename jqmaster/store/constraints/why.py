@@ -7,7 +7,7 @@ from typing import Any, Final
 from jqmaster.domain.gate_check import GateCheck, Holder
 from jqmaster.domain.job import JobState
 from jqmaster.domain.requirement import name_of
-from jqmaster.domain.verdict import Bound, Snapshot, Standing
+from jqmaster.domain.verdict import Accuracy, Snapshot, Standing
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.shard import Shard
@@ -17,7 +17,7 @@ MAX_HOLDERS: Final = 10
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20
-_BOUNDS: Final = (Bound.EXACT, Bound.AT_LEAST, Bound.ABOUT)
+_BOUNDS: Final = (Accuracy.EXACT, Accuracy.AT_LEAST, Accuracy.ABOUT)
 
 
 class WhyStore:
@@ -83,7 +83,7 @@ class WhyStore:
             for n in range(0, len(ahead), 2):
                 by_name[name_of(ahead[n].decode())] += int(ahead[n + 1])
             was_cut = len(rivals) > MAX_NAMES and bound == 0
-            standing = Standing(by_name, Bound.AT_LEAST if was_cut else _BOUNDS[bound])
+            standing = Standing(by_name, Accuracy.AT_LEAST if was_cut else _BOUNDS[bound])
         return Snapshot(
             now_ms=now_ms,
             job=job,

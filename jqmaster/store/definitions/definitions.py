@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgpack
 
 from jqmaster.domain.definitions.definition import Definition, Kind, new_did
-from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason, job_id_of
+from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord, job_id_of
 from jqmaster.domain.job import JobState, Origin
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
@@ -43,7 +43,7 @@ _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 _NO_JOB: Final[tuple[Arg, ...]] = ("", b"", b"", b"")
 
 
-class Verdict(StrEnum):
+class InstantVerdict(StrEnum):
     """The caller's decision about an instant."""
 
     FIRES = "fires"
@@ -95,13 +95,13 @@ class Entry:
     """One instant and the verdict on it. `job_id` empty: that of the instant."""
 
     due_at_ms: int
-    verdict: Verdict
+    verdict: InstantVerdict
     reason: RunReason = RunReason.NONE
     job_id: str = ""
 
     @property
     def has_job(self) -> bool:
-        return self.verdict not in (Verdict.MISSED, Verdict.SKIPPED)
+        return self.verdict not in (InstantVerdict.MISSED, InstantVerdict.SKIPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ class DefinitionChange:
 class RunPage:
     """A page of run records, newest first. `next_at` None: there are no older ones."""
 
-    runs: list[Run]
+    runs: list[RunRecord]
     next_at: "RunPlace | None"
 
 
@@ -271,7 +271,7 @@ class DefinitionStore:
     ) -> RunPage:
         """Return the newest run records behind a place, of one outcome if it is given."""
         key, at = self._keys.runs(name), place or RunPlace(MAX_INSTANT_MS, 0)
-        found: list[Run] = []
+        found: list[RunRecord] = []
         for _ in range(0, MAX_LOOKED_AT, RUNS_PER_READ):
             page = await self._client.command(
                 "ZRANGE", key, at.due_at_ms, "-inf", "BYSCORE", "REV", "LIMIT", at.passed, RUNS_PER_READ
@@ -287,7 +287,7 @@ class DefinitionStore:
                 return RunPage(found, None)
         return RunPage(found, at)
 
-    async def newest_runs(self, names: Sequence[str], count: int) -> list[list[Run]]:
+    async def newest_runs(self, names: Sequence[str], count: int) -> list[list[RunRecord]]:
         """Return the newest run records of each of these definitions, newest first."""
         replies = await self._client.pipeline(
             [("ZRANGE", self._keys.runs(name), "0", count - 1, "REV") for name in names]
@@ -300,7 +300,7 @@ class DefinitionStore:
         found = zip(job_ids, replies, strict=True)
         return {job_id: codec.state_of(code[0]) for job_id, code in found if code}
 
-    async def recorded(self, name: str, from_ms: int, to_ms: int) -> list[Run]:
+    async def recorded(self, name: str, from_ms: int, to_ms: int) -> list[RunRecord]:
         """Return the run records of the instants from `from_ms` to before `to_ms`."""
         page = await self._client.command("ZRANGE", self._keys.runs(name), from_ms, f"({to_ms}", "BYSCORE")
         return [decode_run(name, raw) for raw in page]

@@ -8,7 +8,7 @@ import msgpack
 
 from jqmaster.domain import packed
 from jqmaster.domain.definitions.definition import CatchUp, Definition, Kind, Overlap, TimeTrigger
-from jqmaster.domain.definitions.run import Run, RunOutcome, RunReason
+from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.events.template import parse_template
 from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger
@@ -109,12 +109,12 @@ def decode_clock(name: str, raw: bytes) -> DefinitionClock:
         raise DamagedError(f"definition {name}: its clock cannot be read") from exc
 
 
-def decode_run(name: str, raw: bytes) -> Run:
+def decode_run(name: str, raw: bytes) -> RunRecord:
     """Decode a run record. Raise DamagedError."""
     try:
         due_at, outcome, reason, job_id, recorded_at, *event = raw.decode().split(" ")
         (event_id,) = event or ("",)
-        return Run(
+        return RunRecord(
             name, int(due_at), RunOutcome(outcome), RunReason(reason), job_id, int(recorded_at), event_id
         )
     except ValueError as exc:

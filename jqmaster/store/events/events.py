@@ -33,7 +33,7 @@ _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 NO_LIMIT: Final = -1
 
 
-class Verdict(StrEnum):
+class EventVerdict(StrEnum):
     """The caller's decision about an event for one definition."""
 
     FIRES = "fires"
@@ -47,7 +47,7 @@ class Match:
     """A definition that an event starts. `slot` names the group in which it waits, for a definition that gathers."""
 
     definition: Definition
-    verdict: Verdict
+    verdict: EventVerdict
     argument: bytes = b""
     reason: RunReason = RunReason.NONE
     slot: str = ""
@@ -74,7 +74,7 @@ class KeptEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedEvent:
     """The answer to one event. A duplicate is answered as the first one was, and has its ID."""
 
     event_id: str
@@ -139,7 +139,7 @@ class EventStore:
         edition: str,
         kept: KeptEvents,
         replicas: int | None = None,
-    ) -> list[Received]:
+    ) -> list[ReceivedEvent]:
         """Take in events, each with what it starts, in one step; at most 500 events with 500 matches. `edition` is
         that of the definitions. `replicas`: as in `AcceptanceStore.enqueue`.
 
@@ -178,7 +178,7 @@ class EventStore:
             raise StaleDefinitions
         flat = data[1]
         received = [
-            Received(flat[n + 1].decode(), bool(flat[n]), decode_started(flat[n + 2]))
+            ReceivedEvent(flat[n + 1].decode(), bool(flat[n]), decode_started(flat[n + 2]))
             for n in range(0, len(flat), 3)
         ]
         self._count(events, received)
@@ -208,7 +208,7 @@ class EventStore:
         bodies = await self._client.command("HMGET", self._keys.event_bodies, *ids)
         return [raw and decode_event(one.decode(), raw) for one, raw in zip(ids, bodies, strict=True)]
 
-    def _count(self, events: Sequence[MatchedEvent], received: Sequence[Received]) -> None:
+    def _count(self, events: Sequence[MatchedEvent], received: Sequence[ReceivedEvent]) -> None:
         fired = Counter[str]()
         waits = False
         for one, answer in zip(events, received, strict=True):
@@ -229,7 +229,7 @@ class EventStore:
 def _parts(event: Event, match: Match, table: LaneTable, rules: Ruleset) -> tuple[Arg | tuple[Arg, ...], ...]:
     """Return the ID of the job and what the script makes it of, or what it needs to let the event wait."""
     definition = match.definition
-    if match.verdict is Verdict.SKIPPED:
+    if match.verdict is EventVerdict.SKIPPED:
         return "", b"", b"", b""
     job_id = job_id_of_event(definition.did, event.id)
     match definition.of_events.gathering:

@@ -15,7 +15,7 @@ from jqmaster.domain.tally import Tally
 from jqmaster.errors import DamagedError
 from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.definitions.documents import StoredDefinition, decode_definition
-from jqmaster.store.events.events import Verdict, job_parts, raise_refusal
+from jqmaster.store.events.events import EventVerdict, job_parts, raise_refusal
 from jqmaster.store.jobs.placement import LaneTable
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
@@ -31,7 +31,7 @@ _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ClosedGroup:
     """A closed group, with the events and the arguments that they make, oldest first. `id` is that of its job, whose
     argument `is_list`, or the one argument."""
 
@@ -48,7 +48,7 @@ class DueGroups:
     """`next_ms`: until the next one is due; 0 if some are, None if none waits."""
 
     next_ms: int | None
-    found: list[Group]
+    found: list[ClosedGroup]
 
 
 class FoundDefinition(NamedTuple):
@@ -59,12 +59,12 @@ class FoundDefinition(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class GroupDecision:
     """The decision about a group. A group whose definition is gone is removed."""
 
-    group: Group
+    group: ClosedGroup
     found: FoundDefinition
-    verdict: Verdict = Verdict.SKIPPED
+    verdict: EventVerdict = EventVerdict.SKIPPED
     reason: RunReason = RunReason.NONE
     argument: bytes = b""
 
@@ -96,7 +96,7 @@ class EventGroupStore:
                 logger.error("event group %s cannot be read; its events start no job", group_id)
         return DueGroups(None if next_ms < 0 else next_ms, found)
 
-    async def definitions_of(self, groups: Sequence[Group]) -> dict[str, FoundDefinition]:
+    async def definitions_of(self, groups: Sequence[ClosedGroup]) -> dict[str, FoundDefinition]:
         """Return by group its definition. A group is omitted while its definition cannot be read."""
         names = [group.definition for group in groups]
         documents = await self._client.command("HMGET", self._keys.definitions, *names)
@@ -115,7 +115,7 @@ class EventGroupStore:
         return found
 
     async def end(
-        self, endings: Sequence[Ending], rules: Ruleset = NO_RULES, *, epoch: str, kept: KeptRuns
+        self, endings: Sequence[GroupDecision], rules: Ruleset = NO_RULES, *, epoch: str, kept: KeptRuns
     ) -> list[str]:
         """End closed groups in one step, as the leader of `epoch`; at most 100. Return what became of each.
 
@@ -127,7 +127,7 @@ class EventGroupStore:
         for ending in endings:
             group, (etag, stored) = ending.group, ending.found
             parts = (b"", b"", b"")
-            if stored and ending.verdict is Verdict.FIRES:
+            if stored and ending.verdict is EventVerdict.FIRES:
                 parts = job_parts(stored.definition, group.id, ending.argument, table, rules)
             packed.append(
                 _PACKER.pack(
@@ -149,7 +149,7 @@ class EventGroupStore:
             self._shard.leader.wake(SlotsFreed(worker_id.decode(), 1))
         return became
 
-    def _count(self, endings: Sequence[Ending], became: Sequence[str]) -> None:
+    def _count(self, endings: Sequence[GroupDecision], became: Sequence[str]) -> None:
         fired: list[Definition] = [
             ending.found.stored.definition
             for ending, status in zip(endings, became, strict=True)
@@ -161,11 +161,11 @@ class EventGroupStore:
             self._shard.leader.wake(JobsReady())
 
 
-def _decoded(group_id: str, flat: Sequence[bytes]) -> Group:
+def _decoded(group_id: str, flat: Sequence[bytes]) -> ClosedGroup:
     fields: dict[bytes, Any] = dict(zip(flat[::2], flat[1::2], strict=True))
     numbers = sorted(int(field) for field in fields if field.isdigit())
     members = [msgpack.unpackb(fields[b"%d" % number], raw=True) for number in numbers]
-    return Group(
+    return ClosedGroup(
         group_id,
         fields[b"definition"].decode(),
         fields[b"did"].decode(),

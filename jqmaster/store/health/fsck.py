@@ -32,7 +32,7 @@ HEAD_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class NamedJobs:
     """Jobs, and the order, claims or slots that name them; empty if none has to."""
 
     job_ids: Sequence[str]
@@ -190,7 +190,7 @@ class Checker:
         self._now = now
         self._plain = [keys.index(state) for state in INDEXED]
 
-    async def everything_named(self) -> AsyncIterator[list[Group]]:
+    async def everything_named(self) -> AsyncIterator[list[NamedJobs]]:
         """Yield pages of about `PAGE` jobs from all records, indexes, lanes, claims, slots, results and histories."""
         k = self._keys
         for prefix in (
@@ -204,34 +204,34 @@ class Checker:
             k.log_prefix,
         ):
             async for page in self._scan_keys(prefix):
-                yield [Group(page)]
+                yield [NamedJobs(page)]
         async for _, page in self._members("ZSCAN", [*self._plain, k.results], step=2):
-            yield [Group(page)]
+            yield [NamedJobs(page)]
         for prefix, command, step in (
             (k.ready_prefix, "ZSCAN", 2),
             (k.claims_prefix, "SSCAN", 1),
             (k.slots_prefix, "HSCAN", 2),
         ):
             async for owners in self._scan_keys(prefix):
-                groups, count = list[Group](), 0
+                groups, count = list[NamedJobs](), 0
                 async for key, page in self._members(
                     command, [prefix + owner for owner in owners], step=step
                 ):
-                    groups.append(Group(page, key))
+                    groups.append(NamedJobs(page, key))
                     count += len(page)
                     if count >= PAGE:
                         yield groups
                         groups, count = [], 0
                 yield groups
         async for page in self.set_aside():
-            yield [Group(page)]
+            yield [NamedJobs(page)]
 
     async def set_aside(self) -> AsyncIterator[list[str]]:
         """Yield pages of IDs whose record could not be read when an index named them."""
         async for _, page in self._members("SSCAN", [self._keys.damaged], step=1):
             yield page
 
-    async def check_jobs(self, groups: Sequence[Group]) -> list[list[Finding]]:
+    async def check_jobs(self, groups: Sequence[NamedJobs]) -> list[list[Finding]]:
         """Return the faults of the jobs of each group."""
         k = self._keys
         now_arg = "" if self._now is None else self._now()

@@ -36,7 +36,7 @@ class Found:
 
 
 @dataclass(slots=True)
-class Counted:
+class SelectionCount:
     """A count, at least, and the first of the counted jobs."""
 
     count: int
@@ -160,15 +160,15 @@ class Inspector:
         *,
         touches: Callable[[Job], bool] | None = None,
         is_late: Callable[[], bool] = lambda: False,
-    ) -> "Counted":
+    ) -> "SelectionCount":
         """Return how many jobs in these states are selected and accepted by `touches`. Not exact if it would take
         looking at more than MAX_COUNTED, or longer than until `is_late`."""
         states = [state for state in states if wanted.may_be_in(state)]
         if touches is None and wanted == JobFilter(state=wanted.state):
             counts = await self.counts()
             some = await self.scan(wanted, states=states, limit=MAX_EXAMPLES, cursor=None)
-            return Counted(sum(counts[state] for state in states), True, some.jobs)
-        counted = Counted(0, False, [])
+            return SelectionCount(sum(counts[state] for state in states), True, some.jobs)
+        counted = SelectionCount(0, False, [])
         looked_at, cursor = 0, None
         while looked_at < MAX_COUNTED and not (looked_at and is_late()):
             found = await self.scan(wanted, states=states, limit=MAX_LOOKED_AT, cursor=cursor)

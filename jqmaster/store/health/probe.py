@@ -55,7 +55,7 @@ _MEMORY_HIGH: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProbeResult:
     """`error`: a master refuses to start on it, or to be ready; `warning`: it will hurt one day; `note`: good to know.
     `check`: whether the store falls short of the configured durability, or of what any master needs."""
 
@@ -90,7 +90,7 @@ class StoreReport:
     clock_ahead_ms: float
     durability: Durability
     rights_missing: tuple[str, ...]
-    faults: tuple[Finding, ...]
+    faults: tuple[ProbeResult, ...]
 
 
 async def probe(client: Redis, settings: Settings) -> StoreReport:
@@ -268,29 +268,29 @@ def _keeps_writes(
     return appendonly and appendfsync == "always" and not skips_fsync
 
 
-def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
+def _identity_faults(report: StoreReport, lua_error: str) -> list[ProbeResult]:
     faults = []
     oldest = _OLDEST[report.kind]
     dotted = ".".join(map(str, report.version))
     if report.version < oldest:
         faults.append(
-            Finding(
+            ProbeResult(
                 "error", f"{report.kind} {dotted} is too old", f"upgrade to {oldest[0]}.{oldest[1]} or newer"
             )
         )
     elif not _is_patched(report):
         faults.append(
-            Finding(
+            ProbeResult(
                 "warning",
                 f"{report.kind} {dotted} may lack the fixes of the Lua escapes of 2025 (CVE-2025-49844)",
                 "upgrade, unless your distribution has patched it under this number",
             )
         )
     if report.role == "replica":
-        faults.append(Finding("error", "the address is that of a replica", "name the primary in --redis"))
+        faults.append(ProbeResult("error", "the address is that of a replica", "name the primary in --redis"))
     if not report.has_lua:
         faults.append(
-            Finding(
+            ProbeResult(
                 "error",
                 f"scripts cannot run on the keys of the shard: {lua_error}",
                 "allow EVAL and EVALSHA on these keys to the store's user (deploy/valkey.acl); on a Cluster let "
@@ -299,7 +299,7 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
         )
     if report.rights_missing:
         faults.append(
-            Finding(
+            ProbeResult(
                 "error",
                 f"the store's user may not use {', '.join(report.rights_missing)} on the keys and channels of the "
                 "shard",
@@ -309,7 +309,7 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
         )
     if report.maxmemory_policy != "noeviction":
         faults.append(
-            Finding(
+            ProbeResult(
                 "error",
                 f"a full store would delete jobs (maxmemory-policy {report.maxmemory_policy})",
                 "CONFIG SET maxmemory-policy noeviction, and the same in the configuration file",
@@ -318,12 +318,12 @@ def _identity_faults(report: StoreReport, lua_error: str) -> list[Finding]:
     return faults
 
 
-def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: bool) -> list[Finding]:
+def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: bool) -> list[ProbeResult]:
     wanted = settings.durability
     if LEVELS.index(report.durability) >= LEVELS.index(wanted):
         if wanted == "besteffort":
             text = "under besteffort a power cut or a killed store can lose accepted jobs"
-            return [Finding("note", text, "set durability to fsync (JQMASTER_DURABILITY)", "durability")]
+            return [ProbeResult("note", text, "set durability to fsync (JQMASTER_DURABILITY)", "durability")]
         return []
     fixes = []
     if not report.appendonly:
@@ -340,21 +340,23 @@ def _durability_faults(report: StoreReport, settings: Settings, *, skips_fsync: 
     if wanted == "fsync+quorum" and report.replicas_in_sync < report.replicas_needed:
         fixes.append(f"{report.replicas_needed} replicas must be in sync, {report.replicas_in_sync} are")
     what = f"durability {wanted} is configured, the store gives {report.durability}"
-    return [Finding("error", what, "; ".join(fixes), "durability")]
+    return [ProbeResult("error", what, "; ".join(fixes), "durability")]
 
 
-def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[Finding]:
+def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[ProbeResult]:
     faults = []
     if report.is_loading:
-        faults.append(Finding("warning", "the store is reading its data", "wait until it has"))
+        faults.append(ProbeResult("warning", "the store is reading its data", "wait until it has"))
     if report.appendonly and info.get("aof_last_write_status") == "err":
         faults.append(
-            Finding("error", "the store cannot write its append-only file", "look at its disk and its log")
+            ProbeResult(
+                "error", "the store cannot write its append-only file", "look at its disk and its log"
+            )
         )
     used, most = report.memory_used_bytes, report.memory_max_bytes
     if most and used > most * _MEMORY_HIGH:
         faults.append(
-            Finding(
+            ProbeResult(
                 "warning",
                 f"{used / most:.0%} of maxmemory are used",
                 "give it more, or shorten the retentions",
@@ -362,16 +364,18 @@ def _health_faults(report: StoreReport, info: dict[str, Any]) -> list[Finding]:
         )
     elif not most:
         text = "maxmemory is not set: the system may kill a store that outgrows the machine"
-        faults.append(Finding("note", text, "CONFIG SET maxmemory to what the machine can spare"))
+        faults.append(ProbeResult("note", text, "CONFIG SET maxmemory to what the machine can spare"))
     if report.latency_ms > _SLOW_MS:
         text = f"an answer takes {report.latency_ms:.1f} ms"
         faults.append(
-            Finding("warning", text, "bring master and store closer, look for slow commands (SLOWLOG GET)")
+            ProbeResult(
+                "warning", text, "bring master and store closer, look for slow commands (SLOWLOG GET)"
+            )
         )
     if abs(report.clock_ahead_ms) > _CLOCK_OFF_MS:
         text = f"the store's clock differs from ours by {report.clock_ahead_ms / 1000:+.1f} s"
         faults.append(
-            Finding("warning", text, "run NTP on both; leases and schedules follow the store's clock")
+            ProbeResult("warning", text, "run NTP on both; leases and schedules follow the store's clock")
         )
     return faults
 

@@ -25,7 +25,7 @@ _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RepairPage:
     """One page: what was put right of it."""
 
     repaired: list[Finding]
@@ -43,28 +43,28 @@ class Repair:
         self._checker = Checker(shard.client, shard.keys, shard.now)
         self._times = times
 
-    async def steps(self) -> AsyncIterator[Step]:
+    async def steps(self) -> AsyncIterator[RepairPage]:
         """Go through the whole shard once, in the order of dependencies."""
         async for groups in self._checker.everything_named():
             findings = await self._checker.check_jobs(groups)
             for group, found in zip(groups, findings, strict=True):
                 if found:
-                    yield Step(await self.repair_jobs(found, group.found_in))
-            yield Step([])
+                    yield RepairPage(await self.repair_jobs(found, group.found_in))
+            yield RepairPage([])
         async for step in self.order_steps():
             yield step
-        yield Step(await self.repair_slots([f async for f in self._checker.check_slots()]))
+        yield RepairPage(await self.repair_slots([f async for f in self._checker.check_slots()]))
         async for fault in self._checker.handed_over_pages():
-            yield Step(await self.repair_handed_over(fault))
+            yield RepairPage(await self.repair_handed_over(fault))
         async for found in self._checker.unique_pages():
-            yield Step(await self.repair_unique(found))
+            yield RepairPage(await self.repair_unique(found))
         async for found in self._checker.log_pages():
-            yield Step(await self.repair_logs(found))
+            yield RepairPage(await self.repair_logs(found))
         async for batch_fault in batch_faults(self._client, self._keys):
-            yield Step(await self.repair_batch(batch_fault))
+            yield RepairPage(await self.repair_batch(batch_fault))
         # A group that is removed may leave its slot behind: the second look finds that.
         for _ in range(2):
-            yield Step(await self.repair_events(await event_faults(self._client, self._keys)))
+            yield RepairPage(await self.repair_events(await event_faults(self._client, self._keys)))
         self.wake()
 
     def wake(self) -> None:
@@ -73,12 +73,12 @@ class Repair:
         self._shard.leader.wake(JobsReady())
         self._shard.leader.wake(JobDelayed())
 
-    async def order_steps(self) -> AsyncIterator[Step]:
+    async def order_steps(self) -> AsyncIterator[RepairPage]:
         """Go through the lanes and names, by which claims find ready jobs, and through no job."""
         async for found in self._checker.lane_pages():
-            yield Step(await self.repair_lanes(found))
+            yield RepairPage(await self.repair_lanes(found))
         async for found in self._checker.name_pages():
-            yield Step(await self.repair_names(found))
+            yield RepairPage(await self.repair_names(found))
         self._shard.leader.wake(JobsReady())
 
     async def repair_jobs(self, found: Sequence[Finding], found_in: str) -> list[Finding]:

@@ -54,7 +54,7 @@ class AuditEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class AuditPage:
+class AuditEntries:
     """A page. `next_cursor` None: there are no older entries. `follow_from`: where `AuditStore.after` continues behind
     the newest entry.
     """
@@ -100,7 +100,7 @@ class AuditStore:
         who: str | None = None,
         since_ms: int | None = None,
         until_ms: int | None = None,
-    ) -> AuditPage:
+    ) -> AuditEntries:
         """Return up to `limit` entries, the newest first. `who` is looked for in the author, whatever its case; both
         instants are included.
 
@@ -149,9 +149,9 @@ class AuditStore:
             next_cursor = _cursor({one: taken.get(one, _after(last)) for one in LOGS})
         if cursor is None and log is None and until_ms is None:
             follow_from = _cursor(newest)
-        return AuditPage(found, next_cursor, follow_from)
+        return AuditEntries(found, next_cursor, follow_from)
 
-    async def after(self, cursor: str, *, limit: int) -> AuditPage:
+    async def after(self, cursor: str, *, limit: int) -> AuditEntries:
         """Return up to `limit` entries behind the cursor, the oldest first; `next_cursor` goes on from there.
 
         Raises InvalidError for a cursor that no page gave.
@@ -167,7 +167,7 @@ class AuditStore:
         ]
         found = sorted(found, key=lambda one: position_parts(one[1]))[:limit]
         positions |= {log: position for log, position, _ in found}
-        return AuditPage([decode_entry(*one) for one in found], _cursor(positions))
+        return AuditEntries([decode_entry(*one) for one in found], _cursor(positions))
 
 
 class _Backwards:

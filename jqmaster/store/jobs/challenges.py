@@ -11,10 +11,10 @@ from jqmaster.domain.challenge import (
     CHALLENGE_CODES,
     Callback,
     CallbackAnswer,
+    CallbackSignature,
     Challenge,
     ChallengeState,
     RequestId,
-    Signature,
 )
 from jqmaster.domain.challenge_form import Audience, Form, GivenAnswer, document_of, form_of
 from jqmaster.domain.job import Job
@@ -47,7 +47,7 @@ NOT_OPENED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedChallenge:
     """A challenge that was opened, for a job of this name. `is_new`: by this call, and not by one that it repeats."""
 
     name: str
@@ -56,7 +56,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedCallback:
     """The answer to a callback, and the name of its job. `after_ms`: time since the challenge was opened."""
 
     answer: CallbackAnswer
@@ -101,11 +101,11 @@ class ChallengeStore:
         wait_ms: int,
         expect: int,
         meta: bytes | None,
-        signature: Signature | None = None,
+        signature: CallbackSignature | None = None,
         form: Form | None = None,
         audience: Audience = Audience.LINK,
         remind_ms: int | None = None,
-    ) -> Opened | str:
+    ) -> OpenedChallenge | str:
         """Open a challenge for the attempt that holds the job. Otherwise return the reason: `stale`, `answered` (its
         callbacks are there) or `unknown` (the worker)."""
         k = self._keys
@@ -119,7 +119,7 @@ class ChallengeStore:
              *((codec.pack(document_of(form)), audience, request.text) if form else ("", "", "")),
              "" if remind_ms is None else remind_ms),
         )  # fmt: skip
-        return Opened(data[0].decode(), data[1], bool(data[2])) if word == "ok" else word
+        return OpenedChallenge(data[0].decode(), data[1], bool(data[2])) if word == "ok" else word
 
     async def await_callbacks(self, worker_id: str, reports: Sequence[tuple[str, str, bytes]]) -> list[int]:
         """Let attempts wait for the callbacks of their challenges, each named by (job ID, token, digest of the request
@@ -169,7 +169,7 @@ class ChallengeStore:
         is_verified: bool = False,
         answer: GivenAnswer | None = None,
         digest: bytes | None = None,
-    ) -> Received | Signature | AskedForm:
+    ) -> ReceivedCallback | CallbackSignature | AskedForm:
         """Take a callback. `identity` tells it from others of the same challenge, and `digest` those apart that say
         different things; by default that of the callback. `answer`: of a person, whose time is that of the callback.
 
@@ -190,22 +190,22 @@ class ChallengeStore:
             return AskedForm()
         if word == "unverified":
             header, secret, prefix, encoding = (raw.decode() for raw in data)
-            return Signature(header, secret, prefix, "base64" if encoding == "base64" else "hex")
+            return CallbackSignature(header, secret, prefix, "base64" if encoding == "base64" else "hex")
         told = CallbackAnswer(word)
         if told is not CallbackAnswer.TAKEN:
-            return Received(told, data[0].decode() if data else "")
+            return ReceivedCallback(told, data[0].decode() if data else "")
         if data[2] and claim is None:
             self._shard.leader.wake(JobsReady())
-        return Received(told, data[0].decode(), data[1])
+        return ReceivedCallback(told, data[0].decode(), data[1])
 
-    async def take_shown(self, job_id: str, shown: str, callback: Callback) -> Received:
+    async def take_shown(self, job_id: str, shown: str, callback: Callback) -> ReceivedCallback:
         """Take a callback that an operator gives, who knows what is shown of the request ID."""
         found = await self.find_shown(job_id, shown)
         if found is None:
-            return Received(CallbackAnswer.UNKNOWN)
+            return ReceivedCallback(CallbackAnswer.UNKNOWN)
         request = RequestId("", job_id, shown, found.digest)
         received = await self.take(request, callback, callback.digest, is_verified=True)
-        assert isinstance(received, Received)
+        assert isinstance(received, ReceivedCallback)
         return received
 
     async def find(self, request: RequestId) -> Challenge | None:

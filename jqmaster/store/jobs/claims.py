@@ -40,7 +40,7 @@ class Omitted(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class JobInput:
+class PredecessorResult:
     """A predecessor and its result. `state` None: it was deleted. `result`: encoded as its pusher gets it; None:
     `omitted` says why not."""
 
@@ -61,7 +61,7 @@ class ClaimedJob:
     # Empty unless the job is claimed for its callbacks.
     callbacks: Sequence[Callback] = ()
     # None: the job has no predecessors.
-    inputs: Sequence[JobInput] | None = None
+    inputs: Sequence[PredecessorResult] | None = None
 
 
 @dataclass(frozen=True, slots=True)

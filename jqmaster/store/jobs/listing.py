@@ -35,7 +35,7 @@ _POSITION: Final = struct.Struct(">BBq36s")
 _MARK: Final = 255
 
 
-class Place(NamedTuple):
+class ListPlace(NamedTuple):
     """Where a job stands: its instant in store milliseconds, and its ID among those of the same instant."""
 
     ms: int
@@ -112,7 +112,7 @@ class JobLists:
         return Page(found, None, looked_at, is_partial)
 
     async def _source(
-        self, state: JobState, wanted: JobFilter, after: Place | None, is_backward: bool
+        self, state: JobState, wanted: JobFilter, after: ListPlace | None, is_backward: bool
     ) -> "_Source":
         if state is JobState.READY:
             lanes = await self._lanes(wanted.name)
@@ -133,7 +133,7 @@ class JobLists:
             found += [raw.decode() for lanes in await self._client.pipeline(commands) for raw in lanes]
         return found
 
-    async def _selected(self, wanted: JobFilter, places: Sequence[Place]) -> dict[int, Job]:
+    async def _selected(self, wanted: JobFilter, places: Sequence[ListPlace]) -> dict[int, Job]:
         if not places:
             return {}
         records = await self._client.pipeline(
@@ -148,23 +148,23 @@ class JobLists:
 class _Source:
     """The jobs of one state in order. `next` reads on; fewer than asked for are the last ones."""
 
-    def __init__(self, shard: Shard, after: Place | None, is_backward: bool) -> None:
+    def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool) -> None:
         self.client = shard.client
         self.keys = shard.keys
         self.after = after
         self.is_backward = is_backward
         self.is_partial = False
 
-    async def next(self, count: int) -> list[Place]:
+    async def next(self, count: int) -> list[ListPlace]:
         places = await self.read(count)
         if places:
             self.after = places[-1]
         return places
 
-    async def read(self, count: int) -> list[Place]:
+    async def read(self, count: int) -> list[ListPlace]:
         raise NotImplementedError
 
-    def first(self, places: Sequence[Place], count: int) -> list[Place]:
+    def first(self, places: Sequence[ListPlace], count: int) -> list[ListPlace]:
         return sorted(places, reverse=self.is_backward)[:count]
 
 
@@ -174,7 +174,7 @@ class _Indexed(_Source):
     def __init__(
         self,
         shard: Shard,
-        after: Place | None,
+        after: ListPlace | None,
         is_backward: bool,
         index: str,
         between_ms: tuple[int | None, int | None],
@@ -183,20 +183,20 @@ class _Indexed(_Source):
         self._index = index
         self._between = ["" if ms is None else ms for ms in between_ms]
 
-    async def read(self, count: int) -> list[Place]:
+    async def read(self, count: int) -> list[ListPlace]:
         after = ("", "") if self.after is None else (repr(float(self.after.ms)), self.after.job_id)
         _, (flat,) = await self.client.run(
             "page",
             (self._index,),
             (*after, count, 0, self.keys.job_prefix, *self._between, int(self.is_backward)),
         )
-        return [Place(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 3)]
+        return [ListPlace(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 3)]
 
 
 class _Running(_Source):
-    async def read(self, count: int) -> list[Place]:
+    async def read(self, count: int) -> list[ListPlace]:
         after = ("", "") if self.after is None else self.after
-        found: list[Place] = []
+        found: list[ListPlace] = []
         from_rank, were_read = 0, RUNNING_PER_CALL
         while were_read == RUNNING_PER_CALL:
             _, (flat, were_read) = await self.client.run(
@@ -204,7 +204,7 @@ class _Running(_Source):
                 (self.keys.running,),
                 (*after, count, from_rank, RUNNING_PER_CALL, self.keys.job_prefix, int(self.is_backward)),
             )
-            found += [Place(int(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 2)]
+            found += [ListPlace(int(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 2)]
             from_rank += RUNNING_PER_CALL
         # A job whose lease is renewed between two calls may be in both.
         return self.first(list(dict.fromkeys(found)), count)
@@ -213,12 +213,14 @@ class _Running(_Source):
 class _Ready(_Source):
     """Ready jobs stand at their creation, which their IDs tell."""
 
-    def __init__(self, shard: Shard, after: Place | None, is_backward: bool, lanes: Sequence[str]) -> None:
+    def __init__(
+        self, shard: Shard, after: ListPlace | None, is_backward: bool, lanes: Sequence[str]
+    ) -> None:
         super().__init__(shard, after, is_backward)
         self._lanes = lanes
 
-    async def read(self, count: int) -> list[Place]:
-        found: list[Place] = []
+    async def read(self, count: int) -> list[ListPlace]:
+        found: list[ListPlace] = []
         lane, rank, calls = 0, 0, 0
         while lane < len(self._lanes):
             if calls == MAX_LANE_CALLS:
@@ -241,12 +243,12 @@ class _Merged:
     def __init__(self, sources: Sequence[_Source], is_backward: bool) -> None:
         self._sources = sources
         self._is_backward = is_backward
-        self._buffers: list[list[Place]] = [[] for _ in sources]
+        self._buffers: list[list[ListPlace]] = [[] for _ in sources]
         self._ended = [False for _ in sources]
 
-    async def next(self, count: int) -> list[Place]:
+    async def next(self, count: int) -> list[ListPlace]:
         """Return the next `count` places; fewer are the last ones."""
-        found: list[Place] = []
+        found: list[ListPlace] = []
         while len(found) < count:
             for n, source in enumerate(self._sources):
                 if not self._buffers[n] and not self._ended[n]:
@@ -258,7 +260,7 @@ class _Merged:
             found += taken
         return found
 
-    def _taken(self, count: int) -> list[Place]:
+    def _taken(self, count: int) -> list[ListPlace]:
         """Take what is known to come first: nothing behind the end of a buffer of which there is more."""
         ends = [buffer[-1] for buffer, ended in zip(self._buffers, self._ended, strict=True) if not ended]
         merged = sorted((place for buffer in self._buffers for place in buffer), reverse=self._is_backward)
@@ -284,11 +286,11 @@ def _sections(wanted: JobFilter) -> list[list[JobState]]:
     return [[s for s in states if s not in _AHEAD], [s for s in states if s in _AHEAD]]
 
 
-def _place_of(job_id: str) -> Place:
-    return Place(int(job_id[:8] + job_id[9:13], 16), job_id)
+def _place_of(job_id: str) -> ListPlace:
+    return ListPlace(int(job_id[:8] + job_id[9:13], 16), job_id)
 
 
-def _id_before(after: Place | None) -> str:
+def _id_before(after: ListPlace | None) -> str:
     """Return what ready jobs behind the place have greater IDs than, and those before it smaller ones. A place of
     another state has an ID that does not tell its instant."""
     if after is None:
@@ -300,11 +302,11 @@ def _id_before(after: Place | None) -> str:
     return beginning if after.job_id < beginning else beginning + "~"
 
 
-def _encode_cursor(section: int, place: Place) -> str:
+def _encode_cursor(section: int, place: ListPlace) -> str:
     return base64.urlsafe_b64encode(_POSITION.pack(_MARK, section, place.ms, place.job_id.encode())).decode()
 
 
-def _decode_cursor(cursor: str) -> tuple[int, Place]:
+def _decode_cursor(cursor: str) -> tuple[int, ListPlace]:
     try:
         raw = base64.b64decode(cursor.encode(), altchars=b"-_", validate=True)
         mark, section, ms, job_id = _POSITION.unpack(raw)
@@ -312,4 +314,4 @@ def _decode_cursor(cursor: str) -> tuple[int, Place]:
             raise ValueError
     except (ValueError, struct.error) as exc:
         raise InvalidError("cursor is not one that a page gave", code="invalid_cursor") from exc
-    return section, Place(ms, job_id.decode())
+    return section, ListPlace(ms, job_id.decode())

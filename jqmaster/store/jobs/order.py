@@ -9,7 +9,7 @@ from jqmaster.domain.order import Links, SkippedBy
 from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.store import codec
-from jqmaster.store.jobs.claims import ClaimedJob, JobInput, Omitted
+from jqmaster.store.jobs.claims import ClaimedJob, Omitted, PredecessorResult
 from jqmaster.store.jobs.placement import LaneTable, StaleRules, lane_of_job
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import ScriptCall, load
@@ -101,7 +101,7 @@ class OrderStore:
             if job.record.after is not None:
                 job.inputs = await self._inputs(job.record.after.jobs)
 
-    async def _inputs(self, job_ids: Sequence[str]) -> list[JobInput]:
+    async def _inputs(self, job_ids: Sequence[str]) -> list[PredecessorResult]:
         k = self._keys
         states: list[JobState | None] = []
         sizes: list[int] = []
@@ -122,7 +122,7 @@ class OrderStore:
             replies = await self._client.pipeline([("GET", k.result(one)) for one in page], skip_damaged=True)
             results.update(zip(page, replies, strict=True))
         return [
-            JobInput(
+            PredecessorResult(
                 job_id,
                 state,
                 results.get(job_id),

@@ -23,7 +23,7 @@ NOT_ENDED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class GateHold:
     """Nothing passes this gate for so long: the outside system behind it asked for it."""
 
     gate_id: str
@@ -42,7 +42,7 @@ class Settlement:
     decision: Decision
     entry: bytes = b""
     result: bytes = b""
-    hold: Hold | None = None
+    hold: GateHold | None = None
     name: str = ""
     message: str = ""
     worker_id: str = ""

@@ -12,7 +12,7 @@ from jqmaster.store.link.wake import JobsReady
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class TimerRound:
     """`moved` jobs were skipped or made ready; `is_partial`: there were more than one call may move. `next_ms` until
     the next is due (-1: none is). `is_told`: a claim of the leader travelled with it.
     """
@@ -34,7 +34,7 @@ class DueStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def come_due(self, epoch: str, *, expects_some: bool = False) -> Due:
+    async def come_due(self, epoch: str, *, expects_some: bool = False) -> TimerRound:
         """Skip jobs whose time is over, then make due jobs of both states ready, in one round trip: no job that is due
         waits for the others' answers.
 
@@ -49,7 +49,7 @@ class DueStore:
             nexts.append(data[1])
             self._tally.skipped(name.decode() for name in (data[2] if len(data) > 2 else ()))
         next_ms = min((ms for ms in nexts if ms >= 0), default=-1)
-        return Due(sum(counts), max(counts) == MAX_PER_CALL, next_ms, claim is not None)
+        return TimerRound(sum(counts), max(counts) == MAX_PER_CALL, next_ms, claim is not None)
 
     def _promotion(self, epoch: str, state: JobState) -> ScriptCall:
         k = self._keys

@@ -20,7 +20,7 @@ MAX_MASTERS: Final = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Masters:
+class MasterRegistry:
     """All that are registered, the longest silent first, who leads, and who shall not for a while, at one store time.
     `epoch` is the growing part of the newest one; 0 before the first election."""
 
@@ -65,7 +65,7 @@ class MasterStore:
         k = self._shard.keys
         await self._shard.client.run("forget_master", (k.masters, k.master_info), (master_id,))
 
-    async def look(self) -> Masters:
+    async def look(self) -> MasterRegistry:
         """Return the masters, without those whose entries cannot be read; their next heartbeats write them again."""
         k = self._shard.keys
         flat, infos, holder, demoted, epoch, (seconds, microseconds) = await self._shard.client.pipeline(
@@ -87,7 +87,7 @@ class MasterStore:
             except (KeyError, ValueError, TypeError, msgpack.UnpackException):
                 logger.warning("master %s: its entry cannot be read", master_id)
         now_ms = self._shard.now() if self._shard.now else int(seconds) * 1000 + int(microseconds) // 1000
-        return Masters(
+        return MasterRegistry(
             now_ms,
             Leadership.of(holder.decode()) if holder else None,
             demoted.decode() if demoted else None,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from jqmaster.domain.job import Job
-from jqmaster.domain.logs.page import LogEntry, LogFacts
+from jqmaster.domain.logs.page import LogFacts, NumberedLine
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard
@@ -14,7 +14,7 @@ from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read
 LOGS_PER_LOOK: Final = 200
 
 
-class Due(NamedTuple):
+class LogsToArchive(NamedTuple):
     """Jobs whose log is to go to the archive: those that are gone, and others."""
 
     gone: list[str]
@@ -29,7 +29,7 @@ class StoredPiece:
     job: Job
     archived: int
     dropped: int
-    entries: list[LogEntry]
+    entries: list[NumberedLine]
     last: int
     chunks: int
     size: int
@@ -41,7 +41,7 @@ class GoneLog:
 
     job: Job
     facts: LogFacts
-    entries: list[LogEntry]
+    entries: list[NumberedLine]
     end: int
     is_full: bool
 
@@ -54,7 +54,7 @@ class LogArchivingStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def due(self, retention_ms: int, passed_over: tuple[int, int]) -> Due:
+    async def due(self, retention_ms: int, passed_over: tuple[int, int]) -> LogsToArchive:
         """Return the oldest logs that are to go, without those that were passed over: of jobs that are gone, and of
         others."""
         k = self._keys
@@ -63,7 +63,7 @@ class LogArchivingStore:
             (k.log_times, k.log_waits),
             (self._shard.now_arg, retention_ms, *passed_over, LOGS_PER_LOOK),
         )
-        return Due([raw.decode() for raw in gone], [raw.decode() for raw in others])
+        return LogsToArchive([raw.decode() for raw in gone], [raw.decode() for raw in others])
 
     async def next_piece(self, epoch: str, job_id: str, ref: str) -> StoredPiece | None:
         """Return the oldest lines of a log; None if it has none. Raise DamagedError where it cannot be read."""

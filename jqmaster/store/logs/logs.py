@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from jqmaster.domain.logs.lines import LEVELS, Chunk, LogLimits
-from jqmaster.domain.logs.page import LogEntry, LogFacts, LogSlice
+from jqmaster.domain.logs.lines import LEVELS, LogChunk, LogLimits
+from jqmaster.domain.logs.page import LogFacts, LogSlice, NumberedLine
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
@@ -30,11 +30,11 @@ class ClaimLines:
 
     job_id: str
     token: str
-    chunks: Sequence[Chunk]
+    chunks: Sequence[LogChunk]
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedLines:
     """`kept` lines of the call, `left_out` ones that the worker dropped before them, and those of any job that
     `made_room` for them. `is_stale`: the claim is over, and nothing is kept. `behind`: nothing was done, because
     the claim has sent the lines up to this one before, which is in the midst of a chunk."""
@@ -55,7 +55,7 @@ class LogStore:
         self._keys = shard.keys
         self._limits = limits
 
-    async def save(self, worker_id: str, claims: Sequence[ClaimLines]) -> list[Saved]:
+    async def save(self, worker_id: str, claims: Sequence[ClaimLines]) -> list[SavedLines]:
         """Keep lines of claims of this worker, in one round trip. They wait for no replica: the loss of a line is not
         that of a job."""
         replies = await self._client.run_all([self._save(worker_id, claim) for claim in claims], replicas=0)
@@ -139,7 +139,7 @@ class LogStore:
         return int(size) if size.isdigit() else 0
 
 
-def entries_of(attempt: bytes, base: bytes, chunk: bytes) -> list[LogEntry]:
+def entries_of(attempt: bytes, base: bytes, chunk: bytes) -> list[NumberedLine]:
     """Return the entries of a stored chunk; none of a damaged one."""
     try:
         return read_entries(attempt, base, chunk)
@@ -147,7 +147,7 @@ def entries_of(attempt: bytes, base: bytes, chunk: bytes) -> list[LogEntry]:
         return []
 
 
-def read_entries(attempt: bytes, base: bytes, chunk: bytes) -> list[LogEntry]:
+def read_entries(attempt: bytes, base: bytes, chunk: bytes) -> list[NumberedLine]:
     """Return the entries of a stored chunk. Raise ValueError where it is damaged."""
     try:
         lines = _UNPACKER.decode(chunk)
@@ -156,15 +156,15 @@ def read_entries(attempt: bytes, base: bytes, chunk: bytes) -> list[LogEntry]:
     number, before = int(attempt), int(base)
     if not all(0 <= rank < len(LEVELS) for _, _, rank, _ in lines):
         raise ValueError("no such level")
-    return [LogEntry(before + seq, number, at_ms, rank, text) for seq, at_ms, rank, text in lines]
+    return [NumberedLine(before + seq, number, at_ms, rank, text) for seq, at_ms, rank, text in lines]
 
 
-def _saved(word: str, data: list[Any]) -> Saved:
+def _saved(word: str, data: list[Any]) -> SavedLines:
     if word == "stale":
-        return Saved(is_stale=True)
+        return SavedLines(is_stale=True)
     if word == "behind":
-        return Saved(behind=data[0])
-    return Saved(*data)
+        return SavedLines(behind=data[0])
+    return SavedLines(*data)
 
 
 def facts_of(fields: Sequence[bytes]) -> LogFacts:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.bulk_action import ActionState, BulkAction, Progress
+from jqmaster.domain.bulk_action import ActionProgress, ActionState, BulkAction
 from jqmaster.domain.job import ActionKind
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.store import codec
@@ -30,7 +30,7 @@ class StoredAction:
 
     action: BulkAction
     ids_count: int | None
-    progress: Progress
+    progress: ActionProgress
     canceled_by: str | None
 
 
@@ -42,7 +42,7 @@ class ActionStore:
         self._client = shard.client
         self._keys = shard.keys
 
-    async def put(self, action: BulkAction, progress: Progress, audit_entry: bytes) -> bool:
+    async def put(self, action: BulkAction, progress: ActionProgress, audit_entry: bytes) -> bool:
         """False: too many are under way."""
         k = self._keys
         spec = codec.pack(
@@ -72,7 +72,7 @@ class ActionStore:
         self,
         epoch: str,
         action: BulkAction,
-        progress: Progress,
+        progress: ActionProgress,
         audit_entry: bytes = b"",
         ended: Sequence[str] = (),
     ) -> tuple[str, str | None]:
@@ -137,7 +137,7 @@ class ActionStore:
         ]
 
 
-def _packed(progress: Progress) -> bytes:
+def _packed(progress: ActionProgress) -> bytes:
     return codec.pack({**asdict(progress), "state": str(progress.state)})
 
 
@@ -163,6 +163,6 @@ def _read(action_id: str, stored: Sequence[Any]) -> StoredAction:
     return StoredAction(
         BulkAction(id=action_id, ids=tuple(msgpack.unpackb(ids[0])) if ids and ids[0] else None, **fields),
         ids_count,
-        Progress(**state),
+        ActionProgress(**state),
         canceled_by.decode() if canceled_by else None,
     )

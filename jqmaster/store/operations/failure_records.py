@@ -5,19 +5,19 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.failures import FailureGroup, Ignore, SeenVersion
+from jqmaster.domain.failures import GroupedFailures, Ignore, SeenVersion
 from jqmaster.store import codec
 
 _UNREADABLE: Final = (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException)
 
 
-def decode_group(group_id: bytes, packed: bytes, ignore: Ignore | None) -> FailureGroup | None:
+def decode_group(group_id: bytes, packed: bytes, ignore: Ignore | None) -> GroupedFailures | None:
     """Return the group; None if it cannot be read."""
     try:
         count, first_ms, last_ms, job_id, name, cause, message, *added = msgpack.unpackb(packed)
         # A master of release 0.2 wrote none of these.
         hours, versions, regressed_ms = (*added, [], [], 0)[:3] if len(added) < 3 else added[:3]
-        return FailureGroup(
+        return GroupedFailures(
             group_id.decode(),
             str(name),
             str(cause),

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import msgpack
 
-from jqmaster.domain.failures import MAX_VERSIONS, QUIET_MS, FailureGroup, Ignore
+from jqmaster.domain.failures import MAX_VERSIONS, QUIET_MS, GroupedFailures, Ignore
 from jqmaster.domain.histogram import BUCKETS
 from jqmaster.domain.tally import MAX_NAMES, OTHER, NameCounts, WorkerCounts
 from jqmaster.store import codec
@@ -60,7 +60,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Backlog:
+class BacklogSample:
     """The leader's sample at one store time. `names` are those with ready jobs, at most `MAX_NAMES`."""
 
     at_ms: int
@@ -133,7 +133,7 @@ class HistoryStore:
 
     # --- the backlog (leader only)
 
-    async def sample_backlog(self) -> Backlog:
+    async def sample_backlog(self) -> BacklogSample:
         """Sample the ready jobs."""
         counts, (seconds, microseconds) = await self._client.pipeline(
             [("HGETALL", self._keys.ready_counts), ("TIME",)]
@@ -151,9 +151,9 @@ class HistoryStore:
                 if count > 0:
                     names[name.decode()] = Waiting(count, since_ms)
         since = [waiting.since_ms for waiting in names.values() if waiting.since_ms]
-        return Backlog(now_ms, Waiting(sum(ready.values()), min(since, default=0)), names)
+        return BacklogSample(now_ms, Waiting(sum(ready.values()), min(since, default=0)), names)
 
-    async def put_backlog(self, epoch: str, backlog: Backlog) -> None:
+    async def put_backlog(self, epoch: str, backlog: BacklogSample) -> None:
         """Store a sample for all masters."""
         sample = [
             backlog.at_ms,
@@ -176,14 +176,16 @@ class HistoryStore:
         seconds, microseconds = await self._client.command("TIME")
         return int(seconds) * 1000 + int(microseconds) // 1000
 
-    async def backlog(self) -> Backlog | None:
+    async def backlog(self) -> BacklogSample | None:
         """Return the leader's last sample; None: there is none, or it is too old."""
         packed = await self._client.command("GET", self._keys.backlog)
         if packed is None:
             return None
         try:
             at_ms, whole, names, *_ = msgpack.unpackb(packed)
-            return Backlog(at_ms, Waiting(*whole), {name: Waiting(*values) for name, values in names.items()})
+            return BacklogSample(
+                at_ms, Waiting(*whole), {name: Waiting(*values) for name, values in names.items()}
+            )
         except _UNREADABLE:
             return None
 
@@ -236,7 +238,7 @@ class HistoryStore:
             await asyncio.sleep(0)
         return found
 
-    async def failure_groups(self) -> list[FailureGroup]:
+    async def failure_groups(self) -> list[GroupedFailures]:
         """Return all kept groups, latest first."""
         flat, flat_ignores = await self._client.pipeline(
             [("HGETALL", self._keys.failure_groups), ("HGETALL", self._keys.failure_ignores)],

@@ -16,7 +16,7 @@ _BEHIND_JOBS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class LiveSigns:
     """Signs: equal ones mean that nothing changed. `changed`: kinds of things that the audit log tells of since the
     look before; `running_actions`: IDs of actions on many jobs that are under way, `news_of_actions` of those that
     began or ended since.
@@ -49,7 +49,7 @@ class LiveStore:
         # The newest entry that was seen of each log.
         self._audited = {shard.keys.audit: "", shard.keys.access: ""}
 
-    async def look(self) -> Look:
+    async def look(self) -> LiveSigns:
         k = self._keys
         worker_ms, master_ms = self._stale_ms.current, self._pace.current.fresh_ms
         finished = sorted(k.finished(state) for state in FINISHED)
@@ -95,7 +95,7 @@ class LiveStore:
             self._audited[log] = entries[0][0].decode() if entries else seen or "0-0"
         self._at_ms = int(time[0]) * 1000 + int(time[1]) // 1000
         ready = sum(map(int, replies[11]))
-        return Look(
+        return LiveSigns(
             at_ms=self._at_ms,
             jobs=(
                 replies[10],

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Heartbeat:
+class HeartbeatReply:
     """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election, `fence`,
     the newest one given, before the first claim. `max_jobs`: how many jobs the worker may have.
     """
@@ -49,7 +49,7 @@ class Heartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class WorkerOwner:
     """Whom a worker belongs to, and what a change of hands is judged by. `name` empty: it has no owner."""
 
     name: str
@@ -136,13 +136,13 @@ class WorkerStore:
         self._shard.leader.wake(WorkersChanged())
         return now_ms, codec.epoch_number(epoch)
 
-    async def owner(self, worker_id: str) -> Owner | None:
+    async def owner(self, worker_id: str) -> WorkerOwner | None:
         """Return the owner of a worker; None if the worker is not known or its record cannot be read."""
         owner, secret, names = await self._client.command(
             "HMGET", self._keys.worker(worker_id), "owner", "secret", "names"
         )
         try:
-            return Owner((owner or b"").decode(), secret.decode(), tuple(msgpack.unpackb(names)))
+            return WorkerOwner((owner or b"").decode(), secret.decode(), tuple(msgpack.unpackb(names)))
         except (AttributeError, ValueError, TypeError, msgpack.UnpackException):
             return None
 
@@ -159,12 +159,12 @@ class WorkerStore:
 
     async def renew(
         self, worker_id: str, claims: Sequence[tuple[str, str]], free: int, as_of_ms: int = 0
-    ) -> Heartbeat | None:
+    ) -> HeartbeatReply | None:
         """Renew the leases of the (job ID, token) claims in a heartbeat, listed at `as_of_ms` or later. None: the
         worker is unknown.
         """
         k = self._keys
-        answer: Heartbeat | None = None
+        answer: HeartbeatReply | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
             # Only the last call has seen all claims through: until then their absence proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
@@ -180,8 +180,8 @@ class WorkerStore:
             if word != "ok":
                 return None
             now_ms, epoch, draining, detached_by, to_cancel, lost, fence, max_jobs = data
-            earlier = answer or Heartbeat(now_ms, 0, False, None, frozenset(), frozenset())
-            answer = Heartbeat(
+            earlier = answer or HeartbeatReply(now_ms, 0, False, None, frozenset(), frozenset())
+            answer = HeartbeatReply(
                 # The first call's time: what was renewed first ends first.
                 earlier.now_ms,
                 codec.epoch_number(epoch),

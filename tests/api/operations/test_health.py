@@ -9,7 +9,7 @@ import pytest
 
 from jqmaster.api.app import build_app
 from jqmaster.api.http.auth import AccessPolicy, Scope
-from jqmaster.api.services import Condition, Services
+from jqmaster.api.services import MasterCondition, Services
 from jqmaster.app import Master
 from jqmaster.config import Settings
 from jqmaster.domain.latency import Traffic
@@ -72,9 +72,9 @@ async def test_readyz_tells_when_nobody_leads(api: Api, master: Master) -> None:
 async def test_only_readers_learn_where_the_store_is(
     tokens: tuple[str, ...], peer: str, authorization: str | None, is_told: bool
 ) -> None:
-    async def condition() -> Condition:
+    async def condition() -> MasterCondition:
         faults = {"store": "store: no room in /srv/secret"}
-        return Condition(False, "no room in /srv/secret", faults, "fsync", "fsync")
+        return MasterCondition(False, "no room in /srv/secret", faults, "fsync", "fsync")
 
     services = SimpleNamespace(
         store_id="", settings=Settings(), contract=dict, condition=condition, traffic=Traffic()

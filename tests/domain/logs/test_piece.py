@@ -8,22 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.logs.page import LogEntry
+from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.domain.logs.piece import Piece, PieceName, newest
 from jqmaster.errors import ArchiveDamagedError
 
 pytestmark = pytest.mark.req("D17")
 
-ENTRIES = [LogEntry(3, 1, 5, 1, "a\nb"), LogEntry(9, 2, 6, 4, "\x1b[31mré\N{SNOWMAN}")]
+ENTRIES = [NumberedLine(3, 1, 5, 1, "a\nb"), NumberedLine(9, 2, 6, 4, "\x1b[31mré\N{SNOWMAN}")]
 
 
-def piece(entries: list[LogEntry]) -> Piece:
+def piece(entries: list[NumberedLine]) -> Piece:
     return Piece(new_id(), "work", 7, entries)
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=20))
 def test_a_piece_comes_back_as_it_went(texts: list[str]) -> None:
-    one = piece([LogEntry(n, 1, 5, n % 5, text) for n, text in enumerate(texts, 1)])
+    one = piece([NumberedLine(n, 1, 5, n % 5, text) for n, text in enumerate(texts, 1)])
     data = one.encode()
     assert one.encode() == data
     assert Piece.decode(PieceName.of(1, one.entries, data), data) == one

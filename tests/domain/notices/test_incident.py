@@ -10,7 +10,7 @@ from jqmaster.domain.notices.incident import (
     MAX_INCIDENTS,
     MAX_LINES,
     OTHERS,
-    Finding,
+    IncidentItem,
     Message,
     MessageKind,
     NoticeState,
@@ -25,8 +25,8 @@ FAILED = Notice("n", "1", When.JOB_FAILED, (Destination(Channel.MAIL, ("ops@shop
 BACKLOG = replace(FAILED, when=When.BACKLOG_AGE, threshold=60)
 
 
-def found(at_ms: int, name: str = "work", **fields: str) -> Finding:
-    return Finding(name, fields.pop("line", f"{name}: error"), at_ms, **fields)
+def found(at_ms: int, name: str = "work", **fields: str) -> IncidentItem:
+    return IncidentItem(name, fields.pop("line", f"{name}: error"), at_ms, **fields)
 
 
 def kinds(messages: list[Message]) -> list[tuple[MessageKind, int, int]]:

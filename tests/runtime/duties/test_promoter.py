@@ -7,7 +7,7 @@ from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.runtime.duties import promoter as module
 from jqmaster.runtime.duties.promoter import Promoter
-from jqmaster.store.jobs.timers import Due
+from jqmaster.store.jobs.timers import TimerRound
 from jqmaster.store.leadership.leadership import Leadership
 from tests.support import real_time
 from tests.support.store import StoreWorld
@@ -142,7 +142,7 @@ async def test_claims_are_expected_to_go_along_when_a_job_is_due_and_not_before(
     world, expected = promoting.world, []
     come_due = world.due.come_due
 
-    async def noted(epoch: str, *, expects_some: bool = False) -> Due | None:
+    async def noted(epoch: str, *, expects_some: bool = False) -> TimerRound | None:
         expected.append(expects_some)
         return await come_due(epoch, expects_some=expects_some)
 

@@ -10,7 +10,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import repair as module
 from jqmaster.runtime.duties.repair import RepairLoop
-from jqmaster.store.health.repair import Repair, Step
+from jqmaster.store.health.repair import Repair, RepairPage
 from tests.support import real_time
 from tests.support.admin import admin_of
 from tests.support.clock import ManualClock
@@ -215,7 +215,7 @@ async def test_jobs_that_a_constraint_holds_back_are_not_looked_at_all_the_time(
     repair = repair_of(world)
     steps = repair.order_steps
 
-    async def counted() -> AsyncIterator[Step]:
+    async def counted() -> AsyncIterator[RepairPage]:
         nonlocal rounds
         rounds += 1
         async for step in steps():

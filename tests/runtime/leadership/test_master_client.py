@@ -8,7 +8,7 @@ import pytest
 
 from jqmaster.app import Master
 from jqmaster.domain.master import MasterRecord
-from jqmaster.runtime.leadership.master_client import ANSWER_WITHIN_S, MasterClient
+from jqmaster.runtime.leadership.master_client import ANSWER_WITHIN_S, PeerClient
 from tests.support import real_time
 from tests.support.ports import free_port
 
@@ -20,8 +20,8 @@ def at(url: str, master_id: str = "m1") -> MasterRecord:
 
 
 @pytest.fixture
-async def client() -> AsyncIterator[MasterClient]:
-    one = MasterClient()
+async def client() -> AsyncIterator[PeerClient]:
+    one = PeerClient()
     await one.start()
     yield one
     await one.stop()
@@ -52,22 +52,20 @@ async def serving(answer: Callable[[asyncio.StreamWriter], Awaitable[None]]) -> 
             await one.wait()
 
 
-async def test_a_living_master_answers(client: MasterClient, master: Master) -> None:
+async def test_a_living_master_answers(client: PeerClient, master: Master) -> None:
     assert await client.answers(at(master.server.url, master.id))
 
 
-async def test_another_one_at_its_address_does_not_answer_for_it(
-    client: MasterClient, master: Master
-) -> None:
+async def test_another_one_at_its_address_does_not_answer_for_it(client: PeerClient, master: Master) -> None:
     assert not await client.answers(at(master.server.url, "its predecessor"))
 
 
-async def test_nobody_at_its_address(client: MasterClient) -> None:
+async def test_nobody_at_its_address(client: PeerClient) -> None:
     assert not await client.answers(at(f"http://127.0.0.1:{free_port()}"))
     assert not await client.answers(at("not an address"))
 
 
-async def test_one_that_stands_still_is_not_waited_for(client: MasterClient) -> None:
+async def test_one_that_stands_still_is_not_waited_for(client: PeerClient) -> None:
     async def silent(writer: asyncio.StreamWriter) -> None:
         pass
 
@@ -90,7 +88,7 @@ async def test_one_that_stands_still_is_not_waited_for(client: MasterClient) -> 
         b"garbage\r\n\r\n",
     ],
 )
-async def test_whatever_else_is_there_is_not_it(client: MasterClient, text: bytes) -> None:
+async def test_whatever_else_is_there_is_not_it(client: PeerClient, text: bytes) -> None:
     async def answer(writer: asyncio.StreamWriter) -> None:
         writer.write(text)
         await writer.drain()

@@ -9,7 +9,7 @@ from jqmaster.domain.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet
-from jqmaster.runtime.watch.progress import QUIET_S, Progress
+from jqmaster.runtime.watch.progress import QUIET_S, ProgressWatch
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
 
@@ -31,7 +31,7 @@ class Leading:
         self.clock = ManualClock()
         self.fleet = Fleet(self.clock, stale_ms=LiveValue(STALE_MS))
         self.rounds: Rounds | None = Rounds(self.clock.now_s, self.clock.now_s)
-        self.progress = Progress(
+        self.progress = ProgressWatch(
             world.inspector,
             world.workers,
             self.fleet,

@@ -12,7 +12,7 @@ from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Worker
-from worker_sdk.transport.http_server import Limits, WorkerServer
+from worker_sdk.transport.http_server import TransportLimits, WorkerServer
 from worker_sdk.worker.bodies import Bodies
 
 pytestmark = real_time.SOCKETS
@@ -103,7 +103,7 @@ async def start() -> AsyncIterator[Start]:
 
     async def start_edge(**limits: Any) -> Edge:
         app = App()
-        server = WorkerServer(app, "127.0.0.1", 0, Limits(**limits))
+        server = WorkerServer(app, "127.0.0.1", 0, TransportLimits(**limits))
         await server.start()
         started.append(Edge(app, server))
         return started[-1]

@@ -126,7 +126,7 @@ async def test_offers_are_judged_one_by_one(
 async def test_an_offer_is_too_late_while_store_time_is_unknown() -> None:
     from worker_sdk.worker.admission import Admission
     from worker_sdk.worker.executor import Executor
-    from worker_sdk.worker.identity import Identity
+    from worker_sdk.worker.identity import WorkerIdentity
     from worker_sdk.worker.lease import StoreClock
     from worker_sdk.worker.registry import Registry
 
@@ -142,7 +142,7 @@ async def test_an_offer_is_too_late_while_store_time_is_unknown() -> None:
         challenges=KeptChallenges(),
         child_access=([], None),
     )
-    admission = Admission(registry, executor, Identity(asyncio.get_running_loop()), StoreClock())
+    admission = Admission(registry, executor, WorkerIdentity(asyncio.get_running_loop()), StoreClock())
     offer = {
         "job_id": new_id(), "attempt": 1, "token": "t", "fence": 1, "phase": "run", "name": "note", "argument": None,
         "timeout": 1, "not_after_ms": 2**62, "lease_until_ms": 2**62, "headers": {},

@@ -12,7 +12,7 @@ from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
-from worker_sdk.worker.identity import Identity
+from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import DRIFT, StoreClock, margin_s
 
 pytestmark = real_time.WORKER
@@ -347,7 +347,7 @@ def test_the_margin_is_a_tenth_and_bounded() -> None:
 
 @pytest.mark.req("D15")
 async def test_the_times_of_a_membership_follow_what_masters_say() -> None:
-    identity = Identity(asyncio.get_running_loop())
+    identity = WorkerIdentity(asyncio.get_running_loop())
     identity.joined(
         {"worker_id": "w", "epoch": 1, "store_time_ms": 1, "heartbeat_interval_s": 1.0, "lease_s": 15.0}
     )

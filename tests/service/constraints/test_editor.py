@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.constraint import Constraint, Limits
+from jqmaster.domain.constraint import Constraint, GateLimits
 from jqmaster.domain.content import full_access
 from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
@@ -108,7 +108,7 @@ class Interrupted:
             self._times -= 1
             self._world.rule_store.change = self._change  # type: ignore[method-assign]
             await self._editor.put_value(
-                "c1", AskedValue(self._times), Limits(concurrency=self._limit), "other", ALL
+                "c1", AskedValue(self._times), GateLimits(concurrency=self._limit), "other", ALL
             )
             self._world.rule_store.change = self  # type: ignore[method-assign]
         return await self._change(change)
@@ -117,7 +117,7 @@ class Interrupted:
 async def test_a_change_in_between_is_not_lost(editor: ConstraintEditor, world: StoreWorld) -> None:
     await put(editor, concurrency=1, key="argument.host")
     world.rule_store.change = Interrupted(editor, world, 3)  # type: ignore[method-assign]
-    stored = await editor.put_value("c1", AskedValue("mine"), Limits(concurrency=4), "me", ALL)
+    stored = await editor.put_value("c1", AskedValue("mine"), GateLimits(concurrency=4), "me", ALL)
     assert {o.value for o in stored.constraint.overrides} == {0, 1, 2, "mine"}
 
 
@@ -168,7 +168,7 @@ async def test_it_is_in_force_when_every_job_has_been_matched(
 async def test_unknown_names_and_values(editor: ConstraintEditor, reader: ConstraintReader) -> None:
     for call in (
         reader.get("none", None, ALL), editor.delete("none", "me"),
-        editor.put_value("none", AskedValue(1), Limits(paused=True), "me", ALL),
+        editor.put_value("none", AskedValue(1), GateLimits(paused=True), "me", ALL),
     ):  # fmt: skip
         with pytest.raises(NotFoundError):
             await call
@@ -176,7 +176,7 @@ async def test_unknown_names_and_values(editor: ConstraintEditor, reader: Constr
     with pytest.raises(InvalidError):
         await reader.get("c1", AskedValue(None), ALL)
     with pytest.raises(InvalidError):
-        await editor.put_value("c1", AskedValue(1), Limits(paused=True), "me", ALL, demands=ANYHOW)
+        await editor.put_value("c1", AskedValue(1), GateLimits(paused=True), "me", ALL, demands=ANYHOW)
 
 
 async def test_the_last_override_gone_leaves_a_constraint_that_is_open(editor: ConstraintEditor) -> None:
@@ -185,7 +185,7 @@ async def test_the_last_override_gone_leaves_a_constraint_that_is_open(editor: C
         key="argument.host",
         overrides=[{"value": "a", "concurrency": None, "rate": None, "paused": True}],
     )
-    stored = await editor.put_value("c1", AskedValue("a"), Limits(), "me", ALL)
+    stored = await editor.put_value("c1", AskedValue("a"), GateLimits(), "me", ALL)
     assert (stored.constraint.overrides, stored.constraint.paused) == ((), False)
 
 

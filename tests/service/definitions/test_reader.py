@@ -4,7 +4,7 @@ import pytest
 
 from jqmaster.domain.definitions.definition import CatchUp, Kind
 from jqmaster.service.definitions import reader
-from jqmaster.service.definitions.reader import LATE_MS, Condition, DefinitionReader
+from jqmaster.service.definitions.reader import LATE_MS, DefinitionFilter, DefinitionReader
 from tests.support.definitions import MINUTE_MS, Definitions
 from tests.support.store import StoreWorld
 
@@ -23,7 +23,7 @@ class Listed:
         self.reader = DefinitionReader(world.definitions, now_ms)
 
     async def troubled(self) -> list[str]:
-        page = await self.reader.page("", 10, condition=Condition.TROUBLED)
+        page = await self.reader.page("", 10, condition=DefinitionFilter.TROUBLED)
         return [one.known.stored.definition.name for one in page.definitions]
 
 
@@ -50,9 +50,9 @@ async def test_a_filtered_page_that_found_few_says_where_to_go_on(
     listed = Listed(world)
     for name in ("a", "b", "c"):
         await listed.definitions.put(name, enabled=name == "c")
-    page = await listed.reader.page("", 10, condition=Condition.ENABLED)
+    page = await listed.reader.page("", 10, condition=DefinitionFilter.ENABLED)
     assert (page.definitions, page.next_cursor) == ([], "b")
-    page = await listed.reader.page("b", 10, condition=Condition.ENABLED)
+    page = await listed.reader.page("b", 10, condition=DefinitionFilter.ENABLED)
     assert ([one.known.stored.definition.name for one in page.definitions], page.next_cursor) == (["c"], None)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.failures import HOUR_MS, FailureGroup
+from jqmaster.domain.failures import HOUR_MS, GroupedFailures
 from jqmaster.domain.redact import Redactor
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.store.identity.audit import encode_entry
@@ -36,7 +36,7 @@ class Failing:
         ignore = group.ignored(who="ada", now_ms=self.world.now_ms, until_ms=until_ms, reason=message)
         await self.history.ignore(group_id, ignore, ENTRY)
 
-    async def seen(self) -> FailureGroup:
+    async def seen(self) -> GroupedFailures:
         (group,) = await FailureReader(self.history, self.world.records).groups(
             ContentAccess(False, Redactor(()))
         )

@@ -12,7 +12,7 @@ from jqmaster.domain.outcome import Decision
 from jqmaster.domain.verdict import Ahead, ByConstraint, Reach, Running, WorkersUnavailable
 from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.jobs.why import Answer, WhyPolicy, WhyService
+from jqmaster.service.jobs.why import Explanation, WhyPolicy, WhyService
 from jqmaster.store.constraints.why import WhyStore
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.link.client import StoreClient
@@ -43,7 +43,7 @@ class Desk:
             reach=lambda: self.reach,
         )
 
-    async def why(self, job_id: str) -> Answer:
+    async def why(self, job_id: str) -> Explanation:
         return await self._service.why(job_id, full_access([]))
 
     async def codes(self, job_id: str) -> list[str]:

@@ -11,11 +11,11 @@ from jqmaster.domain.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.logs.figures import LogFigures
-from jqmaster.domain.logs.page import LATE_MS, LogFilter, LogPage
+from jqmaster.domain.logs.page import LATE_MS, LinesPage, LogFilter
 from jqmaster.errors import ArchiveDamagedError, ArchiveUnavailableError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.logs.archived import ArchivedLogs
-from jqmaster.service.logs.archiving import Moved
+from jqmaster.service.logs.archiving import ArchivingRound
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService, SentLine
 from jqmaster.store.jobs.claims import ClaimedJob
@@ -63,13 +63,13 @@ class Archived:
         limits: dict[JobState | None, tuple[int, int]] = {JobState.SUCCEEDED: (0, 9)}
         await self.world.retention.sweep_all(self.world.epoch, limits, archives_logs=True)
 
-    async def move(self, job: ClaimedJob) -> Moved:
+    async def move(self, job: ClaimedJob) -> ArchivingRound:
         return await self.archiving.move(self.world.epoch, job.job_id)
 
-    async def page(self, job_id: str, after: int = 0, limit: int = 100, **options: Any) -> LogPage:
+    async def page(self, job_id: str, after: int = 0, limit: int = 100, **options: Any) -> LinesPage:
         return await self.logs.page(job_id, after, limit=limit, wanted=ALL, wait_s=0, **options)
 
-    async def gone(self, job_id: str, after: int = 0, limit: int = 100, **options: Any) -> LogPage:
+    async def gone(self, job_id: str, after: int = 0, limit: int = 100, **options: Any) -> LinesPage:
         options = {"wanted": ALL, **options}
         return await self.logs.gone_page(job_id, after, limit=limit, **options)
 
@@ -79,13 +79,13 @@ def archived(served: Served, tmp_path: Path) -> Archived:
     return Archived(served, FaultyArchive(tmp_path))
 
 
-def texts(page: LogPage) -> list[str]:
+def texts(page: LinesPage) -> list[str]:
     return [entry.text for entry in page.entries]
 
 
 async def test_a_log_is_read_where_it_is_as_if_nothing_had_happened(archived: Archived) -> None:
     worker, job = await archived.job("a", "b", "c")
-    assert await archived.move(job) is Moved.WHOLE
+    assert await archived.move(job) is ArchivingRound.WHOLE
     assert await archived.world.logs.total_bytes() == 0
     await archived.write(worker, job, 4, "d")
     page = await archived.page(job.job_id)
@@ -95,7 +95,7 @@ async def test_a_log_is_read_where_it_is_as_if_nothing_had_happened(archived: Ar
     assert (texts(page), page.is_archived) == (["d"], False)
     assert texts(await archived.page(job.job_id, 0, 2)) == ["a", "b"]
     assert texts(await archived.page(job.job_id, tail=2)) == ["c"]
-    assert await archived.move(job) is Moved.WHOLE
+    assert await archived.move(job) is ArchivingRound.WHOLE
     await archived.over(worker, job)
     page = await archived.page(job.job_id, 3)
     assert (texts(page), page.is_last) == (["d"], True)
@@ -114,7 +114,7 @@ async def test_the_log_of_a_job_that_is_gone_is_read_before_and_after_it_moves(a
         ["a", "b", "an error"], None, "work", False,
     )  # fmt: skip
     assert before.is_last
-    assert await archived.move(job) is Moved.WHOLE
+    assert await archived.move(job) is ArchivingRound.WHOLE
     after = await archived.gone(job.job_id)
     assert (texts(after), after.is_archived, after.is_last, after.next) == (texts(before), True, True, 3)
     assert (after.name, after.facts.last) == ("work", 3)
@@ -146,7 +146,7 @@ async def test_a_long_log_of_a_gone_job_that_is_half_in_the_archive_is_read_whol
     assert texts(await archived.gone(job.job_id, tail=4)) == ["b"]
     assert texts(await archived.gone(job.job_id, 2, tail=2)) == ["d"]
     assert texts(await archived.gone(job.job_id, 3)) == ["d", "e"]
-    assert await archived.move(job) is Moved.WHOLE
+    assert await archived.move(job) is ArchivingRound.WHOLE
     assert len(archived.archive.objects()) == 3
     assert texts(await archived.gone(job.job_id)) == ["a", "b", "c", "d", "e"]
 
@@ -160,7 +160,7 @@ async def test_an_interrupted_move_leaves_no_line_twice(archived: Archived) -> N
     await archived.archiving._write(piece)
     assert texts(await archived.page(job.job_id)) == ["a", "b"]
     await archived.write(worker, job, 3, "c")
-    assert await archived.move(job) is Moved.WHOLE
+    assert await archived.move(job) is ArchivingRound.WHOLE
     assert len(archived.archive.objects()) == 2
     assert texts(await archived.page(job.job_id)) == ["a", "b", "c"]
     await archived.over(worker, job)
@@ -197,7 +197,7 @@ async def test_nothing_is_dropped_that_the_archive_does_not_give_back(archived: 
         await archived.move(job)
     assert texts(await archived.page(job.job_id)) == ["a"]
     archived.archive.is_away = False
-    assert await archived.move(job) is Moved.WHOLE
+    assert await archived.move(job) is ArchivingRound.WHOLE
 
 
 async def test_damage_and_absence_of_the_archive_are_told_apart(archived: Archived) -> None:

@@ -10,7 +10,7 @@ from jqmaster.domain.logs.figures import LogFigures
 from jqmaster.domain.logs.page import LogFilter
 from jqmaster.errors import NotFoundError
 from jqmaster.service.logs import logs as module
-from jqmaster.service.logs.logs import LogService, SentLine, Taken
+from jqmaster.service.logs.logs import LogReceipt, LogService, SentLine
 from tests.support import real_time
 from tests.support.jobs import Served, running_kept, succeed
 from tests.support.store import LOG_LIMITS
@@ -42,7 +42,7 @@ async def test_a_long_poll_returns_with_the_next_line_and_with_the_end(
     async with served.listening(), asyncio.timeout(60):
         poll = asyncio.create_task(logs.page(job.job_id, 0, limit=9, wanted=ALL, wait_s=60))
         await asyncio.sleep(0)
-        assert await logs.save(worker, [(job.job_id, job.token, sent(1, "a", "b"))]) == Taken(2, 0, [])
+        assert await logs.save(worker, [(job.job_id, job.token, sent(1, "a", "b"))]) == LogReceipt(2, 0, [])
         page = await poll
         assert [(e.seq, e.text) for e in page.entries] == [(1, "a"), (2, "b")]
         poll = asyncio.create_task(
@@ -88,7 +88,7 @@ async def test_lines_that_were_sent_in_part_before_are_kept_once(served: Served)
     logs, figures = logs_of(served)
     worker, job = await running_kept(served.world)
     await logs.save(worker, [(job.job_id, job.token, sent(1, "a", "b"))])
-    assert await logs.save(worker, [(job.job_id, job.token, sent(2, "b", "c"))]) == Taken(2, 0, [])
+    assert await logs.save(worker, [(job.job_id, job.token, sent(2, "b", "c"))]) == LogReceipt(2, 0, [])
     page = await logs.page(job.job_id, 0, limit=9, wanted=ALL, wait_s=0)
     assert [e.text for e in page.entries] == ["a", "b", "c"]
     assert figures.kept == 3
@@ -98,9 +98,11 @@ async def test_what_a_worker_may_not_save_is_told(served: Served) -> None:
     logs, figures = logs_of(served)
     worker, job = await running_kept(served.world)
     for stranger in (new_id(), "no ID"):
-        assert await logs.save(stranger, [(job.job_id, job.token, sent(1, "a"))]) == Taken(0, 0, [job.job_id])
+        assert await logs.save(stranger, [(job.job_id, job.token, sent(1, "a"))]) == LogReceipt(
+            0, 0, [job.job_id]
+        )
     assert figures.stale == 1
-    assert await logs.save(worker, [(job.job_id, job.token, sent(3, "a"))]) == Taken(1, 2, [])
+    assert await logs.save(worker, [(job.job_id, job.token, sent(3, "a"))]) == LogReceipt(1, 2, [])
     for unknown in (new_id(), "no ID"):
         with pytest.raises(NotFoundError):
             await logs.page(unknown, 0, limit=1, wanted=ALL, wait_s=0)

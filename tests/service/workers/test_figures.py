@@ -6,7 +6,7 @@ from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.tally import Tally
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
-from jqmaster.service.workers.figures import LIVES_S, MINUTES, WorkerFigures
+from jqmaster.service.workers.figures import LIVES_S, MINUTES, FiguresCache
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from tests.support.clock import ManualClock
 from tests.support.store import StoreWorld
@@ -22,7 +22,7 @@ class Counted:
         self.clock = ManualClock(lambda seconds: world.pass_ms(round(seconds * 1000)))
         history = HistoryStore(world.shard, master_id="master-1")
         self.keeper = HistoryKeeper(world.tally, history, self.clock)
-        self.figures = WorkerFigures(history, world.workers, self.clock)
+        self.figures = FiguresCache(history, world.workers, self.clock)
 
     async def pass_s(self, seconds: float) -> None:
         await self.keeper.flush(is_last=True)

@@ -14,13 +14,13 @@ from jqmaster.domain.job import JobState
 from jqmaster.domain.key_value import key_value
 from jqmaster.domain.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE, closing
 from jqmaster.domain.outcome import Decision
-from jqmaster.domain.verdict import Ahead, Bound, Snapshot, Standing
+from jqmaster.domain.verdict import Accuracy, Ahead, Snapshot, Standing
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.why import WhyPolicy, WhyService
 from jqmaster.store.constraints import why as why_module
 from jqmaster.store.constraints.why import WhyStore
-from jqmaster.store.jobs.settlements import Hold
+from jqmaster.store.jobs.settlements import GateHold
 from tests.support.constraints import ConstrainedWorld, constraint, override
 from tests.support.store import StoreWorld
 
@@ -67,7 +67,7 @@ async def test_without_constraints_the_older_and_the_more_urgent_come_before(wor
     jobs = await world.enqueue_many(5)
     urgent = await world.enqueue(priority=-1)
     await world.enqueue(priority=1)
-    assert await standing(world, urgent) == Standing({}, Bound.EXACT)
+    assert await standing(world, urgent) == Standing({}, Accuracy.EXACT)
     assert [(await standing(world, job)).by_name.get("work", 0) for job in jobs] == [1, 2, 3, 4, 5]
     snapshot = await look(world, jobs[0])
     assert (snapshot.has_leader, snapshot.gates, snapshot.lease_until_ms) == (True, (), None)
@@ -82,9 +82,9 @@ async def test_other_names_of_the_same_workers_count_by_name(world: StoreWorld) 
     await world.enqueue_many(2, "foreign")
     job = await world.enqueue("work")
     assert await standing(world, job, "mail", "feed", "later") == Standing(
-        {"mail": 3, "feed": 2}, Bound.EXACT
+        {"mail": 3, "feed": 2}, Accuracy.EXACT
     )
-    assert await standing(world, job) == Standing({}, Bound.EXACT)
+    assert await standing(world, job) == Standing({}, Accuracy.EXACT)
 
 
 async def test_a_full_gate_names_its_holders_the_longest_running_first(
@@ -107,7 +107,7 @@ async def test_a_full_gate_names_its_holders_the_longest_running_first(
     assert [world.now_ms - h.since_ms for h in gate.holders] == [14_000, 7_000]
     other = await only_gate(world, free)
     assert (other.value, other.is_closed, other.running, other.holders) == ("b", False, 0, ())
-    assert await standing(world, free) == Standing({}, Bound.EXACT)
+    assert await standing(world, free) == Standing({}, Accuracy.EXACT)
     assert await limited.take(worker) == [free]
 
 
@@ -168,7 +168,7 @@ async def test_a_pause_a_hold_and_an_override_are_told_apart(
     assert claimed.keys() == {one, plain}
     settlement = replace(
         world.settlement(await world.get(plain), claimed[plain].token, Decision(JobState.READY, "deferred")),
-        hold=Hold(held, 30_000),
+        hold=GateHold(held, 30_000),
     )
     assert await world.settlements.settle(worker, [settlement]) == [True]
     gate = await only_gate(world, plain)
@@ -191,7 +191,7 @@ async def test_a_shadow_gate_tells_what_it_would_close_and_closes_nothing(
         1,
         1,
     )
-    assert await standing(world, second) == Standing({}, Bound.EXACT)
+    assert await standing(world, second) == Standing({}, Accuracy.EXACT)
     assert await limited.take(worker) == [second]
 
 
@@ -207,7 +207,7 @@ async def test_blocked_jobs_of_others_do_not_count_and_open_ones_count_up_to_the
         await limited.enqueue(argument={"host": "b"})
     own = [await limited.enqueue(argument={"host": "c"}) for _ in range(4)]
     assert [(await standing(world, job)).by_name.get("work", 0) for job in own] == [2, 3, 4, 5]
-    assert (await standing(world, own[0])).bound is Bound.EXACT
+    assert (await standing(world, own[0])).bound is Accuracy.EXACT
     assert (await limited.take(worker))[2:] == own[:2]
 
 
@@ -226,7 +226,7 @@ async def test_behind_a_closed_gate_those_that_wait_at_it_come_first_of_whatever
     snapshot = await look(world, job, "mail")
     assert [gate.is_closed for gate in snapshot.gates] == [True, True]
     # The two for host b may start one at a time.
-    assert snapshot.standing == Standing({"work": 2, "mail": 1}, Bound.EXACT)
+    assert snapshot.standing == Standing({"work": 2, "mail": 1}, Accuracy.EXACT)
 
 
 async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(
@@ -243,8 +243,8 @@ async def test_under_a_fair_constraint_the_key_served_last_waits_its_turn(
     assert {job: order.index(job) for job in order} == {
         job: found.by_name.get("work", 0) for job, found in expected.items()
     }
-    assert expected[many[0]].bound is Bound.EXACT
-    assert expected[many[3]].bound is Bound.ABOUT
+    assert expected[many[0]].bound is Accuracy.EXACT
+    assert expected[many[3]].bound is Accuracy.ABOUT
 
 
 async def test_while_constraints_change_the_job_is_in_no_lane_of_theirs(
@@ -260,7 +260,7 @@ async def test_while_constraints_change_the_job_is_in_no_lane_of_theirs(
     await limited.follow_up()
     snapshot = await look(world, job)
     assert (snapshot.edition, snapshot.settled_edition, snapshot.lane_edition) == (edition,) * 3
-    assert (len(snapshot.gates), snapshot.standing) == (1, Standing({}, Bound.EXACT))
+    assert (len(snapshot.gates), snapshot.standing) == (1, Standing({}, Accuracy.EXACT))
 
 
 async def test_of_too_many_lanes_and_names_it_counts_what_is_certain(
@@ -271,10 +271,10 @@ async def test_of_too_many_lanes_and_names_it_counts_what_is_certain(
     for k in range(8):
         await limited.enqueue(argument={"k": k})
     job = await limited.enqueue(argument={"k": "mine"})
-    assert await standing(world, job) == Standing({"work": 5}, Bound.AT_LEAST)
+    assert await standing(world, job) == Standing({"work": 5}, Accuracy.AT_LEAST)
     monkeypatch.setattr(why_module, "MAX_NAMES", 1)
     first = await limited.enqueue("work", {"k": 9}, priority=-5)
-    assert await standing(world, first, "a", "b") == Standing({}, Bound.AT_LEAST)
+    assert await standing(world, first, "a", "b") == Standing({}, Accuracy.AT_LEAST)
 
 
 async def test_of_too_many_jobs_with_keys_it_counts_what_is_certain(
@@ -282,8 +282,8 @@ async def test_of_too_many_jobs_with_keys_it_counts_what_is_certain(
 ) -> None:
     await limited.limit("c", key="argument.k", concurrency=1)
     jobs = await limited.enqueue_many([{"k": n} for n in range(600)])
-    assert await standing(world, jobs[450]) == Standing({"work": 450}, Bound.EXACT)
-    assert await standing(world, jobs[550]) == Standing({"work": 500}, Bound.AT_LEAST)
+    assert await standing(world, jobs[450]) == Standing({"work": 450}, Accuracy.EXACT)
+    assert await standing(world, jobs[550]) == Standing({"work": 500}, Accuracy.AT_LEAST)
 
 
 async def test_without_keys_any_number_is_counted_exactly(
@@ -293,7 +293,7 @@ async def test_without_keys_any_number_is_counted_exactly(
     jobs = await limited.enqueue_many(range(5000))
     found = await WhyStore(world.shard, world.records).snapshot(jobs[4321], is_keyed=False)
     assert found
-    assert found.standing == Standing({"work": 4321}, Bound.EXACT)
+    assert found.standing == Standing({"work": 4321}, Accuracy.EXACT)
 
 
 async def test_without_a_leader_it_says_so(world: StoreWorld) -> None:
@@ -389,7 +389,7 @@ async def test_what_it_says_is_what_the_next_claims_do(
         following = [job for job in waiting if "next" in now[job]]
         if not following and taken and "ahead" in now[taken[0]]:
             # It lay aside at a gate that is open again, behind another: who of the two goes first is not foretold.
-            assert getattr(now[taken[0]]["ahead"], "bound", None) is Bound.AT_LEAST, (chosen, now)
+            assert getattr(now[taken[0]]["ahead"], "bound", None) is Accuracy.AT_LEAST, (chosen, now)
         else:
             assert following == taken, (chosen, now)
         for job in waiting:
@@ -399,7 +399,7 @@ async def test_what_it_says_is_what_the_next_claims_do(
             break
         assert "constraint" not in now[taken[0]]
         assert "constraint" not in said[taken[0]]
-        if isinstance(ahead := said[taken[0]].get("ahead"), Ahead) and ahead.bound is Bound.EXACT:
+        if isinstance(ahead := said[taken[0]].get("ahead"), Ahead) and ahead.bound is Accuracy.EXACT:
             assert place <= ahead.count, (chosen, ahead)
         waiting.remove(taken[0])
         place += 1

@@ -15,7 +15,7 @@ from jqmaster.errors import (
     StoreUnavailableError,
 )
 from jqmaster.service.definitions.firing import firing_of
-from jqmaster.store.definitions.definitions import Became, DefinitionStore, Entry, RunPlace, Verdict
+from jqmaster.store.definitions.definitions import Became, DefinitionStore, Entry, InstantVerdict, RunPlace
 from tests.support.constraints import ConstrainedWorld
 from tests.support.definitions import MINUTE_MS, Definitions
 from tests.support.store import START_MS, StoreWorld
@@ -445,8 +445,8 @@ async def test_many_definitions_fire_in_a_few_steps(world: StoreWorld, definitio
 
 
 def test_entries_say_whether_they_have_a_job() -> None:
-    assert not Entry(1, Verdict.MISSED).has_job
-    assert Entry(1, Verdict.FIRES).has_job
+    assert not Entry(1, InstantVerdict.MISSED).has_job
+    assert Entry(1, InstantVerdict.FIRES).has_job
 
 
 async def test_leaders_of_two_stores_are_told_apart(world: StoreWorld) -> None:

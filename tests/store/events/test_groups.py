@@ -6,8 +6,8 @@ import pytest
 from jqmaster.domain.definitions.run import job_id_of_event
 from jqmaster.domain.job import JobState
 from jqmaster.errors import StaleEpochError
-from jqmaster.store.events.events import Verdict
-from jqmaster.store.events.groups import Ending
+from jqmaster.store.events.events import EventVerdict
+from jqmaster.store.events.groups import GroupDecision
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.events import RUNS, Events, event
 from tests.support.store import START_MS, StoreWorld
@@ -105,7 +105,9 @@ async def test_a_leader_that_dies_between_closing_and_ending_loses_nothing(
     await events.send(payload=3)
     old = await world.reelect()
     definitions = await events.groups.definitions_of(due.found)
-    ending = Ending(due.found[0], definitions[due.found[0].id], Verdict.FIRES, argument=msgpack.packb([0]))
+    ending = GroupDecision(
+        due.found[0], definitions[due.found[0].id], EventVerdict.FIRES, argument=msgpack.packb([0])
+    )
     async with world.unchanged():
         with pytest.raises(StaleEpochError):
             await events.groups.close_due(old)
@@ -138,7 +140,7 @@ async def test_a_group_follows_its_definition(world: StoreWorld, events: Events)
     await events.remove("gone")
     await events.remove("remade")
     await events.define("remade")
-    endings = [Ending(group, read[group.id], Verdict.FIRES) for group in due.found]
+    endings = [GroupDecision(group, read[group.id], EventVerdict.FIRES) for group in due.found]
     async with world.unchanged():
         became = await events.groups.end(endings, epoch=world.epoch, kept=RUNS)
     assert became == ["changed"] * 4

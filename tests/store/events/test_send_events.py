@@ -11,7 +11,7 @@ from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.job import JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, OverloadedError, StoreUnavailableError
 from jqmaster.service.events import intake
-from jqmaster.store.events.events import EventStore, MatchedEvent, Received, StaleDefinitions
+from jqmaster.store.events.events import EventStore, MatchedEvent, ReceivedEvent, StaleDefinitions
 from jqmaster.store.jobs.placement import StaleRules
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.events import DEDUPE_MS, Events, event
@@ -23,7 +23,7 @@ def events(world: StoreWorld) -> Events:
     return Events(world)
 
 
-def effects(received: Received) -> list[tuple[str, str, str]]:
+def effects(received: ReceivedEvent) -> list[tuple[str, str, str]]:
     return [(one.definition, str(one.effect), str(one.reason)) for one in received.started]
 
 
@@ -62,7 +62,7 @@ async def test_a_repeated_key_starts_nothing_and_is_answered_as_the_first(
     await events.define()
     first = await events.send(dedupe_key="a")
     again = await events.send(dedupe_key="a", payload="other")
-    assert again == Received(first.event_id, True, first.started)
+    assert again == ReceivedEvent(first.event_id, True, first.started)
     assert not (await events.send(dedupe_key="a", source="elsewhere")).is_duplicate
     assert not (await events.send()).is_duplicate
     assert len(await events.jobs()) == len(await events.runs()) == 3
@@ -179,7 +179,7 @@ async def test_what_was_written_before_a_change_is_not_written_again(
     send = events.store.send
     calls = 0
 
-    async def change_in_between(*given: object, **named: object) -> list[Received]:
+    async def change_in_between(*given: object, **named: object) -> list[ReceivedEvent]:
         nonlocal calls
         calls += 1
         if calls == 3:
@@ -189,7 +189,7 @@ async def test_what_was_written_before_a_change_is_not_written_again(
     monkeypatch.setattr(events.store, "send", change_in_between)
     received = await events.intake.many([event() for _ in range(2)])
     received += await events.intake.many([event() for _ in range(2)])
-    assert all(isinstance(one, Received) for one in received)
+    assert all(isinstance(one, ReceivedEvent) for one in received)
     assert len(await events.jobs()) == len(await events.runs()) == 4
 
 
@@ -199,7 +199,7 @@ async def test_a_store_that_fails_in_the_middle_leaves_the_outcome_unknown(
     send = events.store.send
     calls = 0
 
-    async def fail(*given: object, **named: object) -> list[Received]:
+    async def fail(*given: object, **named: object) -> list[ReceivedEvent]:
         nonlocal calls
         calls += 1
         if calls > 1:

@@ -6,9 +6,9 @@ import pytest
 from jqmaster.domain.challenge import (
     Callback,
     CallbackAnswer,
+    CallbackSignature,
     ChallengeState,
     RequestId,
-    Signature,
     new_request_id,
 )
 from jqmaster.domain.challenge_form import Audience, Form, GivenAnswer
@@ -19,7 +19,7 @@ from jqmaster.domain.matcher import parse_path
 from jqmaster.domain.outcome import Decision, NotReadyRecord
 from jqmaster.errors import NotFoundError
 from jqmaster.store import codec
-from jqmaster.store.jobs.challenges import NOT_OPENED, AskedForm, Opened, Received
+from jqmaster.store.jobs.challenges import NOT_OPENED, AskedForm, OpenedChallenge, ReceivedCallback
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.settlements import Settlement
 from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
@@ -116,7 +116,7 @@ async def test_several_callbacks_are_awaited_together(world: StoreWorld) -> None
     # Equal bodies are told apart by what their sender calls them.
     same = Callback("text/plain", b"2")
     received = await world.challenges.take(request, same, b"a name")
-    assert received == Received(CallbackAnswer.TAKEN, "work", 0)
+    assert received == ReceivedCallback(CallbackAnswer.TAKEN, "work", 0)
     assert await world.call_back(request, b"4") is CallbackAnswer.CONFLICT
     _, again = await _claim_callback(world)
     assert [callback.body for callback in again.callbacks] == [b"1", b"2", b"2"]
@@ -387,17 +387,17 @@ async def test_a_signed_challenge_takes_only_callbacks_whose_signature_was_verif
     world: StoreWorld,
 ) -> None:
     worker, job = await world.running()
-    signature = Signature("X-Signature", "secret", "sha256=", "base64")
+    signature = CallbackSignature("X-Signature", "secret", "sha256=", "base64")
     request = new_request_id(job.job_id)
     opened = await world.challenges.open(
         worker, job.token, request, wait_ms=60_000, expect=1, meta=b"\x01", signature=signature
     )
-    assert opened == Opened("work", world.now_ms, is_new=True)
+    assert opened == OpenedChallenge("work", world.now_ms, is_new=True)
     callback = Callback("text/plain", b"done")
     async with world.unchanged():
         assert await world.challenges.take(request, callback, callback.digest) == signature
     taken = await world.challenges.take(request, callback, callback.digest, is_verified=True)
-    assert taken == Received(CallbackAnswer.TAKEN, "work", 0)
+    assert taken == ReceivedCallback(CallbackAnswer.TAKEN, "work", 0)
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     # The secret goes with the end of the challenge.
     stored = await world.redis.get(world.shard.keys.challenges(job.job_id))
@@ -412,13 +412,13 @@ async def test_people_answer_a_challenge_by_what_they_see_of_it(world: StoreWorl
     await world.challenges.await_callbacks(worker, [(job.job_id, job.token, second.digest)])
     by_hand = Callback("application/json", b"{}")
     over = await world.challenges.take_shown(job.job_id, first.shown, by_hand)
-    assert over == Received(CallbackAnswer.OVER, "work")
+    assert over == ReceivedCallback(CallbackAnswer.OVER, "work")
     for job_id, shown in ((job.job_id, "unknown1"), (new_id(), second.shown)):
         unknown = await world.challenges.take_shown(job_id, shown, by_hand)
-        assert unknown == Received(CallbackAnswer.UNKNOWN)
+        assert unknown == ReceivedCallback(CallbackAnswer.UNKNOWN)
     world.pass_ms(2_000)
     taken = await world.challenges.take_shown(job.job_id, second.shown, by_hand)
-    assert taken == Received(CallbackAnswer.TAKEN, "work", 2_000)
+    assert taken == ReceivedCallback(CallbackAnswer.TAKEN, "work", 2_000)
     _, again = await _claim_callback(world)
     assert again.callbacks == [Callback("application/json", b"{}", world.now_ms)]
 
@@ -459,7 +459,7 @@ async def test_challenges_that_cannot_be_read_are_those_of_nobody(world: StoreWo
     async with world.unchanged():
         assert await _states(world, job.job_id) == []
         shown = await world.challenges.take_shown(job.job_id, request.shown, Callback("", b""))
-        assert shown == Received(CallbackAnswer.UNKNOWN)
+        assert shown == ReceivedCallback(CallbackAnswer.UNKNOWN)
     # Its attempt goes on, as one that opened none.
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
 
@@ -545,7 +545,7 @@ async def _answer(world: StoreWorld, request: RequestId, choice: str, by: str = 
         answer=GivenAnswer(choice, "", by, "203.0.113.9", 0),
         digest=choice.encode(),
     )
-    assert isinstance(received, Received)
+    assert isinstance(received, ReceivedCallback)
     return received.answer
 
 
@@ -705,7 +705,7 @@ async def test_a_repeat_of_the_call_that_opened_a_challenge_changes_nothing_howe
 
     async def repeat(is_new: bool) -> None:
         opened = await world.challenges.open(worker, job.token, request, wait_ms=60_000, expect=1, meta=None)
-        assert opened == Opened("work", world.now_ms, is_new)
+        assert opened == OpenedChallenge("work", world.now_ms, is_new)
 
     await repeat(is_new=True)
     await repeat(is_new=False)
@@ -724,6 +724,6 @@ async def test_a_late_copy_of_a_call_does_not_make_the_second_challenge_void(wor
     worker, job, first = await world.challenged()
     second = await world.open_challenge(worker, job)
     copy = await world.challenges.open(worker, job.token, first, wait_ms=60_000, expect=1, meta=None)
-    assert copy == Opened("work", world.now_ms, is_new=False)
+    assert copy == OpenedChallenge("work", world.now_ms, is_new=False)
     assert await world.call_back(first) is CallbackAnswer.OVER
     assert await world.call_back(second) is CallbackAnswer.TAKEN

@@ -15,7 +15,7 @@ from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.claims import ClaimedJob, NotClaimed
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
 from jqmaster.store.jobs.operator_actions import Changes
-from jqmaster.store.jobs.settlements import Hold
+from jqmaster.store.jobs.settlements import GateHold
 from tests.support.constraints import ConstrainedWorld, constraint, override
 from tests.support.store import LEASE_MS, StoreWorld
 
@@ -312,7 +312,7 @@ async def test_a_hold_keeps_everything_of_its_key_until_then(rules: ConstrainedW
     held = gate_id(one.cid, key_value("x"))
     deferred = Decision(JobState.SCHEDULED, "deferred", delay_ms=1000)
     settlement = world.settlement(await world.get(first), claimed.token, deferred)
-    assert await world.settlements.settle(worker, [replace(settlement, hold=Hold(held, 5000))]) == [True]
+    assert await world.settlements.settle(worker, [replace(settlement, hold=GateHold(held, 5000))]) == [True]
     assert await rules.take(worker) == [other]
     world.pass_ms(4999)
     await world.due.promote(world.epoch, JobState.SCHEDULED)

@@ -22,7 +22,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jqmaster.domain.constraint import Constraint, Limits, Mode, gate_id, needs_rematch
+from jqmaster.domain.constraint import Constraint, GateLimits, Mode, gate_id, needs_rematch
 from jqmaster.domain.gate_check import Rate
 from jqmaster.domain.job import WAITING, Job, JobState
 from jqmaster.domain.key_value import key_value
@@ -35,7 +35,7 @@ from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from jqmaster.store.jobs.placement import StoredLane
-from jqmaster.store.jobs.settlements import Hold
+from jqmaster.store.jobs.settlements import GateHold
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
@@ -156,12 +156,12 @@ class Model:
         return f"{ms >> 16:08x}-{ms & 0xFFFF:04x}-{self.stamp % 1000:03d}"
 
 
-def limits_at(one: Constraint, gate: str) -> Limits:
-    own = Limits(one.concurrency, one.rate, bool(one.paused))
+def limits_at(one: Constraint, gate: str) -> GateLimits:
+    own = GateLimits(one.concurrency, one.rate, bool(one.paused))
     for other in one.overrides:
         if gate_id(one.cid, key_value(other.value)) == gate:
             limits = other.limits
-            return Limits(
+            return GateLimits(
                 own.concurrency if limits.concurrency is None else limits.concurrency,
                 own.rate if limits.rate is None else limits.rate,
                 own.paused or limits.paused,
@@ -645,7 +645,7 @@ class GatesMachine(RuleBasedStateMachine):
             }[how]
             settlement = self.world.settlement(job, job.token, decision)
             if held:
-                settlement = replace(settlement, hold=Hold(held, 15_000))
+                settlement = replace(settlement, hold=GateHold(held, 15_000))
                 self.model.holds[held] = max(self.model.holds.get(held, 0), self.world.now_ms + 15_000)
             assert await self.world.settlements.settle(job.worker_id, [settlement]) == [True]
 

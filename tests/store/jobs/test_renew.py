@@ -6,7 +6,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.live_value import LiveValue
 from jqmaster.store.jobs.leases import LeaseStore
-from jqmaster.store.workers.workers import Heartbeat
+from jqmaster.store.workers.workers import HeartbeatReply
 from tests.store.jobs.test_claim import damage
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, TIMES, StoreWorld
 
@@ -17,7 +17,9 @@ async def test_a_heartbeat_keeps_the_claims_that_it_names(world: StoreWorld) -> 
     world.pass_ms(14_000)
     answer = await world.workers.renew(worker, [(job.job_id, job.token)], 3)
     number = int(world.epoch.split(":")[0])
-    assert answer == Heartbeat(world.now_ms, number, False, None, frozenset(), frozenset(), job.fence, 10)
+    assert answer == HeartbeatReply(
+        world.now_ms, number, False, None, frozenset(), frozenset(), job.fence, 10
+    )
     k = world.shard.keys
     assert await world.score(k.running, job.job_id) == world.now_ms + LEASE_MS
     assert await world.score(k.workers, worker) == world.now_ms

@@ -8,7 +8,7 @@ import pytest
 
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.logs.page import LogEntry
+from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveUnavailableError, JqmasterError
 from jqmaster.store.logs.archive import ArchiveAddress, LogArchive
@@ -16,7 +16,7 @@ from tests.support.s3_server import BUCKET, Fault, S3Server
 
 pytestmark = pytest.mark.req("D17")
 
-NAME = PieceName.of(5, [LogEntry(1, 1, 1, 1, "a"), LogEntry(4, 1, 1, 1, "b")], b"data")
+NAME = PieceName.of(5, [NumberedLine(1, 1, 1, 1, "a"), NumberedLine(4, 1, 1, 1, "b")], b"data")
 
 
 @pytest.fixture(params=["file", "s3"])

@@ -9,8 +9,8 @@ from jqmaster.errors import DamagedError, StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.logs import archiving as module
-from jqmaster.store.logs.archiving import Due, GoneLog, LogArchivingStore
-from jqmaster.store.logs.logs import Saved
+from jqmaster.store.logs.archiving import GoneLog, LogArchivingStore, LogsToArchive
+from jqmaster.store.logs.logs import SavedLines
 from tests.store.logs.test_logs import WEEK_MS, lines, read, save, sizes, texts
 from tests.support.store import TIMES, StoreWorld
 
@@ -58,9 +58,9 @@ async def test_logs_are_due_after_their_retention_the_oldest_first(world: StoreW
         await save(world, worker, job, lines(1, "a"))
         world.pass_ms(DAY_MS)
     ids = [job.job_id for _, job in jobs]
-    assert await store.due(3 * DAY_MS, (0, 0)) == Due([], ids[:1])
-    assert await store.due(DAY_MS, (0, 0)) == Due([], ids)
-    assert await store.due(DAY_MS, (5, 2)) == Due([], ids[2:])
+    assert await store.due(3 * DAY_MS, (0, 0)) == LogsToArchive([], ids[:1])
+    assert await store.due(DAY_MS, (0, 0)) == LogsToArchive([], ids)
+    assert await store.due(DAY_MS, (5, 2)) == LogsToArchive([], ids[2:])
     assert await world.logs.due_since_ms(DAY_MS) == world.now_ms - 2 * DAY_MS
 
 
@@ -69,7 +69,7 @@ async def test_the_log_of_a_job_that_is_removed_waits_for_the_archive(world: Sto
     assert await sweep(world) == 2
     k, store = world.shard.keys, store_of(world)
     assert await world.logs.read(with_log.job_id, 0, watch=False) is None
-    assert await store.due(WEEK_MS, (0, 0)) == Due([with_log.job_id], [])
+    assert await store.due(WEEK_MS, (0, 0)) == LogsToArchive([with_log.job_id], [])
     assert await world.logs.due_since_ms(WEEK_MS) == world.now_ms
     assert await world.redis.exists(k.log(without.job_id)) == 0
     # Neither fsck nor repair takes it for what is left of a job.
@@ -107,13 +107,13 @@ async def test_a_log_moves_piece_by_piece_and_goes_on_behind(
     # Lines that come meanwhile do not count as a change.
     piece = await store.next_piece(world.epoch, job.job_id, REF)
     assert piece
-    assert await save(world, worker, job, lines(4, "d")) == Saved(kept=1)
+    assert await save(world, worker, job, lines(4, "d")) == SavedLines(kept=1)
     assert await store.drop(world.epoch, piece) is True
     assert await moved(world, job.job_id) == ["d"]
     assert await sizes(world) == 0
     assert (await read(world, job.job_id)).facts.archived == 4
     # The job may write on, and its numbers go on.
-    assert await save(world, worker, job, lines(5, "e")) == Saved(kept=1)
+    assert await save(world, worker, job, lines(5, "e")) == SavedLines(kept=1)
     assert await texts(world, job.job_id) == [(5, 1, "e")]
     assert await moved(world, job.job_id) == ["e"]
 

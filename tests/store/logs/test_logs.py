@@ -4,13 +4,13 @@ import pytest
 
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
-from jqmaster.domain.logs.lines import Chunk, LogLine, chunks
+from jqmaster.domain.logs.lines import LogChunk, LogLine, chunks
 from jqmaster.domain.logs.page import LATE_MS, NO_LOG, LogSlice
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from jqmaster.store.logs.logs import LATE_MS as LATE_CLAIM_MS
-from jqmaster.store.logs.logs import OVER_MS, ClaimLines, Saved, entries_of
+from jqmaster.store.logs.logs import OVER_MS, ClaimLines, SavedLines, entries_of
 from tests.store.jobs.test_reclaim import LOST
 from tests.store.jobs.test_settle import HANDED_BACK
 from tests.support.store import TIMES, StoreWorld
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.req("D17")
 WEEK_MS = 7 * 86_400_000
 
 
-def lines(first: int, *texts: str) -> list[Chunk]:
+def lines(first: int, *texts: str) -> list[LogChunk]:
     return list(chunks(LogLine(first + n, 5, 1, text) for n, text in enumerate(texts)))
 
 
-async def save(world: StoreWorld, worker: str, job: ClaimedJob, *given: list[Chunk]) -> Saved:
+async def save(world: StoreWorld, worker: str, job: ClaimedJob, *given: list[LogChunk]) -> SavedLines:
     of_claim = [chunk for some in given for chunk in some]
     (saved,) = await world.logs.save(worker, [ClaimLines(job.job_id, job.token, of_claim)])
     return saved
@@ -63,8 +63,8 @@ async def sizes(world: StoreWorld) -> int:
 async def test_lines_are_kept_in_order_and_read_from_any_place(world: StoreWorld) -> None:
     worker, job = await world.running()
     assert (await read(world, job.job_id)).facts == NO_LOG
-    assert await save(world, worker, job, lines(1, "a", "b")) == Saved(kept=2)
-    assert await save(world, worker, job, lines(3, "c"), lines(4, "d")) == Saved(kept=2)
+    assert await save(world, worker, job, lines(1, "a", "b")) == SavedLines(kept=2)
+    assert await save(world, worker, job, lines(3, "c"), lines(4, "d")) == SavedLines(kept=2)
     assert await texts(world, job.job_id) == [(1, 1, "a"), (2, 1, "b"), (3, 1, "c"), (4, 1, "d")]
     assert await texts(world, job.job_id, 1) == [(2, 1, "b"), (3, 1, "c"), (4, 1, "d")]
     found = await world.logs.read(job.job_id, 4, watch=True)
@@ -78,19 +78,19 @@ async def test_lines_are_kept_in_order_and_read_from_any_place(world: StoreWorld
 async def test_a_call_that_is_repeated_keeps_nothing_twice(world: StoreWorld) -> None:
     worker, job = await world.running()
     given = lines(1, "a", "b")
-    assert await save(world, worker, job, given) == Saved(kept=2)
+    assert await save(world, worker, job, given) == SavedLines(kept=2)
     async with world.unchanged():
-        assert await save(world, worker, job, given) == Saved()
+        assert await save(world, worker, job, given) == SavedLines()
         # A chunk that is there in part is told, and nothing of it is kept.
-        assert await save(world, worker, job, lines(2, "b", "c")) == Saved(behind=2)
-    assert await save(world, worker, job, given, lines(3, "c")) == Saved(kept=1)
+        assert await save(world, worker, job, lines(2, "b", "c")) == SavedLines(behind=2)
+    assert await save(world, worker, job, given, lines(3, "c")) == SavedLines(kept=1)
     assert [text for *_, text in await texts(world, job.job_id)] == ["a", "b", "c"]
 
 
 async def test_numbers_that_the_worker_left_out_are_lines_that_are_missing(world: StoreWorld) -> None:
     worker, job = await world.running()
-    assert await save(world, worker, job, lines(3, "c")) == Saved(kept=1, left_out=2)
-    assert await save(world, worker, job, lines(10, "j")) == Saved(kept=1, left_out=6)
+    assert await save(world, worker, job, lines(3, "c")) == SavedLines(kept=1, left_out=2)
+    assert await save(world, worker, job, lines(10, "j")) == SavedLines(kept=1, left_out=6)
     assert [seq for seq, *_ in await texts(world, job.job_id)] == [3, 10]
     assert (await read(world, job.job_id)).facts.dropped == 8
 
@@ -111,7 +111,7 @@ async def test_the_last_lines_may_come_after_the_result(world: StoreWorld) -> No
     worker, job = await world.running()
     await save(world, worker, job, lines(1, "a"))
     assert await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")]) == [True]
-    assert await save(world, worker, job, lines(2, "last")) == Saved(kept=1)
+    assert await save(world, worker, job, lines(2, "last")) == SavedLines(kept=1)
     found = await read(world, job.job_id)
     assert (found.state, found.is_over) == (JobState.SUCCEEDED, False)
     world.pass_ms(LATE_MS)
@@ -138,7 +138,7 @@ async def test_lines_of_the_claim_before_are_taken_for_a_while(world: StoreWorld
     other = await world.worker()
     again = await claimed(world, other)
     assert again.job_id == job.job_id
-    assert await save(world, worker, job, lines(2, "late")) == Saved(kept=1)
+    assert await save(world, worker, job, lines(2, "late")) == SavedLines(kept=1)
     assert await texts(world, job.job_id) == [(1, 1, "a"), (2, 1, "late")]
     # A claim that had no lines before is not known any more once another has begun.
     assert (await claimed(world, other)).job_id == silent[1].job_id
@@ -146,7 +146,7 @@ async def test_lines_of_the_claim_before_are_taken_for_a_while(world: StoreWorld
     world.pass_ms(LATE_CLAIM_MS)
     assert (await save(world, worker, job, lines(3, "too late"))).is_stale
     # The numbers go on over all attempts.
-    assert await save(world, other, again, lines(1, "new")) == Saved(kept=1)
+    assert await save(world, other, again, lines(1, "new")) == SavedLines(kept=1)
     assert await texts(world, job.job_id, 1) == [(2, 1, "late"), (3, 2, "new")]
     world.now_ms -= LATE_CLAIM_MS
     assert (await save(world, worker, job, lines(3, "too late"))).is_stale
@@ -167,7 +167,7 @@ async def test_the_oldest_lines_of_a_job_make_room_for_new_ones(world: StoreWorl
     worker, job = await world.running()
     for n in range(1, 9):
         saved = await save(world, worker, job, lines(n, f"{n}" * 284))
-        assert saved == Saved(kept=1, made_room=1 if n > 6 else 0)
+        assert saved == SavedLines(kept=1, made_room=1 if n > 6 else 0)
     assert [seq for seq, *_ in await texts(world, job.job_id)] == [3, 4, 5, 6, 7, 8]
     facts = (await read(world, job.job_id)).facts
     assert (facts.last, facts.dropped, facts.size) == (8, 2, 1_800)
@@ -199,7 +199,7 @@ async def test_old_lines_are_swept_and_said_to_be_missing(world: StoreWorld) -> 
     assert (await read(world, job.job_id)).facts.dropped == 2
     assert await sizes(world) == 0
     # The job may write on.
-    assert await save(world, worker, job, lines(3, "c")) == Saved(kept=1)
+    assert await save(world, worker, job, lines(3, "c")) == SavedLines(kept=1)
     assert [seq for seq, *_ in await texts(world, job.job_id)] == [3]
     # The rest of a job that somebody removed from the store goes, too.
     await world.redis.zadd(world.shard.keys.log_times, {new_id(): 1})
@@ -237,7 +237,7 @@ async def test_damaged_keys_begin_anew(world: StoreWorld) -> None:
     k = world.shard.keys
     await world.redis.set(k.log(job.job_id), b"damaged")
     assert (await read(world, job.job_id)).facts == NO_LOG
-    assert await save(world, worker, job, lines(1, "a")) == Saved(kept=1)
+    assert await save(world, worker, job, lines(1, "a")) == SavedLines(kept=1)
     await world.redis.delete(k.logs(job.job_id))
     await world.redis.set(k.logs(job.job_id), b"damaged")
     assert await texts(world, job.job_id) == []

@@ -6,7 +6,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, FailureGroup
+from jqmaster.domain.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, GroupedFailures
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
@@ -33,7 +33,7 @@ async def worker_of(world: StoreWorld, version: str) -> str:
     return worker_id
 
 
-async def only(history: HistoryStore) -> FailureGroup:
+async def only(history: HistoryStore) -> GroupedFailures:
     (group,) = await history.failure_groups()
     return group
 

@@ -1,0 +1,50 @@
+"""A class name means one thing: no two classes of the product share one, but for those listed here."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# Generated from the schemas of the API, under their names.
+GENERATED = {Path("worker_sdk/protocol.py")}
+# Both distributions have a class of this name for the same thing, as applications and as the master see it.
+SAME_ON_BOTH_SIDES = {
+    "After", "Batch", "Callback", "Challenge", "Choice", "Debounce", "Ending", "Event", "Form", "Job", "Unique",
+    "Worker",
+}  # fmt: skip
+# Names that somebody else gives.
+GIVEN = {
+    "Command": "Django finds commands of `manage.py` by it, and users name that of shell commands",
+    "Migration": "Django finds migrations by it",
+    "Request": "Celery's name of what a bound task sees",
+}
+
+
+def classes() -> dict[str, list[Path]]:
+    found = defaultdict[str, list[Path]](list)
+    for package in ("jqmaster", "worker_sdk"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            place = path.relative_to(ROOT)
+            if place not in GENERATED:
+                for node in ast.walk(ast.parse(path.read_text())):
+                    if isinstance(node, ast.ClassDef):
+                        found[node.name].append(place)
+    return found
+
+
+FOUND = classes()
+TWICE = {name for name, places in FOUND.items() if len(places) > 1}
+
+
+@pytest.mark.parametrize("name", sorted(TWICE - GIVEN.keys()))
+def test_a_name_that_is_there_twice_is_one_thing_on_both_sides(name: str) -> None:
+    packages = [place.parts[0] for place in FOUND[name]]
+    assert name in SAME_ON_BOTH_SIDES, FOUND[name]
+    assert sorted(packages) == ["jqmaster", "worker_sdk"], FOUND[name]
+
+
+def test_nothing_is_listed_without_need() -> None:
+    assert TWICE >= SAME_ON_BOTH_SIDES
+    assert GIVEN.keys() <= TWICE
