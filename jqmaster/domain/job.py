@@ -288,6 +288,13 @@ class Notify(NamedTuple):
     with_result: bool = False
 
 
+# The stored terms, in this order, of a job that will be enqueued later: by a definition, or when a batch is over.
+STORED_TERMS: Final = (
+    "name", "argument", "priority", "max_retry", "keep_result", "timeout_ms", "delay_ms", "retry", "rerun_lost", "tags",
+    "headers", "requires",
+)  # fmt: skip
+
+
 # Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
 @dataclass(slots=True)
 class JobSpec:

@@ -2,46 +2,31 @@
 
 from collections.abc import Mapping
 from dataclasses import astuple
-from typing import Any
+from typing import Any, Final
 
-from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, RetryPolicy
+from jqmaster.domain.job import DEFAULT_RETRY, STORED_TERMS, JobSpec, RetryPolicy
+
+# Jobs of earlier releases were stored without these.
+_LATER: Final = frozenset({"delay_ms", "requires"})
 
 
 def job_document(job: JobSpec) -> dict[str, Any]:
     """Return what is stored of a job. Equal jobs have equal documents, member by member in the same order."""
-    return {
-        "name": job.name,
-        "argument": job.argument,
-        "priority": job.priority,
-        "max_retry": job.max_retry,
-        "keep_result": job.keep_result,
-        "timeout_ms": job.timeout_ms,
-        "delay_ms": job.delay_ms,
-        "retry": None if job.retry == DEFAULT_RETRY else astuple(job.retry),
-        "rerun_lost": job.rerun_lost,
-        "tags": job.tags,
-        "headers": dict(sorted(job.headers.items())),
-        # Left out where there are none: documents of jobs without labels stay as they were.
-        **({"requires": dict(sorted(job.requires.items()))} if job.requires else {}),
-    }
+    document: dict[str, Any] = {term: getattr(job, term) for term in STORED_TERMS}
+    document["retry"] = None if job.retry == DEFAULT_RETRY else astuple(job.retry)
+    document["headers"] = dict(sorted(job.headers.items()))
+    # Left out where there are none: documents of jobs without labels stay as they were.
+    del document["requires"]
+    if job.requires:
+        document["requires"] = dict(sorted(job.requires.items()))
+    return document
 
 
 def read_job_document(document: Mapping[str, Any]) -> JobSpec:
     """Return the job of a document, without an ID. Raise KeyError, TypeError or ValueError where it cannot be read."""
-    retry = document["retry"]
+    terms = {term: document[term] for term in STORED_TERMS if term not in _LATER}
+    terms["retry"] = DEFAULT_RETRY if terms["retry"] is None else RetryPolicy(*terms["retry"])
+    terms["tags"] = tuple(terms["tags"])
     return JobSpec(
-        id="",
-        name=document["name"],
-        argument=document["argument"],
-        priority=document["priority"],
-        max_retry=document["max_retry"],
-        keep_result=document["keep_result"],
-        timeout_ms=document["timeout_ms"],
-        # Definitions of earlier releases were stored without it.
-        delay_ms=document.get("delay_ms"),
-        retry=DEFAULT_RETRY if retry is None else RetryPolicy(*retry),
-        rerun_lost=document["rerun_lost"],
-        tags=tuple(document["tags"]),
-        headers=document["headers"],
-        requires=document.get("requires") or None,
+        id="", **terms, delay_ms=document.get("delay_ms"), requires=document.get("requires") or None
     )

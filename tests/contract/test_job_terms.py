@@ -71,3 +71,26 @@ def test_a_job_of_which_nothing_is_told_is_the_same_by_each_way() -> None:
     assert usual == spec
     retry = RetryRequest()
     assert RetryPolicy() == RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
+
+
+# A plain term of a job is accepted, stored, shown, and pushed by the SDK and the command line.
+PLACES = {
+    "jqmaster/domain/job.py", "jqmaster/store/codec.py", "jqmaster/api/jobs/schemas.py", "jqmaster/spec/examples.py",
+    "jqmaster/cli/commands/jobs.py", "worker_sdk/pusher/jobs.py",
+}  # fmt: skip
+# Signatures that editors and type checkers read, of what makes a task.
+SIGNATURES = {"worker_sdk/tasks/collection.py", "worker_sdk/tasks/options.py", "worker_sdk/django/options.py"}
+# They act on it.
+USERS = {"jqmaster/domain/outcome.py", "jqmaster/domain/notices/delivery.py"}
+
+
+def test_a_term_of_a_job_is_named_in_six_files() -> None:
+    """`rerun_lost` stands for all: definitions, batches and their stored forms take it from the lists of terms."""
+    named = {
+        str(path.relative_to(ROOT))
+        for package in ("jqmaster", "worker_sdk")
+        for path in (ROOT / package).rglob("*.py")
+        if re.search(r"\brerun_lost\b", path.read_text())
+    }
+    assert named - SIGNATURES - USERS == PLACES
+    assert len(PLACES) <= 6

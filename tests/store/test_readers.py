@@ -1,4 +1,4 @@
-"""What reads the store without scripts, on a store in this process: damaged, missing and empty keys, quickly."""
+"""Readers that run no script, on a store in this process: damaged, missing and empty keys, quickly."""
 
 import msgpack
 import pytest

@@ -50,8 +50,8 @@ class JqmasterBackend(BaseTaskBackend):
       commits. `on_commit`: pushed after the commit, and lost if the process dies before. `immediately`: pushed at once.
     * `database`: alias of the database whose transaction counts. Default: `default`.
     * `commands`: names of the management commands that workers run as jobs.
-    * the options of jobs: `timeout`, `max_retry`, `retry`, `tags`, `headers`, `unique`, `debounce`, `expires`,
-      `rerun_lost`, `keep_result` (default: True), `key` and `requires`. Those of a task take precedence.
+    * the options of jobs that `JqmasterTask` lists, of which `keep_result` is True by default. Those of a task take
+      precedence.
     """
 
     task_class = JqmasterTask

@@ -77,6 +77,10 @@ class JobOptions(TypedDict, total=False):
 
 
 _OPTIONS: Final = frozenset(JobOptions.__annotations__)
+# The options of a job that the master stores to enqueue it later, for a definition or when a batch is over.
+STORED_OPTIONS: Final = (
+    "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers", "requires",
+)  # fmt: skip
 
 
 def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from worker_sdk.errors import WorkerSdkError
 from worker_sdk.pusher.ids import new_job_id
-from worker_sdk.pusher.jobs import JobLike, JobMap, made_job, wire_options
+from worker_sdk.pusher.jobs import STORED_OPTIONS, JobLike, JobMap, made_job, wire_options
 from worker_sdk.tasks.client import outbox_pushers, pushers_for
 from worker_sdk.tasks.task import TaskJob
 
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from worker_sdk.worker.context import Pushers
 
 # The fields of a callback, as the master takes them; its ID is made by the master.
-_CALLBACK_FIELDS: Final = frozenset(
-    {
-        "name", "argument", "priority", "max_retry", "keep_result", "timeout", "delay", "retry", "rerun_lost", "tags",
-        "headers", "requires",
-    }
-)  # fmt: skip
+_CALLBACK_FIELDS: Final = frozenset({"name", "argument", "delay", *STORED_OPTIONS})
 
 
 class Batch:

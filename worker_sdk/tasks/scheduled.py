@@ -9,10 +9,6 @@ from worker_sdk.tasks.task import Task
 
 TaskT = TypeVar("TaskT", bound=Task[..., Any])
 
-# Options of a task that a definition hands on to each job.
-_JOB_OPTIONS: Final = (
-    "priority", "max_retry", "timeout", "retry", "tags", "keep_result", "rerun_lost", "headers", "requires",
-)  # fmt: skip
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
 
 
@@ -75,13 +71,15 @@ class Declared:
         return document | given
 
     def _job(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        refused = sorted(self._task.options.keys() - set(_JOB_OPTIONS))
+        from worker_sdk.pusher.jobs import STORED_OPTIONS
+
+        refused = sorted(self._task.options.keys() - set(STORED_OPTIONS))
         if refused:
             raise TypeError(
                 f"definition {self.name}: a definition cannot carry {', '.join(refused)} of {self._task.name}"
             )
         job = self._task.to_job(**arguments)
-        return {field: job[field] for field in ("name", "argument", *_JOB_OPTIONS) if field in job}
+        return {field: job[field] for field in ("name", "argument", *STORED_OPTIONS) if field in job}
 
 
 class Scheduled:

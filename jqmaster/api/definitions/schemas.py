@@ -5,19 +5,15 @@ from typing import Annotated, Any, Final, Literal
 import msgpack
 from pydantic import Field, WithJsonSchema
 
-from jqmaster.api.jobs.schemas import RetryRequest
+from jqmaster.api.jobs.schemas import JobTermsRequest, JobTermsView
 from jqmaster.api.schemas import (
     SINCE,
     Answer,
     AnyValue,
     Instant,
     JobId,
-    JobName,
     Request,
-    Requires,
     Seconds,
-    ShortText,
-    StoredText,
     Timestamp,
 )
 from jqmaster.domain.definitions.definition import (
@@ -38,8 +34,7 @@ from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, 
 from jqmaster.domain.definitions.time_zone import MAX_NAME
 from jqmaster.domain.events.event import TYPE_PATTERN
 from jqmaster.domain.events.trigger import MAX_COLLECTED, MAX_WAIT_S, MIN_WAIT_S
-from jqmaster.domain.job import DEFAULT_RETRY, JobSpec, JobState, RetryPolicy
-from jqmaster.domain.job_terms import MAX_RETRY, MOST_HEADERS, MOST_TAGS, PRIORITY, TIMEOUT_S
+from jqmaster.domain.job import JobSpec, JobState
 from jqmaster.domain.matcher import MAX_TEXT
 
 _CLOCK = {"type": "string", "pattern": CLOCK_PATTERN, "examples": ["02:30"]}
@@ -89,49 +84,15 @@ AnyArgument = Annotated[
 ]
 
 
-class DefinitionJob(Request):
+class DefinitionJob(JobTermsRequest):
     """The job that a definition starts. It has the fields of a pushed job but for its ID and its times."""
 
-    name: JobName
     argument: AnyArgument = None
-    priority: int = Field(
-        PRIORITY.default, ge=PRIORITY.least, le=PRIORITY.most, description="The lowest number runs first."
-    )
-    max_retry: int = Field(MAX_RETRY.default, ge=MAX_RETRY.least, le=MAX_RETRY.most)
-    keep_result: bool = False
-    timeout: Seconds = Field(
-        TIMEOUT_S.default,
-        ge=TIMEOUT_S.least,
-        le=TIMEOUT_S.most,
-        description="Maximum run time in seconds. A longer run fails.",
-    )
-    retry: RetryRequest | None = None
-    rerun_lost: bool = False
-    tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
-    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
-    requires: Requires | None = Field(
-        None, description="Labels that the worker must have.", json_schema_extra=SINCE
-    )
 
     def to_spec(self) -> JobSpec:
         """Return the job without an ID."""
-        retry = self.retry
-        return JobSpec(
-            id="",
-            name=self.name,
-            argument=msgpack.packb(self.argument, datetime=True, unicode_errors="surrogateescape"),
-            priority=self.priority,
-            max_retry=self.max_retry,
-            keep_result=self.keep_result,
-            timeout_ms=round(self.timeout * 1000),
-            retry=RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
-            if retry
-            else DEFAULT_RETRY,
-            rerun_lost=self.rerun_lost,
-            tags=tuple(self.tags),
-            headers=self.headers,
-            requires=self.requires,
-        )
+        argument = msgpack.packb(self.argument, datetime=True, unicode_errors="surrogateescape")
+        return JobSpec(**self.terms(), id="", argument=argument)
 
 
 _KEY: Final = "Path, such as payload.user: each of its values is gathered by itself. Null: all together."
@@ -294,7 +255,7 @@ class DefinitionPreview(Answer):
     )
 
 
-class DefinitionJobView(Answer):
+class DefinitionJobView(JobTermsView):
     """The job that a definition starts."""
 
     name: str
@@ -306,17 +267,6 @@ class DefinitionJobView(Answer):
     argument_redacted: bool = Field(
         description="True: parts of the argument or the headers are replaced by `[redacted]`. If you send them back "
         "as they are shown, they stay as they are."
-    )
-    priority: int
-    max_retry: int
-    keep_result: bool
-    timeout: float
-    retry: dict[str, Any]
-    rerun_lost: bool
-    tags: list[str]
-    headers: dict[str, str]
-    requires: dict[str, str] | None = Field(
-        description="Labels that the worker must have.", json_schema_extra=SINCE
     )
 
 

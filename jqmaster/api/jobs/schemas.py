@@ -1,7 +1,7 @@
 """HTTP models of jobs: requests to push them, and views of them."""
 
 from collections import Counter
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -126,8 +126,8 @@ class AfterRequest(Request):
         return value
 
 
-class JobRequest(Request):
-    """A job to enqueue."""
+class JobTermsRequest(Request):
+    """The terms of a job that is enqueued now or later."""
 
     name: JobName
     argument: AnyValue = Field(default_factory=lambda: b"\xc0")
@@ -147,6 +147,56 @@ class JobRequest(Request):
         le=TIMEOUT_S.most,
         description="Maximum run time in seconds. A longer run fails.",
     )
+    retry: RetryRequest | None = None
+    rerun_lost: bool = Field(
+        False, description="Run the job again when its worker was lost, even if max_retry is 0."
+    )
+    tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
+    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
+    requires: Requires | None = Field(
+        None,
+        description="Labels, each with its value. Only a worker that registered with all of them gets the job.",
+        json_schema_extra=SINCE,
+    )
+
+    def terms(self) -> dict[str, Any]:
+        """Return the fields of a `JobSpec` that tell these terms."""
+        retry = self.retry
+        return {
+            "name": self.name,
+            "priority": self.priority,
+            "max_retry": self.max_retry,
+            "keep_result": self.keep_result,
+            "timeout_ms": round(self.timeout * 1000),
+            "retry": RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
+            if retry
+            else DEFAULT_RETRY,
+            "rerun_lost": self.rerun_lost,
+            "tags": tuple(self.tags),
+            "headers": self.headers,
+            "requires": self.requires,
+        }
+
+
+class JobTermsView(Answer):
+    """The terms of a job that is enqueued later."""
+
+    priority: int
+    max_retry: int
+    keep_result: bool
+    timeout: float
+    retry: dict[str, Any]
+    rerun_lost: bool
+    tags: list[str]
+    headers: dict[str, str]
+    requires: dict[str, str] | None = Field(
+        description="Labels that the worker must have.", json_schema_extra=SINCE
+    )
+
+
+class JobRequest(JobTermsRequest):
+    """A job to enqueue."""
+
     id: JobId | None = Field(
         None,
         description="ID chosen by the client. It makes the push safe to repeat for as long as the job is kept. Jobs of "
@@ -174,12 +224,6 @@ class JobRequest(Request):
     expires_at: Instant | None = Field(
         None, description="A job that still waits at this instant, even for a retry, is skipped."
     )
-    retry: RetryRequest | None = None
-    rerun_lost: bool = Field(
-        False, description="Run the job again when its worker was lost, even if max_retry is 0."
-    )
-    tags: list[ShortText] = Field(default_factory=list, max_length=MOST_TAGS)
-    headers: dict[ShortText, StoredText] = Field(default_factory=dict, max_length=MOST_HEADERS)
     unique: UniqueRequest | None = None
     debounce: DebounceRequest | None = Field(
         None, description="Cannot be combined with unique, delay or run_at."
@@ -210,12 +254,6 @@ class JobRequest(Request):
         json_schema_extra=SINCE,
     )
 
-    requires: Requires | None = Field(
-        None,
-        description="Labels, each with its value. Only a worker that registered with all of them gets the job.",
-        json_schema_extra=SINCE,
-    )
-
     @field_validator("key")
     @classmethod
     def _is_short(cls, value: str | None) -> str | None:
@@ -243,33 +281,21 @@ class JobRequest(Request):
         return self
 
     def to_spec(self, job_id: str) -> JobSpec:
-        retry = self.retry
         claim = self.unique or self.debounce
         delay_ms = None if self.delay is None else round(self.delay * 1000)
         return JobSpec(
+            **self.terms(),
             id=job_id,
-            name=self.name,
             argument=self.argument,
-            priority=self.priority,
-            max_retry=self.max_retry,
-            keep_result=self.keep_result,
-            timeout_ms=round(self.timeout * 1000),
             run_at_ms=self.run_at,
             delay_ms=self.debounce.wait_ms if self.debounce else delay_ms,
             expires_at_ms=self.expires_at,
-            retry=RetryPolicy(retry.base_s, retry.factor, retry.max_s, retry.jitter)
-            if retry
-            else DEFAULT_RETRY,
-            rerun_lost=self.rerun_lost,
-            tags=tuple(self.tags),
-            headers=self.headers,
             key=self.key or "",
             key_life_ms=round(self.key_ttl * 1000),
             unique=claim.to_unique(self.name, self.argument) if claim else None,
             batch=self.batch,
             notify=self._to_notify(),
             after=After(tuple(self.after.jobs), self.after.when) if self.after else None,
-            requires=self.requires,
         )
 
     def _to_notify(self) -> Notify | None:

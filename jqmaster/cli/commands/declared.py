@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jqmaster.cli.commands import constraint_files
-from jqmaster.cli.commands.definitions import FIELDS, JOB_FIELDS
+from jqmaster.cli.commands.definitions import FIELDS, OF_ARGUMENT
 from jqmaster.cli.commands.worker import object_at
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import rule_line
@@ -124,6 +124,6 @@ def _checked_definitions(
         shown = json.loads(encode(document, Encoding.JSON))
         left_out = [field for field in LEFT_TO_OPERATORS if field not in table]
         wanted[name] = {field: shown[field] for field in FIELDS if field not in left_out} | {
-            "job": {field: shown["job"][field] for field in JOB_FIELDS}
+            "job": {field: value for field, value in shown["job"].items() if field not in OF_ARGUMENT}
         }
     return wanted, faults

@@ -27,10 +27,8 @@ FIELDS = (
     "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
     "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
-JOB_FIELDS = (
-    "name", "argument", "priority", "max_retry", "keep_result", "timeout", "retry", "rerun_lost", "tags", "headers",
-    "requires",
-)  # fmt: skip
+# The parts of the view of its job that tell something of the argument, and are not written.
+OF_ARGUMENT = frozenset({"argument_bytes", "argument_hidden", "argument_redacted"})
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -246,7 +244,7 @@ def _path(name: str, *rest: str) -> str:
 def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a request holds of a definition as the master shows it."""
     return {field: view[field] for field in FIELDS} | {
-        "job": {field: view["job"][field] for field in JOB_FIELDS}
+        "job": {field: value for field, value in view["job"].items() if field not in OF_ARGUMENT}
     }
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from jqmaster.domain.definitions.definition import (
@@ -18,7 +19,7 @@ from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.events.template import PAYLOAD, parse_template
 from jqmaster.domain.events.trigger import EventTrigger, parse_collect, parse_debounce
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.job import STORED_TERMS, JobSpec
 from jqmaster.domain.matcher import EVENT_FIELDS, Loc, MatcherError, parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 
@@ -26,6 +27,8 @@ from jqmaster.errors import FieldError, InvalidError
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_DID: Final = "0" * 16
 _NULL: Final = b"\xc0"
+# The content of a job, and a wait that definitions do not have.
+_NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
 # The fields that belong to one kind alone; those of time that have defaults say nothing for events.
 _OF_TIME: Final = ("schedule", "starts_at", "ends_at")
@@ -106,8 +109,7 @@ def _refuse_others(fields: Mapping[str, Any], names: Sequence[str], kind: Kind) 
 def describe(definition: Definition) -> dict[str, Any]:
     """Return the document of a definition as clients write and read it, but for the content of its job and for the
     argument that it makes of events."""
-    trigger, job = definition.trigger, definition.job
-    retry = job.retry
+    trigger = definition.trigger
     is_timed = isinstance(trigger, TimeTrigger)
     return {
         "name": definition.name,
@@ -118,23 +120,17 @@ def describe(definition: Definition) -> dict[str, Any]:
         "overlap": str(definition.overlap),
         **(_NO_TIME if not is_timed else _described_time(definition.of_time)),
         **(_NO_EVENTS if is_timed else _described_events(definition.of_events)),
-        "job": {
-            "name": job.name,
-            "priority": job.priority,
-            "max_retry": job.max_retry,
-            "keep_result": job.keep_result,
-            "timeout": job.timeout_ms / 1000,
-            "retry": {
-                "base_s": retry.base_s,
-                "factor": retry.factor,
-                "max_s": retry.max_s,
-                "jitter": retry.jitter,
-            },
-            "rerun_lost": job.rerun_lost,
-            "tags": list(job.tags),
-            "requires": dict(job.requires) if job.requires else None,
-        },
+        "job": _described_job(definition.job),
     }
+
+
+def _described_job(job: JobSpec) -> dict[str, Any]:
+    described = {term: getattr(job, term) for term in STORED_TERMS if term not in _NOT_DESCRIBED}
+    described["timeout"] = described.pop("timeout_ms") / 1000
+    described["retry"] = asdict(job.retry)
+    described["tags"] = list(job.tags)
+    described["requires"] = dict(job.requires) if job.requires else None
+    return described
 
 
 def _described_time(trigger: TimeTrigger) -> dict[str, Any]:
