@@ -141,7 +141,7 @@ class ConstrainedWorld:
         await self.open_gates()
         await self.relocate()
         await self.rules.reload()
-        assert await self.lanes.older_lanes(self.rules.current.ruleset.edition) == []
+        assert await self.lanes.older_lanes(self.rules.current.constraint_set.edition) == []
 
     # --- jobs
 
@@ -164,7 +164,7 @@ class ConstrainedWorld:
 
     async def claim_once(self, worker_id: str, *names: str, limit: int = 100) -> Claim:
         await self.rules.reload()
-        edition = self.rules.current.ruleset.edition
+        edition = self.rules.current.constraint_set.edition
         claim = await self.world.claims.claim(self.world.epoch, worker_id, names or ("work",), limit, edition)
         assert isinstance(claim, Claim), claim
         return claim

@@ -9,13 +9,13 @@ from typing import Any
 import msgpack
 
 from jqmaster.domain.challenge import Callback, CallbackAnswer, RequestId, new_request_id
+from jqmaster.domain.constraint_set import NO_RULES
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import FINISHED, HOLDS_SLOTS, Cause, Job, JobSpec, JobState
 from jqmaster.domain.lane import Lane
 from jqmaster.domain.logs.lines import LogLimits
 from jqmaster.domain.outcome import Decision
 from jqmaster.domain.parts import PartLimits
-from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.worker import WorkerSpec
 from jqmaster.errors import DamagedError

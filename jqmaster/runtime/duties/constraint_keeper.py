@@ -71,15 +71,15 @@ class ConstraintKeeper(LeaderLoop):
     async def _follow(self) -> int:
         """Milliseconds until there is something to do."""
         rules = await self._rules.reload()
-        if rules.settled_edition != rules.ruleset.edition:
+        if rules.settled_edition != rules.constraint_set.edition:
             if not await self._lanes.settle(self._epoch, rules):
                 return 0
             rules = await self._rules.reload()
-            logger.info("constraints of edition %d are in force", rules.ruleset.edition)
+            logger.info("constraints of edition %d are in force", rules.constraint_set.edition)
             self._known_edition = -1
-        if rules.ruleset.edition != self._known_edition:
+        if rules.constraint_set.edition != self._known_edition:
             # Notify even if another leader settled the edition: the dispatcher may have asked with an older one.
-            self._known_edition = rules.ruleset.edition
+            self._known_edition = rules.constraint_set.edition
             self._on_ready()
         for cid, version in await self._gates.reopened():
             if await self._gates.reopen(self._epoch, cid, version):
@@ -87,7 +87,7 @@ class ConstraintKeeper(LeaderLoop):
         next_ms, has_opened = await self._gates.open(self._epoch)
         if has_opened:
             self._on_ready()
-        if self._relocation is None or self._relocation.edition != rules.ruleset.edition:
+        if self._relocation is None or self._relocation.edition != rules.constraint_set.edition:
             self._relocation = Relocation(self._lanes, self._epoch, rules)
         if not self._relocation.is_over:
             if await self._relocation.step():

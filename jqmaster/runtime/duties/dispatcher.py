@@ -50,7 +50,7 @@ class _PendingClaims:
     times_ready: int
 
 
-class _StaleRules(Exception):  # noqa: N818 - an everyday outcome
+class _StaleConstraints(Exception):  # noqa: N818 - an everyday outcome
     """The store has other constraints than those known here."""
 
 
@@ -170,7 +170,7 @@ class Dispatcher:
 
     def _travelling_claim(self, orders: Orders) -> TravellingClaim:
         prepared = self._claims.prepare_claims(
-            self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
+            self._leadership.epoch, [order for _, order in orders], self._rules.current.constraint_set.edition
         )
         pending = self._begin_claims(orders)
         self._travelling.add(pending)
@@ -186,7 +186,7 @@ class Dispatcher:
                 self._take_claims(pending, claims)
             except StaleEpochError:
                 self._on_stale()
-            except _StaleRules:
+            except _StaleConstraints:
                 self._notify(ConstraintsChanged())
             except Exception as exc:  # the write that it travelled with has nothing to do with it
                 logger.warning("cannot dispatch: %s", exc)
@@ -238,7 +238,7 @@ class Dispatcher:
         while not self._is_stopping and (orders := self._orders()):
             try:
                 await self._claim(orders)
-            except _StaleRules:
+            except _StaleConstraints:
                 # The constraint keeper notifies the dispatcher when jobs may be claimed again.
                 self._notify(ConstraintsChanged())
                 return
@@ -272,7 +272,9 @@ class Dispatcher:
         pending = self._begin_claims(orders)
         try:
             claims = await self._claims.claim_each(
-                self._leadership.epoch, [order for _, order in orders], self._rules.current.ruleset.edition
+                self._leadership.epoch,
+                [order for _, order in orders],
+                self._rules.current.constraint_set.edition,
             )
         except BaseException:
             self._end_claims_unanswered(pending)
@@ -340,7 +342,7 @@ class Dispatcher:
         """Return what to raise, where it is not about this worker alone."""
         match why:
             case NotClaimed.STALE_RULES:
-                return _StaleRules()
+                return _StaleConstraints()
             case NotClaimed.GONE:
                 self._fleet.forget(member.worker.id)
                 self._wants_refresh = True

@@ -112,7 +112,7 @@ class Quarantine(LeaderLoop):
             self._epoch,
             worker_id,
             job.id,
-            self._rules.current.ruleset.edition,
+            self._rules.current.constraint_set.edition,
             polls_here=self._polls_here(worker_id),
         )
         match claim:

@@ -28,7 +28,7 @@ class Relocation:
         self._store = store
         self._epoch = epoch
         self._rules = rules
-        self.edition = rules.ruleset.edition
+        self.edition = rules.constraint_set.edition
         self.is_over = False
         self._all: list[OldLane] = []
         self._left: deque[OldLane] = deque()

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.constraints.constraints import ConstraintStore, Rules
-from jqmaster.store.jobs.placement import StaleRules
+from jqmaster.store.jobs.placement import StaleConstraints
 
 # Each time somebody changed the constraints in between: more often than people do.
 MAX_REPEATS: Final = 10
@@ -31,15 +31,19 @@ class ConstraintCache:
         async with self._reading:
             version, edition, settled = await self._store.versions()
             known = self.current
-            if (version, edition, settled) != (known.version, known.ruleset.edition, known.settled_edition):
+            if (version, edition, settled) != (
+                known.version,
+                known.constraint_set.edition,
+                known.settled_edition,
+            ):
                 self.current = await self._store.load()
             return self.current
 
-    async def under(self, act: Callable[[Ruleset], Awaitable[_T]]) -> _T:
+    async def under(self, act: Callable[[ConstraintSet], Awaitable[_T]]) -> _T:
         """Run `act` under the current constraints. Raise StoreUnavailableError if they keep changing."""
         for _ in range(MAX_REPEATS):
             try:
-                return await act(self.current.ruleset)
-            except StaleRules:
+                return await act(self.current.constraint_set)
+            except StaleConstraints:
                 await self.reload()
         raise StoreUnavailableError("the constraints change too fast to be followed", retry_after_s=1.0)

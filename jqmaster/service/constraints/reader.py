@@ -167,7 +167,7 @@ class ConstraintReader:
     async def matching(self, job: Job) -> list[str]:
         """Names of the enabled constraints that apply to an unfinished job, in order."""
         rules = await self._rules.reload()
-        return [constraint.name for constraint in rules.ruleset.matching(fields_of(job))]
+        return [constraint.name for constraint in rules.constraint_set.matching(fields_of(job))]
 
     async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
         """Return the constraints that would apply to a job that is not enqueued yet, in order, with the limits for its
@@ -175,7 +175,7 @@ class ConstraintReader:
         fields = fields_of(spec)
         rules = await self._rules.reload()
         found = []
-        for constraint in rules.ruleset.matching(fields):
+        for constraint in rules.constraint_set.matching(fields):
             key = key_of(constraint, fields) if constraint.key else None
             text = access.key_text(constraint.key, key.text) if key else None
             is_shown = key is not None and text == key.text
@@ -216,7 +216,7 @@ class ConstraintReader:
     async def _unsettled(self, rules: Rules) -> frozenset[str] | None:
         """Return the constraints whose change is not followed up yet. None stands for all of them: jobs are still
         being matched."""
-        edition = rules.ruleset.edition
+        edition = rules.constraint_set.edition
         if rules.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None
         return frozenset(cid for cid, _ in await self._gates.reopened())

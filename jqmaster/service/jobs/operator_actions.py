@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, NoReturn
 
+from jqmaster.domain.constraint_set import ConstraintSet
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import FINISHED, Job
-from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import ConflictError, NotUniqueError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher
@@ -21,7 +21,7 @@ from jqmaster.store.jobs.operator_actions import (
     StateConflict,
     SteeringStore,
 )
-from jqmaster.store.jobs.placement import StaleRules
+from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
 
 # Jobs in one round trip; the store does nothing else meanwhile.
@@ -99,7 +99,7 @@ class JobActions:
         """Retry each job separately if it is unchanged since it was read, and return whether it was done. The jobs are
         whole."""
 
-        def retry(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
+        def retry(some: Sequence[Job], rules: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._steering.retry_all(some, rules, counted_by)
 
         return await self._under_rules(jobs, retry)
@@ -109,7 +109,7 @@ class JobActions:
     ) -> list[bool]:
         """Change each job separately, and return whether it was done. The jobs are whole."""
 
-        def change(some: Sequence[Job], rules: Ruleset) -> Awaitable[list[Refusal | None]]:
+        def change(some: Sequence[Job], rules: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._steering.patch_all(some, changes, rules, counted_by)
 
         return await self._under_rules(jobs, change)
@@ -167,18 +167,18 @@ class JobActions:
     async def _under_rules(
         self,
         jobs: Sequence[Job],
-        act: Callable[[Sequence[Job], Ruleset], Awaitable[list[Refusal | None]]],
+        act: Callable[[Sequence[Job], ConstraintSet], Awaitable[list[Refusal | None]]],
     ) -> list[bool]:
         """Match again those jobs that were matched against older constraints, and only those."""
         ends: dict[str, bool] = {}
 
-        async def some(rules: Ruleset) -> None:
+        async def some(rules: ConstraintSet) -> None:
             todo = [job for job in jobs if job.id not in ends]
             for job, end in zip(todo, await act(todo, rules), strict=True):
                 if end is None or end.word != STALE_RULES:
                     ends[job.id] = end is None
             if len(ends) < len(jobs):
-                raise StaleRules
+                raise StaleConstraints
 
         await self._rules.under(some)
         return [ends[job.id] for job in jobs]

@@ -14,13 +14,13 @@ from jqmaster.domain.batches.batch import (
     CallbackState,
     callback_job,
 )
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.job import FINISHED, JobState
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.batches.documents import decode_batch, encode_spec
-from jqmaster.store.jobs.placement import LaneTable, StaleRules
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.pages import MAX_PER_CALL, newest_first
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
@@ -203,11 +203,11 @@ class BatchStore:
         return int(await self._client.command("HGET", self._keys.batch(batch_id), "retry_until_ms") or 0)
 
     async def start_callbacks(
-        self, due: Sequence[DueCallback], rules: Ruleset = NO_RULES, *, epoch: str
+        self, due: Sequence[DueCallback], rules: ConstraintSet = NO_RULES, *, epoch: str
     ) -> list[bool]:
         """Enqueue callbacks in one step, as the leader of `epoch`; return of each whether it was still due.
 
-        Raises StaleRules, StaleEpochError; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or others.
         """
         k = self._keys
         table = LaneTable()
@@ -224,7 +224,7 @@ class BatchStore:
              self._shard.mark, *args),
         )  # fmt: skip
         if word == "stale_rules":
-            raise StaleRules
+            raise StaleConstraints
         _raise_other_data(word)
         started = [status == 1 for status in data[0]]
         names = Counter(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.constraint import Constraint
-from jqmaster.domain.ruleset import Ruleset
+from jqmaster.domain.constraint_set import ConstraintSet
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import (
@@ -27,13 +27,13 @@ MAX_CONSTRAINTS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All constraints at one instant. `version` counts every change, the ruleset's `edition` those that have jobs
-    matched again; `settled_edition` is the one in force."""
+    """All constraints at one instant. `version` counts every change, the `edition` of `constraint_set` those that have
+    jobs matched again; `settled_edition` is the one in force."""
 
     version: int
     settled_edition: int
     stored: tuple[StoredConstraint, ...]
-    ruleset: Ruleset
+    constraint_set: ConstraintSet
 
     def named(self, name: str) -> StoredConstraint | None:
         return next((s for s in self.stored if s.constraint.name == name), None)
@@ -80,7 +80,7 @@ class ConstraintStore:
         """Return the present constraints. A constraint whose document cannot be read is omitted and reported by fsck;
         the jobs that it matched before stay behind its gates."""
         _, (version, edition, settled, flat) = await self._client.run(
-            "load_rules", (self._keys.rules, self._keys.constraints), ()
+            "load_constraints", (self._keys.rules, self._keys.constraints), ()
         )
         known, self._decoded = self._decoded, {}
         for n in range(0, len(flat), 2):
@@ -93,7 +93,7 @@ class ConstraintStore:
             else:
                 self._decoded[name] = raw, one
         stored = sorted((one for _, one in self._decoded.values()), key=lambda s: s.constraint.name)
-        return Rules(version, settled, tuple(stored), Ruleset(edition, [s.constraint for s in stored]))
+        return Rules(version, settled, tuple(stored), ConstraintSet(edition, [s.constraint for s in stored]))
 
     async def change(self, change: Change) -> bool:
         """Make the change. Return False if somebody else changed the constraint since it was read. Raise ConflictError

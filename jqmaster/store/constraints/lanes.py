@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, NamedTuple
 
+from jqmaster.domain.constraint_set import ConstraintSet
 from jqmaster.domain.job import TIMED, JobState
-from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import Rules
@@ -61,14 +61,14 @@ class _Moves:
         self.job_ids.append(job_id)
         self.homes.append(_HOME.pack(old_lane, number))
 
-    def place(self, ruleset: Ruleset, found: _Found, record: bytes | None) -> None:
+    def place(self, constraint_set: ConstraintSet, found: _Found, record: bytes | None) -> None:
         """Add a job if it has to move. `record`: None where it cannot be read."""
         try:
             job = codec.decode_matched(record) if record else None
         except DamagedError:
             job = None
         if job:
-            lane = lane_of_job(ruleset, job)
+            lane = lane_of_job(constraint_set, job)
             # A lane of an older edition is never the current lane, and the ID of the current lane costs a digest.
             is_older = found.old is not None and bytes.fromhex(found.old.id) == job.lane_id
             if is_older or job.lane_id not in (lane.base_id, lane.id):
@@ -108,7 +108,7 @@ class LaneStore:
         if not await self.move(epoch, rules, running):
             return False
         word, _ = await self._client.run(
-            "settle_rules", (self._keys.epoch, self._keys.rules), (epoch, rules.ruleset.edition)
+            "put_in_force", (self._keys.epoch, self._keys.rules), (epoch, rules.constraint_set.edition)
         )
         return word == "ok"
 
@@ -124,7 +124,9 @@ class LaneStore:
         async def carry() -> None:
             nonlocal count
             for part in parts:
-                moved = await self._relane(epoch, rules, await self._moves_of(rules.ruleset, part, lanes))
+                moved = await self._relane(
+                    epoch, rules, await self._moves_of(rules.constraint_set, part, lanes)
+                )
                 # Once refused, it stays so.
                 count = count + moved.jobs if moved and count >= 0 else -1
                 if count < 0:
@@ -198,7 +200,7 @@ class LaneStore:
                 self._shard.now_arg,
                 k.tag,
                 epoch,
-                rules.ruleset.edition,
+                rules.constraint_set.edition,
                 moves.lanes.packed(),
                 "whole" if moves.are_short else "beginnings",
                 b"".join(moves.homes),
@@ -208,18 +210,18 @@ class LaneStore:
         return Moved(data[0] if word == "ok" else -1)
 
     async def _moves_of(
-        self, ruleset: Ruleset, job_ids: Sequence[str], lanes: Mapping[str, OldLane]
+        self, constraint_set: ConstraintSet, job_ids: Sequence[str], lanes: Mapping[str, OldLane]
     ) -> _Moves:
         """Match the jobs of a page. Records are read of those whose names do not decide where they wait."""
         moves, unread = _Moves(), []
         for job_id in job_ids:
             old = lanes.get(job_id)
-            if old and old.queue and (lane := ruleset.lane_of_queue(old.queue)):
+            if old and old.queue and (lane := constraint_set.lane_of_queue(old.queue)):
                 moves.add(job_id, bytes.fromhex(old.id), moves.lanes.number(lane))
                 moves.are_short = False
             else:
                 unread.append(_Found(job_id, old))
-        with_argument = "argument" in ruleset.reads
+        with_argument = "argument" in constraint_set.reads
         # Arguments may be large: few whole records are held at once then, and many are moved.
         is_short = not with_argument or await self._are_short(unread)
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
@@ -228,7 +230,7 @@ class LaneStore:
                 # The store gets its next pages first, and moves them while these are matched.
                 await asyncio.sleep(0)
                 for found, record in zip(some, records, strict=True):
-                    moves.place(ruleset, found, record)
+                    moves.place(constraint_set, found, record)
                 del records
         return moves
 

@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import msgpack
 
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition, Kind, new_did
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord, job_id_of
 from jqmaster.domain.job import JobState, Origin
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import ConflictError, DamagedError, StoreUnavailableError
 from jqmaster.store import codec
@@ -25,7 +25,7 @@ from jqmaster.store.definitions.documents import (
     encode_definition,
 )
 from jqmaster.store.identity.audit import MAX_ENTRIES
-from jqmaster.store.jobs.placement import LaneTable, StaleRules
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import DefinitionsChanged, JobsReady, SlotsFreed
@@ -221,7 +221,7 @@ class DefinitionStore:
     async def fire(
         self,
         firings: Sequence[Firing],
-        rules: Ruleset = NO_RULES,
+        rules: ConstraintSet = NO_RULES,
         *,
         kept: KeptRuns,
         epoch: str = "",
@@ -230,7 +230,7 @@ class DefinitionStore:
         Return the time of the step, and what each became, by definition. `epoch` empty: for someone else than the
         leader.
 
-        Raises StaleRules; StaleEpochError; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints; StaleEpochError; StoreUnavailableError when the data are gone or others.
         """
         k = self._keys
         table = LaneTable()
@@ -252,7 +252,7 @@ class DefinitionStore:
              table.packed(), self._shard.mark, kept.most, kept.life_ms, _PACKER.pack(batch), *entries),
         )  # fmt: skip
         if word == "stale_rules":
-            raise StaleRules
+            raise StaleConstraints
         if word == "other_data":
             raise StoreUnavailableError(
                 "the store's data are gone or are others; no definition fires into them",
@@ -317,7 +317,7 @@ class DefinitionStore:
         return KnownDefinition(stored, decode_clock(name, clock))
 
     def _job_parts(
-        self, definition: Definition, entry: Entry, table: LaneTable, rules: Ruleset
+        self, definition: Definition, entry: Entry, table: LaneTable, rules: ConstraintSet
     ) -> tuple[Arg, ...]:
         if not entry.has_job:
             return _NO_JOB

@@ -9,19 +9,19 @@ from typing import Final, NamedTuple
 
 import msgpack
 
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import RunReason, job_id_of_event
 from jqmaster.domain.events.event import Effect, Event, Started
 from jqmaster.domain.events.index import EventIndex
 from jqmaster.domain.events.trigger import Collect, Debounce
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.definitions.definitions import MAX_INSTANT_MS
 from jqmaster.store.definitions.documents import decode_definition
 from jqmaster.store.events.documents import StoredEvent, decode_event, decode_started, encode_event
-from jqmaster.store.jobs.placement import LaneTable, StaleRules
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import EventsWaiting, JobsReady, SlotsFreed
@@ -134,7 +134,7 @@ class EventStore:
     async def send(
         self,
         events: Sequence[MatchedEvent],
-        rules: Ruleset = NO_RULES,
+        rules: ConstraintSet = NO_RULES,
         *,
         edition: str,
         kept: KeptEvents,
@@ -143,7 +143,7 @@ class EventStore:
         """Take in events, each with what it starts, in one step; at most 500 events with 500 matches. `edition` is
         that of the definitions. `replicas`: as in `AcceptanceStore.enqueue`.
 
-        Raises StaleRules, StaleDefinitions; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError when the data are gone or others.
         """
         k = self._keys
         table = LaneTable()
@@ -226,7 +226,9 @@ class EventStore:
             self._shard.leader.wake(EventsWaiting())
 
 
-def _parts(event: Event, match: Match, table: LaneTable, rules: Ruleset) -> tuple[Arg | tuple[Arg, ...], ...]:
+def _parts(
+    event: Event, match: Match, table: LaneTable, rules: ConstraintSet
+) -> tuple[Arg | tuple[Arg, ...], ...]:
     """Return the ID of the job and what the script makes it of, or what it needs to let the event wait."""
     definition = match.definition
     if match.verdict is EventVerdict.SKIPPED:
@@ -242,7 +244,7 @@ def _parts(event: Event, match: Match, table: LaneTable, rules: Ruleset) -> tupl
 
 
 def job_parts(
-    definition: Definition, job_id: str, argument: bytes, table: LaneTable, rules: Ruleset
+    definition: Definition, job_id: str, argument: bytes, table: LaneTable, rules: ConstraintSet
 ) -> tuple[bytes, bytes, bytes]:
     """Return terms with the number of the lane, digest, and rest of the record of a new job."""
     spec = replace(definition.job, id=job_id, argument=argument)
@@ -254,7 +256,7 @@ def job_parts(
 def raise_refusal(word: str) -> None:
     """Raise what a script refused, but for definitions."""
     if word == "stale_rules":
-        raise StaleRules
+        raise StaleConstraints
     if word == "other_data":
         raise StoreUnavailableError(
             "the store's data are gone or are others; no event starts a job in them",

@@ -7,10 +7,10 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import RunReason
 from jqmaster.domain.events.trigger import is_collected
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.errors import DamagedError
 from jqmaster.store.definitions.definitions import KeptRuns
@@ -115,11 +115,11 @@ class EventGroupStore:
         return found
 
     async def end(
-        self, endings: Sequence[GroupDecision], rules: Ruleset = NO_RULES, *, epoch: str, kept: KeptRuns
+        self, endings: Sequence[GroupDecision], rules: ConstraintSet = NO_RULES, *, epoch: str, kept: KeptRuns
     ) -> list[str]:
         """End closed groups in one step, as the leader of `epoch`; at most 100. Return what became of each.
 
-        Raises StaleRules, StaleEpochError; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or others.
         """
         k = self._keys
         table = LaneTable()

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.job import FINISHED, JobSpec, JobState
 from jqmaster.domain.order import MOST_IN_PUSH, AfterWhen
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.domain.unique import OnConflict
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
-from jqmaster.store.jobs.placement import LaneTable, StaleRules
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import Arg, ScriptCall, load
@@ -156,7 +156,7 @@ class AcceptanceStore:
     async def enqueue(
         self,
         specs: Sequence[JobSpec],
-        rules: Ruleset = NO_RULES,
+        rules: ConstraintSet = NO_RULES,
         *,
         is_whole: bool = False,
         replicas: int | None = None,
@@ -167,8 +167,8 @@ class AcceptanceStore:
         `replicas`: how many must have them before they count as accepted (None: as many as every write needs). A job
         stands behind those of its predecessors that are pushed with it.
 
-        Raises StaleRules; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when the
-        data are gone or others, as after a FLUSHALL.
+        Raise StaleConstraints; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when
+        the data are gone or others, as after a FLUSHALL.
         """
         calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
@@ -221,7 +221,9 @@ class AcceptanceStore:
         for name, count in Counter(accepted).items():
             self._tally.of(name).pushed += count
 
-    def _enqueue_calls(self, specs: Sequence[JobSpec], rules: Ruleset, *, is_whole: bool) -> list[ScriptCall]:
+    def _enqueue_calls(
+        self, specs: Sequence[JobSpec], rules: ConstraintSet, *, is_whole: bool
+    ) -> list[ScriptCall]:
         k = self._keys
         calls = []
         own = (
@@ -369,7 +371,7 @@ def _raise_refusal(replies: Sequence[tuple[str, list[Any]]]) -> None:
             retry_after_s=5.0,
         )
     if "stale_rules" in words:
-        raise StaleRules
+        raise StaleConstraints
 
 
 def _enqueued(replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec]) -> list[Outcome]:

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.job import Job, JobState
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.store import codec
-from jqmaster.store.jobs.placement import LaneTable, StaleRules, lane_of_job
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
@@ -74,11 +74,11 @@ class Refusal:
     holder: str = ""
 
     def throw(self) -> NoReturn:
-        """As the call for one job does: raises StateConflict, KeyHeld, KeyError, StaleRules."""
+        """As the call for one job does: raises StateConflict, KeyHeld, KeyError, StaleConstraints."""
         if self.holder:
             raise KeyHeld(self.holder)
         if self.word == STALE_RULES:
-            raise StaleRules
+            raise StaleConstraints
         if self.state is not None:
             raise StateConflict(self.state)
         raise KeyError
@@ -143,18 +143,18 @@ class SteeringStore:
             ),
         )
 
-    async def retry(self, job: Job, rules: Ruleset = NO_RULES) -> None:
+    async def retry(self, job: Job, rules: ConstraintSet = NO_RULES) -> None:
         """Make a finished job ready again, `job` as it was when read. Raises StateConflict, KeyHeld, KeyError,
-        StaleRules."""
+        StaleConstraints."""
         _throw_any(await self.retry_all([job], rules))
 
     async def retry_all(
-        self, jobs: Sequence[Job], rules: Ruleset = NO_RULES, counted_by: CountedBy = NOBODY
+        self, jobs: Sequence[Job], rules: ConstraintSet = NO_RULES, counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
         """Retry each job separately, in one round trip. None: done."""
         return await self._steer([self._retry_call(job, rules, counted_by) for job in jobs])
 
-    def _retry_call(self, job: Job, rules: Ruleset, counted_by: CountedBy) -> ScriptCall:
+    def _retry_call(self, job: Job, rules: ConstraintSet, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
         lane = lane_of_job(rules, job)
         entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
@@ -202,21 +202,23 @@ class SteeringStore:
             ]
         )
 
-    async def patch(self, job: Job, changes: Changes, rules: Ruleset = NO_RULES) -> None:
-        """Change a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleRules."""
+    async def patch(self, job: Job, changes: Changes, rules: ConstraintSet = NO_RULES) -> None:
+        """Change a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleConstraints."""
         _throw_any(await self.patch_all([job], changes, rules))
 
     async def patch_all(
         self,
         jobs: Sequence[Job],
         changes: Changes,
-        rules: Ruleset = NO_RULES,
+        rules: ConstraintSet = NO_RULES,
         counted_by: CountedBy = NOBODY,
     ) -> list[Refusal | None]:
         """Patch each job separately, in one round trip. None: done."""
         return await self._steer([self._patch_call(job, changes, rules, counted_by) for job in jobs])
 
-    def _patch_call(self, job: Job, changes: Changes, rules: Ruleset, counted_by: CountedBy) -> ScriptCall:
+    def _patch_call(
+        self, job: Job, changes: Changes, rules: ConstraintSet, counted_by: CountedBy
+    ) -> ScriptCall:
         k = self._keys
         lane = lane_of_job(rules, changes.applied_to(job))
         given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)

@@ -4,13 +4,13 @@ predecessors."""
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
+from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.job import Job, JobState
 from jqmaster.domain.order import Links, SkippedBy
-from jqmaster.domain.ruleset import NO_RULES, Ruleset
 from jqmaster.domain.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob, Omitted, PredecessorResult
-from jqmaster.store.jobs.placement import LaneTable, StaleRules, lane_of_job
+from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
@@ -67,8 +67,11 @@ class OrderStore:
             None if next_cursor == b"0" else next_cursor.decode(), [raw.decode() for raw in revivable]
         )
 
-    async def revive(self, jobs: Sequence[Job], rules: Ruleset = NO_RULES) -> int:
-        """Make skipped jobs wait again, as far as their predecessors let them; return how many. Raise StaleRules."""
+    async def revive(self, jobs: Sequence[Job], rules: ConstraintSet = NO_RULES) -> int:
+        """Make skipped jobs wait again, as far as their predecessors let them; return how many.
+
+        Raise StaleConstraints.
+        """
         k = self._keys
         replies = await self._client.run_all(
             [
@@ -89,7 +92,7 @@ class OrderStore:
             ]
         )
         if any(word == "stale_rules" for word, _ in replies):
-            raise StaleRules
+            raise StaleConstraints
         self._shard.leader.wake(JobsReady())
         return sum(data[0] for _, data in replies)
 

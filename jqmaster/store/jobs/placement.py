@@ -7,11 +7,11 @@ import msgpack
 import msgspec
 
 from jqmaster.domain.constraint import Gate
+from jqmaster.domain.constraint_set import ConstraintSet
 from jqmaster.domain.job import Job, JobSpec
 from jqmaster.domain.lane import Lane
 from jqmaster.domain.matcher import JobFields
 from jqmaster.domain.requirement import name_of
-from jqmaster.domain.ruleset import Ruleset
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
@@ -21,7 +21,7 @@ _PACKER = msgpack.Packer(autoreset=True, use_bin_type=False)
 _COUNTS = [bytes((count,)) for count in range(codec.MAX_GATES + 1)]
 
 
-class StaleRules(Exception):  # noqa: N818 - a value for the service, not an error of the store
+class StaleConstraints(Exception):  # noqa: N818 - a value for the service, not an error of the store
     """The constraints have another edition: match again and repeat."""
 
 
@@ -45,7 +45,7 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
     )
 
 
-def lane_of_job(rules: Ruleset, job: Job | codec.MatchedRecord) -> Lane:
+def lane_of_job(rules: ConstraintSet, job: Job | codec.MatchedRecord) -> Lane:
     """Return the lane of a job that exists; it must have been read with its argument."""
     return rules.lane_of_queue(job.queue) or rules.lane_of(fields_of(job))
 
@@ -118,7 +118,7 @@ class LaneTable:
             number = self._numbers[identity] = len(self._gates)
         return number
 
-    def place(self, rules: Ruleset, spec: JobSpec) -> tuple[int, bytes]:
+    def place(self, rules: ConstraintSet, spec: JobSpec) -> tuple[int, bytes]:
         """Return the number of a new job's lane, and its keyed gates as in its record; `rules` are the same in each
         call.
         """

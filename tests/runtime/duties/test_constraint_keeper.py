@@ -72,7 +72,7 @@ class Keeping:
 
         async def is_idle() -> bool:
             rules = await self.world.rule_store.load()
-            edition = rules.ruleset.edition
+            edition = rules.constraint_set.edition
             return (
                 rules.settled_edition == edition
                 and not await self.world.lanes.older_lanes(edition)
@@ -85,7 +85,7 @@ class Keeping:
 
     async def try_to_claim(self, worker_id: str, limit: int = 100) -> list[str]:
         """Return the jobs that a dispatcher would get now: none while the rules are not in force."""
-        edition = (await self.world.rules.reload()).ruleset.edition
+        edition = (await self.world.rules.reload()).constraint_set.edition
         claim = await self.world.claims.claim(self.world.epoch, worker_id, ("work",), limit, edition)
         assert isinstance(claim, Claim) or claim in (NotClaimed.STALE_RULES, NotClaimed.FULL)
         return [job.job_id for job in claim.jobs] if isinstance(claim, Claim) else []

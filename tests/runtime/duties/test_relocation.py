@@ -35,7 +35,7 @@ async def begun(rules: ConstrainedWorld) -> Relocation:
 
 async def older(rules: ConstrainedWorld) -> int:
     """Lanes of older rules."""
-    return len(await rules.lanes.older_lanes((await rules.rules.reload()).ruleset.edition))
+    return len(await rules.lanes.older_lanes((await rules.rules.reload()).constraint_set.edition))
 
 
 async def end(relocation: Relocation, most_steps: int = 1000) -> int:

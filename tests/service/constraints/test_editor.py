@@ -152,7 +152,7 @@ async def test_it_is_in_force_when_every_job_has_been_matched(
     rules: Rules = await world.rules.reload()
     assert await world.lanes.settle(world.epoch, rules)
     assert not (await reader.get("c1", None, ALL)).usage.is_in_force
-    (lane,) = await world.lanes.older_lanes(rules.ruleset.edition)
+    (lane,) = await world.lanes.older_lanes(rules.constraint_set.edition)
     assert await world.lanes.move(world.epoch, rules, [job_id], {job_id: lane})
     await world.lanes.prune(world.epoch, [lane.id])
     usage = (await reader.get("c1", None, ALL)).usage

@@ -40,7 +40,7 @@ class SecondMaster:
 
     @property
     def edition(self) -> int:
-        return self.rules.current.ruleset.edition
+        return self.rules.current.constraint_set.edition
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.enqueue import BatchClosed
-from jqmaster.store.jobs.placement import StaleRules
+from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.settlements import Settlement
 from tests.support.batches import LIFE_MS, RETENTION_MS, Batches
 from tests.support.constraints import ConstrainedWorld
@@ -593,10 +593,10 @@ async def test_batches_and_callbacks_are_written_under_the_rules_and_data_that_w
     constrained = ConstrainedWorld(world)
     await constrained.limit(concurrency=1)
     async with world.unchanged():
-        with pytest.raises(StaleRules):
+        with pytest.raises(StaleConstraints):
             await batches.store.start_callbacks(due, epoch=world.epoch)
     others = BatchStore(replace(world.shard, mark="other"), world.tally)
-    rules = (await constrained.rules.reload()).ruleset
+    rules = (await constrained.rules.reload()).constraint_set
     async with world.unchanged():
         with pytest.raises(StoreUnavailableError, match="no batch is made") as refused:
             await others.start_callbacks(due, rules, epoch=world.epoch)

@@ -1,4 +1,4 @@
-"""relane.lua, settle_rules.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they
+"""relane.lua, put_in_force.lua, end_reopening.lua, open_gates.lua, prune_lanes.lua, prune_gates.lua: whom they
 refuse."""
 
 from typing import Any

@@ -124,7 +124,7 @@ async def test_jobs_of_an_older_edition_are_noticed(
     world: StoreWorld, limited: ConstrainedWorld, store: UsageStore
 ) -> None:
     await limited.enqueue_many([1])
-    edition = (await world.rule_store.load()).ruleset.edition
+    edition = (await world.rule_store.load()).constraint_set.edition
     assert not await store.has_older_lanes(edition)
     assert await store.has_older_lanes(edition + 1)
 

@@ -12,7 +12,7 @@ from jqmaster.domain.job import JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, OverloadedError, StoreUnavailableError
 from jqmaster.service.events import intake
 from jqmaster.store.events.events import EventStore, MatchedEvent, ReceivedEvent, StaleDefinitions
-from jqmaster.store.jobs.placement import StaleRules
+from jqmaster.store.jobs.placement import StaleConstraints
 from tests.support.constraints import ConstrainedWorld, constraint
 from tests.support.events import DEDUPE_MS, Events, event
 from tests.support.store import START_MS, StoreWorld
@@ -163,7 +163,7 @@ async def test_what_was_matched_by_old_definitions_or_rules_is_refused(
     edition = (await events.store.index()).edition
     await ConstrainedWorld(world).put(constraint(concurrency=1))
     async with world.unchanged():
-        with pytest.raises(StaleRules):
+        with pytest.raises(StaleConstraints):
             await events.store.send([MatchedEvent(event(), ())], edition=edition, kept=kept)
     other = EventStore(replace(world.shard, mark="other"), world.tally)
     async with world.unchanged():

@@ -166,7 +166,7 @@ async def test_it_obeys_constraints_and_holds_their_slots(rules: ConstrainedWorl
     (running,) = await rules.claim(worker)
     assert running.job_id == other
     alone = await world.worker()
-    edition = rules.rules.current.ruleset.edition
+    edition = rules.rules.current.constraint_set.edition
     async with world.unchanged():
         assert await world.claims.claim_alone(world.epoch, alone, job_id, edition) is NotClaimed.CLOSED
     await rules.succeed(worker, running)

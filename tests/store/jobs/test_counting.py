@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from jqmaster.domain.constraint_set import NO_RULES
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.outcome import Decision
-from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.store.jobs.settlements import Settlement
 from tests.support.store import LEASE_MS, OFFER_MS, StoreWorld
 

@@ -206,7 +206,7 @@ class GatesMachine(RuleBasedStateMachine):
 
     async def snapshot(self) -> Snapshot:
         seen: dict[str, Seen] = {}
-        ruleset = (await self.limits.rules.reload()).ruleset
+        constraint_set = (await self.limits.rules.reload()).constraint_set
         editions: dict[bytes, int] = {}
         for job_id in self.ids:
             job = await self.world.records.get(job_id)
@@ -215,7 +215,7 @@ class GatesMachine(RuleBasedStateMachine):
                 if job.lane_id not in editions:
                     lane: Any = await self.world.redis.get(self.world.shard.keys.lane(job.lane_id.hex()))
                     editions[job.lane_id] = StoredLane.read(lane).edition if lane else -2
-        return Snapshot(seen, list(self.constraints.values()), ruleset.edition, editions)
+        return Snapshot(seen, list(self.constraints.values()), constraint_set.edition, editions)
 
     def starts_at(self, gate: str, period_ms: int) -> int:
         since = self.world.now_ms - period_ms
@@ -538,7 +538,7 @@ class GatesMachine(RuleBasedStateMachine):
         if follow:
             await self.follow()
         shot = await self.snapshot()
-        edition = self.limits.rules.current.ruleset.edition
+        edition = self.limits.rules.current.constraint_set.edition
         if not self.is_settled:
             answer = await self.world.claims.claim(self.world.epoch, worker, names, limit, edition)
             assert answer is NotClaimed.STALE_RULES

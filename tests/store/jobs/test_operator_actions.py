@@ -7,13 +7,13 @@ from typing import Any
 import msgpack
 import pytest
 
+from jqmaster.domain.constraint_set import NO_RULES
 from jqmaster.domain.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.order import After
 from jqmaster.domain.outcome import Decision
-from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.store import codec
 from jqmaster.store.jobs.operator_actions import Changes, Refusal, StateConflict
-from jqmaster.store.jobs.placement import StaleRules
+from jqmaster.store.jobs.placement import StaleConstraints
 from tests.store.jobs.test_settle import DISCARDED, RETRYING
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
@@ -339,5 +339,5 @@ async def test_a_job_is_not_retried_by_rules_that_changed_meanwhile(world: Store
     limited = ConstrainedWorld(world)
     await limited.limit(paused=True)
     async with world.unchanged():
-        with pytest.raises(StaleRules):
+        with pytest.raises(StaleConstraints):
             await world.steering.retry(job, NO_RULES)

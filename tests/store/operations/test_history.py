@@ -6,9 +6,9 @@ from typing import Any
 import msgpack
 import pytest
 
+from jqmaster.domain.constraint_set import NO_RULES
 from jqmaster.domain.failure_group import failure_group_id
 from jqmaster.domain.job import JobState
-from jqmaster.domain.ruleset import NO_RULES
 from jqmaster.domain.tally import COUNTED, OTHER, TOTAL, NameCounts
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.operations.history import (

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- The rules of an edition are in force: every job that runs holds the slots that they demand. Until then no job is
--- claimed.
+-- Puts the constraints of an edition in force: every job that runs holds the slots that they demand. Until then no job
+-- is claimed.
 -- KEYS epoch:string rules:hash
 -- ARGV epoch edition
 -- REPLY ok | stale_epoch | stale_rules

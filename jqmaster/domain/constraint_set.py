@@ -38,7 +38,7 @@ class NamePlan:
         self.sole_lane: Lane | None = None
 
 
-class Ruleset:
+class ConstraintSet:
     """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
 
     __slots__ = ("_enabled", "_lanes", "_plans", "constraints", "edition", "reads")
@@ -143,4 +143,4 @@ class Ruleset:
 
 
 # Before anybody made a constraint.
-NO_RULES: Final = Ruleset(0, ())
+NO_RULES: Final = ConstraintSet(0, ())

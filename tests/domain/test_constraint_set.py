@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.domain import ruleset as ruleset_module
+from jqmaster.domain import constraint_set as constraint_set_module
 from jqmaster.domain.constraint import Mode, gate_id, key_of, new_cid
+from jqmaster.domain.constraint_set import ConstraintSet
 from jqmaster.domain.matcher import parse_matcher, parse_path
-from jqmaster.domain.ruleset import Ruleset
 from tests.domain.test_constraint import HOST, constraint
 from tests.domain.test_matcher import JOBS, MATCHERS, job
 
@@ -33,7 +33,7 @@ CONSTRAINTS = st.lists(
 
 @given(constraints=CONSTRAINTS, jobs=st.lists(JOBS, min_size=1, max_size=4))
 def test_a_job_passes_the_gate_of_each_constraint_that_applies(constraints: Any, jobs: Any) -> None:
-    ruleset = Ruleset(1, constraints)
+    constraint_set = ConstraintSet(1, constraints)
     for fields in jobs:
         applying = [
             one
@@ -42,8 +42,8 @@ def test_a_job_passes_the_gate_of_each_constraint_that_applies(constraints: Any,
             and one.matcher.matches(fields)
             and (one.key is None or key_of(one, fields) is not None)
         ]
-        assert ruleset.matching(fields) == applying
-        shared, keyed = ruleset.gates(fields)
+        assert constraint_set.matching(fields) == applying
+        shared, keyed = constraint_set.gates(fields)
         assert list(shared) == sorted(shared)
         assert list(keyed) == sorted(keyed)
         assert {gate.cid for gate in shared} == {one.cid for one in applying if one.key is None}
@@ -60,11 +60,11 @@ def test_a_job_passes_the_gate_of_each_constraint_that_applies(constraints: Any,
 
 @given(constraints=CONSTRAINTS, one=JOBS, other=JOBS)
 def test_a_name_that_decides_decides_for_every_job(constraints: Any, one: Any, other: Any) -> None:
-    ruleset = Ruleset(1, constraints)
+    constraint_set = ConstraintSet(1, constraints)
     other.name = one.name
-    if ruleset.plan(one.name).is_decided:
-        assert ruleset.gates(one) == ruleset.gates(other)
-        assert ruleset.gates(one)[1] == ()
+    if constraint_set.plan(one.name).is_decided:
+        assert constraint_set.gates(one) == constraint_set.gates(other)
+        assert constraint_set.gates(one)[1] == ()
 
 
 def test_only_what_the_name_leaves_open_is_evaluated() -> None:
@@ -86,23 +86,23 @@ def test_only_what_the_name_leaves_open_is_evaluated() -> None:
     off = constraint(
         cid="4" * 8, enabled=False, matcher=parse_matcher({"field": "priority", "op": "lt", "value": 0})
     )
-    ruleset = Ruleset(1, [by_name, by_field, keyed, off])
-    assert ruleset.reads == {"name", "argument"}
-    assert ruleset.plan("other").is_decided
-    assert ruleset.plan("mail.read").is_decided
-    assert not ruleset.plan("mail.send").is_decided
-    assert not ruleset.plan("web").is_decided
-    assert Ruleset(2, []).plan("any").is_decided
+    constraint_set = ConstraintSet(1, [by_name, by_field, keyed, off])
+    assert constraint_set.reads == {"name", "argument"}
+    assert constraint_set.plan("other").is_decided
+    assert constraint_set.plan("mail.read").is_decided
+    assert not constraint_set.plan("mail.send").is_decided
+    assert not constraint_set.plan("web").is_decided
+    assert ConstraintSet(2, []).plan("any").is_decided
     reads: list[bytes] = []
-    ruleset.gates(job(name="mail.read", decode=reads.append))
+    constraint_set.gates(job(name="mail.read", decode=reads.append))
     assert reads == []
-    ruleset.gates(job(name="mail.send", decode=reads.append))
+    constraint_set.gates(job(name="mail.send", decode=reads.append))
     assert reads == [b""]
 
 
 def test_what_is_known_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ruleset_module, "MAX_KNOWN_NAMES", 3)
-    ruleset = Ruleset(1, [constraint()])
+    monkeypatch.setattr(constraint_set_module, "MAX_KNOWN_NAMES", 3)
+    constraint_set = ConstraintSet(1, [constraint()])
     for i in range(10):
-        assert len(ruleset.gates(job(name=f"mail.{i}"))[0]) == 1
-        assert len(ruleset._plans) <= 3
+        assert len(constraint_set.gates(job(name=f"mail.{i}"))[0]) == 1
+        assert len(constraint_set._plans) <= 3
