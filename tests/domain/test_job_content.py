@@ -8,7 +8,7 @@ import pytest
 
 from jqmaster.domain.content import HIDDEN, ContentAccess
 from jqmaster.domain.job import Attempt, Job
-from jqmaster.domain.job_content import JobContent, shown_error_type
+from jqmaster.domain.job_content import GoneContent, JobContent, shown_error_type
 from jqmaster.domain.redact import REDACTED, Redactor
 from jqmaster.domain.unique import Unique
 from tests.domain.test_verdict import JOB
@@ -152,6 +152,19 @@ def test_a_log_line_is_content_and_one_of_an_error_is_covered_as_its_text_is() -
     assert content("error.message").log_line("no row", is_error=True) == REDACTED
     assert content("error.message").log_line("row 5", is_error=False) == "row 5"
     assert content(is_granted=False).log_line("row 5", is_error=True) is None
+
+
+@pytest.mark.req("D17")
+def test_a_log_line_of_a_job_that_is_gone_is_shown_to_those_who_may_see_jobs_of_its_name() -> None:
+    def line(*paths: str, is_error: bool = False, names: str = "", is_granted: bool = False) -> str | None:
+        access = ContentAccess(is_granted, Redactor(paths), lambda name: name == names)
+        return GoneContent(access, "work").log_line("text", is_error=is_error)
+
+    assert line(is_granted=True) == line(names="work") == "text"
+    assert line() is line(is_error=True) is None
+    assert line("error.message", is_granted=True) == "text"
+    assert line("error.message", is_error=True, is_granted=True) == REDACTED
+    assert line(is_error=True, names="work") == "text"
 
 
 def test_redacting_the_message_of_errors_covers_every_copy() -> None:
