@@ -17,7 +17,7 @@ from typing import Final
 
 import pytest
 
-MOST_ALONE: Final = 12
+MOST_ALONE: Final = 30
 # The cache of pytest, in which it keeps what failed last.
 FAILED: Final = Path(".pytest_cache/v/cache/lastfailed")
 ALONE: Final = ("--last-failed", "--last-failed-no-failures", "none", "-n", "0", "-p", "no:randomly")
