@@ -29,6 +29,7 @@ import { Page as Audit } from "./pages/audit.js";
 import { Page as Settings } from "./pages/settings.js";
 import { Page as Access } from "./pages/access.js";
 import { Page as Account } from "./pages/account.js";
+import { Page as Challenges } from "./pages/challenges.js";
 import { Page as Notices } from "./pages/notices.js";
 import { Page as Enqueue } from "./pages/enqueue.js";
 import { LoginDialog, Page as Login } from "./pages/login.js";
@@ -47,6 +48,7 @@ const ENTRIES = [
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
   { page: "events", key: "v", scope: "read", group: 1 },
+  { page: "challenges", key: "h", scope: "read", group: 1 },
   { page: "notices", key: "i", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
@@ -73,6 +75,7 @@ const COMPONENTS = {
   constraints: Constraints,
   definitions: Definitions,
   events: Events,
+  challenges: Challenges,
   notices: Notices,
   workers: Workers,
   masters: Masters,

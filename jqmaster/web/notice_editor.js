@@ -12,6 +12,7 @@ import { FormField, useForm } from "./ui/forms.js";
 const WHENS = [
   "job_failed",
   "new_failure_group",
+  "challenge_waiting",
   "challenge_expired",
   "definition_missed",
   "worker_lost",

@@ -12,6 +12,7 @@ export const PAGES = /** @type {const} */ ([
   "constraints",
   "definitions",
   "events",
+  "challenges",
   "notices",
   "workers",
   "masters",

@@ -9,13 +9,17 @@ import uuid
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from playwright.async_api import Route, expect
 
+from tests.api.challenges.test_forms import FORM
 from tests.support import real_time
 from tests.support.master import Api
+from tests.support.scripted_worker import puller_at
 from tests.ui.conftest import Screens
+from tests.ui.test_challenge_page import asked
 from tests.ui.test_core import accessible, picture
 
 pytestmark = [pytest.mark.req("J15"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
@@ -24,7 +28,7 @@ WATCHED_MS = 12_000
 LISTS = [
     "#/overview", "#/jobs", "#/jobs?state=succeeded", "#/jobs?state=failed", "#/names", "#/failures", "#/constraints",
     "#/workers", "#/masters", "#/batches", "#/definitions", "#/definitions?name=lists-timer", "#/events", "#/notices",
-    "#/notices?name=lists-notice",
+    "#/notices?name=lists-notice", "#/challenges",
 ]  # fmt: skip
 # How many pages are open at a time.
 WATCHED = 8
@@ -182,14 +186,15 @@ async def test_a_search_goes_on_by_itself_and_can_be_stopped(screens: Screens, a
 async def test_ages_stay_on_one_line_on_a_phone(screens: Screens, api: Api) -> None:
     mark = f"t{uuid.uuid4().hex[:8]}"
     ages_s = (5, 599, 35_999, 86_399, 9 * 86_400 + 80_000, 700 * 86_400)
-    for _ in ages_s:
-        await api.enqueue("task.old", {}, tags=[mark], delay=3600)
+    ids = [await api.enqueue("task.old", {}, tags=[mark], delay=3600) for _ in ages_s]
+    # The list has the newest first, and may come in several parts.
+    age_of = dict(zip(reversed(ids), ages_s, strict=True))
 
     async def grown_old(route: Route) -> None:
         answer = await route.fetch()
         found = await answer.json()
-        for job, age_s in zip(found["jobs"], ages_s, strict=True):
-            job["created_at"] = (datetime.now(UTC) - timedelta(seconds=age_s)).isoformat()
+        for job in found["jobs"]:
+            job["created_at"] = (datetime.now(UTC) - timedelta(seconds=age_of[job["id"]])).isoformat()
         await route.fulfill(response=answer, body=json.dumps(found))
 
     async with screens.open("icon.svg") as page:
@@ -204,9 +209,16 @@ async def test_ages_stay_on_one_line_on_a_phone(screens: Screens, api: Api) -> N
         assert len(set(heights)) == 1, heights
 
 
+class Things(NamedTuple):
+    """The ID of an open batch, and the row of an open challenge."""
+
+    batch: str
+    challenge: str
+
+
 @contextlib.asynccontextmanager
-async def things_of_lists(api: Api) -> AsyncIterator[str]:
-    """Make one of each thing that has a list. Yields the ID of an open batch."""
+async def things_of_lists(api: Api) -> AsyncIterator[Things]:
+    """Make one of each thing that has a list."""
     timer = {"job": {"name": "ui.echo"}, "schedule": {"every_minutes": 1}, "time_zone": "UTC"}
     event = {"kind": "event", "event_type": "lists.came", "job": {"name": "ui.echo"}}
     notice = {"when": "job_failed", "to": [{"slack": "https://hooks.example/services/one"}]}
@@ -222,7 +234,11 @@ async def things_of_lists(api: Api) -> AsyncIterator[str]:
         for path, document in documents.items():
             status, answer = await api.call("PUT", f"/api/{path}", document)
             assert status == 201, answer
-        yield batch
+        async with puller_at(api, "lists.ask") as asker:
+            await asked(api, asker, "lists.ask", timeout_s=3600.0, form=FORM)
+            challenge = (await api.call("GET", "/api/challenges?name=lists.ask"))[1]["challenges"][0]
+            yield Things(batch, f"{challenge['job_id']} {challenge['request']}")
+            await api.call("POST", f"/api/jobs/{challenge['job_id']}/cancel")
     finally:
         for path in documents:
             await api.call("DELETE", f"/api/{path}")
@@ -232,16 +248,17 @@ async def things_of_lists(api: Api) -> AsyncIterator[str]:
 async def test_every_list_is_left_for_one_thing_and_found_again_at_its_row(
     screens: Screens, api: Api
 ) -> None:
-    async with things_of_lists(api) as batch:
-        await _leave_and_return(screens, api, batch)
+    async with things_of_lists(api) as made:
+        await _leave_and_return(screens, api, made)
 
 
-async def _leave_and_return(screens: Screens, api: Api, batch: str) -> None:
+async def _leave_and_return(screens: Screens, api: Api, made: Things) -> None:
     event_id = (await api.call("POST", "/api/events", {"event_type": "lists.came"}))[1]["event_id"]
     await api.until_state(await api.enqueue("ui.nap", 0.0), "succeeded")
     worker = (await api.call("GET", "/api/workers"))[1]["workers"][0]
     things = {
-        "batches": (batch, "Lists of the web UI", "Batches"),
+        "batches": (made.batch, "Lists of the web UI", "Batches"),
+        "challenges": (made.challenge, "lists.ask", "Challenges"),
         "definitions": ("lists-timer", "lists-timer", "Definitions"),
         "events": (event_id, "lists.came", "Events"),
         "notices": ("lists-notice", "lists-notice", "Notices"),
@@ -307,10 +324,10 @@ async def test_nothing_jumps_in_any_list_while_jobs_run(screens: Screens, api: A
             if "jobs" in address:
                 assert await page.locator("main").inner_text() != before
 
-    async with things_of_lists(api) as batch:
-        pushing = asyncio.create_task(push(batch))
+    async with things_of_lists(api) as made:
+        pushing = asyncio.create_task(push(made.batch))
         try:
-            await asyncio.gather(*(watch(address) for address in [*LISTS, f"#/batches?id={batch}"]))
+            await asyncio.gather(*(watch(address) for address in [*LISTS, f"#/batches?id={made.batch}"]))
         finally:
             is_over = True
             await pushing

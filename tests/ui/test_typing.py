@@ -15,11 +15,14 @@ import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 from playwright.async_api import TimeoutError as TooLate
 
+from tests.api.challenges.test_forms import FORM
 from tests.support import real_time
 from tests.support.master import Api, master_on
+from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens, worker_on
+from tests.ui.test_challenge_page import asked
 
 pytestmark = [
     pytest.mark.req("J15"),
@@ -258,8 +261,15 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
                     await expect(page.locator(".loading")).to_have_count(0)
                     await walk_page(Walk(page, forms, inputs))
 
-        async with worker_on(master.server.url, ADMIN).running(), live_queue(api):
+        async with (
+            worker_on(master.server.url, ADMIN).running(),
+            puller_at(api, "people.asked", "system.asked") as asker,
+            live_queue(api),
+        ):
             await _some_jobs(api)
+            # One answer has a form for people, the other is that of a system.
+            await asked(api, asker, "people.asked", timeout_s=3600.0, form=FORM)
+            await asked(api, asker, "system.asked", timeout_s=3600.0)
             async with logged_in(browser, master.server.url, "ada", password) as page:
                 pages: list[str] = await page.evaluate(
                     "import(new URL('router.js', document.baseURI).href).then((m) => m.PAGES)"
@@ -267,7 +277,7 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
             addresses = [f"#/{name}" for name in pages if name != "job"]
             # The longest first.
             one_each = ["#/constraints?name=tenants", f"#/job?id={waiting}", "#/definitions?name=nightly"]
-            one_each.append(f"#/batches?id={batch}")
+            one_each += [f"#/batches?id={batch}", "#/challenges?name=people.asked"]
             addresses = [*one_each, "#/notices?name=trouble", *addresses]
             async with asyncio.TaskGroup() as people:
                 for _ in range(AT_ONCE):

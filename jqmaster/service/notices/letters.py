@@ -39,7 +39,7 @@ _LASTING: Final[Mapping[When, tuple[str, str]]] = {
 _PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
     When.JOB_FAILED: ("failures", {}),
     When.NEW_FAILURE_GROUP: ("failures", {}),
-    When.CHALLENGE_WAITING: ("jobs", {"state": "awaiting_callback"}),
+    When.CHALLENGE_WAITING: ("challenges", {"state": "processing"}),
     When.CHALLENGE_EXPIRED: ("jobs", {"state": "failed"}),
     When.BACKLOG_AGE: ("names", {}),
     When.CONSTRAINT_SATURATED: ("constraints", {}),

@@ -725,7 +725,7 @@ function useLatest(event) {
   W2(() => listen(event, setValue), [event]);
   return value;
 }
-function pushedOr(event, load3) {
+function pushedOr(event, load4) {
   if (latest.has(event)) return Promise.resolve(latest.get(event));
   return new Promise((resolve, reject) => {
     const end = listen(event, (data) => {
@@ -735,11 +735,11 @@ function pushedOr(event, load3) {
     });
     const late = setTimeout(() => {
       end();
-      load3().then(resolve, reject);
+      load4().then(resolve, reject);
     }, FIRST_WORD_MS);
   });
 }
-function useResource(load3, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
+function useResource(load4, deps, { events = [], leastMs = 1e3, everyMs = 5e3, pollMs = 0, isHeld = false } = {}) {
   const [state, setState] = E2(
     /** @type {{data: any, problem: Problem | null, isLoading: boolean}} */
     {
@@ -756,8 +756,8 @@ function useResource(load3, deps, { events = [], leastMs = 1e3, everyMs = 5e3, p
     (async () => {
     })
   );
-  const loader = j(load3);
-  loader.current = load3;
+  const loader = j(load4);
+  loader.current = load4;
   W2(() => {
     let aborter = new AbortController();
     let isOver = false;
@@ -1153,6 +1153,7 @@ var PATHS = {
   constraints: "M2.5 3h11L9.5 8.5v4l-3 1.5V8.5Z",
   definitions: "M2.500 4h11v9.500h-11ZM2.500 7h11M5.500 2v3.500M10.500 2v3.500M8 9v1.800l1.500.9",
   events: "M8 2.500a3.500 3.500 0 0 0-3.500 3.500v3L3 11.500h10L11.500 9V6A3.500 3.500 0 0 0 8 2.500ZM6.500 13.500h3",
+  challenges: "M2.500 3h11v8h-6l-3 2.500V11h-2ZM5.500 7l1.700 1.700L10.500 5.500",
   notices: "M2.500 4.500h11v7.500h-11ZM2.500 5l5.500 4 5.500-4",
   workers: "M3 3.5h10v6H3ZM6 13h4M8 9.5V13",
   masters: "M8 2.5 9.7 6l3.8.5-2.8 2.7.7 3.8L8 11.2 4.6 13l.7-3.8L2.5 6.5 6.300 6Z",
@@ -1567,6 +1568,7 @@ var PAGES = (
     "constraints",
     "definitions",
     "events",
+    "challenges",
     "notices",
     "workers",
     "masters",
@@ -1768,7 +1770,7 @@ function FormDialog({
   onSave,
   onClose,
   reread,
-  labelOf: labelOf3 = (name) => name,
+  labelOf: labelOf4 = (name) => name,
   isNew = false,
   staysOpen = false,
   saveLabel,
@@ -1831,16 +1833,16 @@ function FormDialog({
   };
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
     ${children}
-    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf3} />`}
+    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf4} />`}
     <${ErrorBox} problem=${form.problem} />
     ${isAsking ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>` : html`<footer>${more}<${Button} onClick=${close2}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`}</form><//>`;
 }
-function Differences({ form, labelOf: labelOf3 }) {
+function Differences({ form, labelOf: labelOf4 }) {
   const id = J2();
   const cell = (one, choice) => html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
   return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
     <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
-    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf3(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf4(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
 }
 function FormValue({ value }) {
   return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
@@ -5733,6 +5735,119 @@ function NoJobs({ session: session2, isFiltered, hasMore }) {
     ${may(session2, "push") && html`<p><a href=${href("enqueue")}>${t("jobs.empty.form")}</a></p>`}<//>`;
 }
 
+// challenge_parts.js
+var CHALLENGE_STATES = ["processing", "succeeded", "failed", "expired", "void"];
+var KINDS = { processing: "info", succeeded: "ok", failed: "bad", expired: "bad", void: "off" };
+function ChallengeState({ state }) {
+  return html`<${Badge} kind=${KINDS[state] ?? "off"}>${tOr(`challenges.state.${state}`, visible(state))}<//>`;
+}
+var subjectOf = (one) => one.form ? one.form.title : one.meta === null || one.meta === void 0 ? "" : JSON.stringify(one.meta);
+var audienceText = (one) => t(`challenges.audience.${one.audience ?? "system"}`);
+var labelOf = (choice) => choice.label || tOr(`challenges.choice.${choice.value}`, choice.value);
+function choiceText(one, value) {
+  const found = one.form?.choices.find((choice) => choice.value === value);
+  return found ? labelOf(found) : value;
+}
+function Answers({ one }) {
+  const given = one.answers ?? [];
+  if (given.length === 0) return null;
+  return html`<ul class="plain">${given.map(
+    (answer, at2) => html`<li key=${at2}>
+    <p><strong><${Text} value=${choiceText(one, answer.choice)} max=${80} /></strong> <span class="muted">${answer.by ? visible(answer.by) : t("challenges.by_link")} · ${visible(answer.address)} · <${Time} at=${answer.at} /></span></p>
+    ${answer.comment && html`<p><${Text} value=${answer.comment} max=${2e3} isBlock /></p>`}</li>`
+  )}</ul>`;
+}
+function AnswerButton({ one, onDone }) {
+  const [isOpen, setOpen] = E2(false);
+  const Dialog2 = one.form ? FormAnswer : SystemAnswer;
+  const isMissing = one.audience !== null && one.audience !== void 0 && !one.form;
+  if (one.state !== "processing" || one.received >= one.expect || isMissing) return null;
+  return html`<${Button} opensDialog class="small" onClick=${() => setOpen(true)}>${t("challenges.answer")}<//>${isOpen && html`<${Dialog2} one=${one} onClose=${() => setOpen(false)} onDone=${onDone} />`}`;
+}
+var pathOf2 = (one) => `api/jobs/${encodeURIComponent(one.job_id)}/challenges/${encodeURIComponent(one.request)}/callback`;
+var fieldsOf = (one) => Object.entries(one.form.fields?.properties ?? {});
+var emptyValues = (one) => ({
+  choice: "",
+  comment: "",
+  ...Object.fromEntries(
+    fieldsOf(one).map(([name, asked]) => [
+      `values.${name}`,
+      asked.type === "boolean" ? asked.default ? "yes" : "" : String(asked.default ?? "")
+    ])
+  )
+});
+function answerOf(one, values2) {
+  const chosen = one.form.choices.find((choice) => choice.value === values2["choice"]);
+  const given = {};
+  for (const [name, asked] of chosen?.skips_fields ? [] : fieldsOf(one)) {
+    const text = values2[`values.${name}`] ?? "";
+    if (asked.type === "boolean") given[name] = text === "yes";
+    else if (text.trim()) {
+      const isNumber = asked.type !== "string" && Number.isFinite(Number(text));
+      given[name] = isNumber ? Number(text) : text;
+    }
+  }
+  return { choice: values2["choice"], comment: values2["comment"], values: given };
+}
+function FormAnswer({ one, onClose, onDone }) {
+  const form = useForm(one, emptyValues);
+  const save = async (values2) => {
+    if (!values2["choice"]) {
+      throw new Problem(422, { title: t("challenges.choose") });
+    }
+    await post(pathOf2(one), answerOf(one, values2));
+    onDone();
+    return t("challenges.answered");
+  };
+  const required = one.form.fields?.required ?? [];
+  return html`<${FormDialog} title=${visible(one.form.title)} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
+    ${one.form.description && html`<p><${Text} value=${one.form.description} max=${4e3} isBlock /></p>`}
+    <${FormField} form=${form} name="choice" label=${t("challenges.choice")} as="select"><option value="">${t("challenges.choose")}</option>${one.form.choices.map(
+    (choice) => html`<option key=${choice.value} value=${choice.value}>${visible(labelOf(choice))}</option>`
+  )}<//>
+    ${fieldsOf(one).map(([name, asked]) => {
+    const label = visible(
+      (asked.title || name) + (required.includes(name) ? "" : ` (${t("challenges.optional")})`)
+    );
+    const hint = asked.description ? visible(asked.description) : void 0;
+    const path = `values.${name}`;
+    if (asked.type === "boolean")
+      return html`<${FormCheck} key=${name} form=${form} name=${path}>${visible(asked.title || name)}<//>`;
+    if (asked.enum)
+      return html`<${FormField} key=${name} form=${form} name=${path} label=${label} hint=${hint} as="select"><option value="">${t("none")}</option>${asked.enum.map((value) => html`<option key=${String(value)} value=${String(value)}>${visible(String(value))}</option>`)}<//>`;
+    const type = asked.type !== "string" ? "number" : asked.format === "date" ? "date" : "text";
+    return html`<${FormField} key=${name} form=${form} name=${path} label=${label} hint=${hint} type=${type} step=${asked.type === "number" ? "any" : void 0} />`;
+  })}
+    ${one.form.comment !== "none" && html`<${FormField} form=${form} name="comment" label=${t("challenges.comment")} as="textarea" rows="3" maxlength="2000" />`}<//>`;
+}
+function SystemAnswer({ one, onClose, onDone }) {
+  const form = useForm(null, () => ({ body: "" }));
+  const save = async (values2) => {
+    let body = null;
+    try {
+      body = values2["body"]?.trim() ? JSON.parse(values2["body"]) : null;
+    } catch {
+      throw new Problem(422, { title: t("challenges.bad_json") });
+    }
+    await post(pathOf2(one), body);
+    onDone();
+    return t("challenges.answered");
+  };
+  return html`<${FormDialog} title=${t("challenges.answer.system")} form=${form} onClose=${onClose} onSave=${save} isNew saveLabel=${t("challenges.answer")}>
+    <p>${t("challenges.answer.text")}</p>
+    <${FormField} form=${form} name="body" label=${t("challenges.body")} hint=${t("challenges.body.hint")} as="textarea" rows="5" spellcheck="false" /><//>`;
+}
+function Phases({ one }) {
+  const phases = ["opened_at", "awaiting_since", "remind_at", "due_at", "received_at", "run_at", "ended_at"];
+  return html`<dl class="facts">${phases.filter((key) => one[key]).map(
+    (key) => html`<dt key=${key}>${t(`challenges.${key}`)}</dt><dd key=${`${key}=`}><${Time} at=${one[key]} /></dd>`
+  )}
+    <dt>${t("challenges.callbacks")}</dt><dd class="num">${number(one.received)} / ${number(one.expect)}</dd>
+    <dt>${t("challenges.who")}</dt><dd>${audienceText(one)}</dd>
+    <dt>${t("challenges.failures")}</dt><dd class="num">${number(one.failures)}</dd>
+    ${one.progress && html`<dt>${t("challenges.progress")}</dt><dd>${one.progress.fraction !== null && `${number(Math.round(one.progress.fraction * 100))} % `}<${Text} value=${one.progress.message ?? ""} max=${200} /> <${Time} at=${one.progress.at} /></dd>`}</dl>`;
+}
+
 // flow_layout.js
 var NODE = { width: 204, height: 46 };
 var JUNCTION = 8;
@@ -6466,6 +6581,7 @@ function Page3({ query, go: go3, session: session2 }) {
     ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
     <div class="job-grid"><div class="stack">
       <${Timeline} job=${job} />
+      <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
       <${Attempts} job=${job} />
     </div><div class="stack">
       <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
@@ -6703,6 +6819,24 @@ function Deliveries({ job, path, mayOperate }) {
       ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}</p>
       ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1).message} max=${300} /></p>`}</li>`
   )}</ul></section>`;
+}
+function Challenges({ job, path, mayOperate }) {
+  const found = useResource(
+    (signal) => get(`${path}/challenges`, {}, signal),
+    [job.id, job.state],
+    /** @type {any} */
+    { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 }
+  );
+  const all = found.data?.challenges ?? [];
+  if (all.length === 0 && !found.problem) return null;
+  return html`<section class="card" aria-labelledby="challenges"><h2 id="challenges">${t("nav.challenges")}</h2>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <ol class="attempts">${all.map(
+    (one) => html`<li key=${one.request} class="attempt">
+      <p class="row"><${ChallengeState} state=${one.state} /> <strong><${Text} value=${subjectOf(one)} max=${200} /></strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}</p>
+      ${(one.code || one.error) && html`<p>${one.code && html`<code>${visible(one.code)}</code> `}<${Text} value=${one.error ?? ""} max=${300} /></p>`}
+      <${Answers} one=${one} /><${Phases} one=${one} /></li>`
+  )}</ol></section>`;
 }
 var CHANGEABLE = ["priority", "run_at", "max_retry", "timeout"];
 var changeLabel = (name) => name === "run_at" ? inZone(t("job.due")) : t(name === "timeout" ? "job.timeout_s" : `job.${name}`);
@@ -7743,7 +7877,7 @@ var valuesOf = (constraint) => constraint ? {
   enabled: constraint.enabled ? "yes" : "",
   reason: constraint.reason
 } : BLANK;
-var labelOf = (name) => name === "reason" ? t("pause.reason") : name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
+var labelOf2 = (name) => name === "reason" ? t("pause.reason") : name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
 function ConstraintEditor({ constraint, onClose, onDone }) {
   const form = useForm(constraint, valuesOf);
   const { values: values2 } = form;
@@ -7772,17 +7906,17 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
   };
   const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
   const figures = LIMIT_KINDS.flatMap((kind) => kind.figures);
-  return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
+  return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
       reread=${constraint ? reread : void 0} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
     <div class="form-grid"><div class="stack"><div class="row" role="group" aria-label=${t("rule.mode")}><${Button} class="small" aria-pressed=${String(!isJson)} onClick=${() => setJson(false)}>${t("rule.builder")}<//> <${Button} class="small" aria-pressed=${String(isJson)} onClick=${() => setJson(true)}>JSON<//></div>
       ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
       <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
-      ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
-      <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
+      ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf2(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
+      <${FormField} form=${form} name="mode" as="select" label=${labelOf2("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
-    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div>
+    <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf2(kind.name)}<//>`)}</div>
     <${LastHour} document=${matcher.problem ? null : limiting(values2, matcher.value, constraint)} /><//>`;
 }
 var limiting = (given, matcher, base) => ({
@@ -7813,9 +7947,9 @@ function ValueLimits({ shown, path, onClose, onDone }) {
     await onDone();
     return t("constraints.done.value", { value: visible(shown.value) });
   };
-  return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf}>
+  return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf2}>
     <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
-    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
+    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf2(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
 }
 var refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
 function parsed(text) {
@@ -8093,13 +8227,13 @@ function documentOf(one) {
 
 // definition_dialogs.js
 var DAY_MS = 864e5;
-var pathOf2 = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
-var resumeDefinition = (name, onDone) => attempt(() => post(pathOf2(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
+var pathOf3 = (name, rest = "") => `api/definitions/${encodeURIComponent(name)}${rest}`;
+var resumeDefinition = (name, onDone) => attempt(() => post(pathOf3(name, "/resume")), t("definitions.resumed", { name: visible(name) })).then(
   onDone
 );
 async function runDefinition(name, onDone) {
   let id = "";
-  const isDone = await attempt(async () => ({ id } = await post(pathOf2(name, "/run"))), "");
+  const isDone = await attempt(async () => ({ id } = await post(pathOf3(name, "/run"))), "");
   if (!isDone) return;
   toast(
     t("definitions.run.done", { name: visible(name), id: visible(id.slice(-10)) }),
@@ -8139,7 +8273,7 @@ function RowActions({ one, onDone }) {
 function PauseDefinition({ name, onClose, onDone }) {
   const form = useForm(null, () => ({ reason: "" }));
   const save = async ({ reason }) => {
-    await post(pathOf2(name, "/pause"), { reason });
+    await post(pathOf3(name, "/pause"), { reason });
     await onDone();
     const text = t("definitions.paused", { name: visible(name) });
     return { text, undo: () => resumeDefinition(name, onDone) };
@@ -8159,7 +8293,7 @@ function DeleteDefinition({ name, onClose }) {
   );
   const act = async () => {
     try {
-      await del(pathOf2(name));
+      await del(pathOf3(name));
       toast(t("definitions.deleted", { name: visible(name) }));
       onClose();
       go("definitions");
@@ -8189,7 +8323,7 @@ function Backfill({ name, onClose, onDone }) {
   W2(() => {
     let isOver = false;
     const timer2 = setTimeout(() => {
-      post(pathOf2(name, "/backfill"), { ...range, dry_run: true }).then(
+      post(pathOf3(name, "/backfill"), { ...range, dry_run: true }).then(
         (found2) => !isOver && setCounted({ of: asked, found: found2, problem: null }),
         (error) => !isOver && setCounted({ of: asked, found: null, problem: error instanceof Problem ? error : null })
       );
@@ -8205,7 +8339,7 @@ function Backfill({ name, onClose, onDone }) {
   const save = async () => {
     if (!found || missing === 0)
       throw new Problem(422, { title: t(found ? "definitions.backfill.none" : "action.counting") });
-    const done = await post(pathOf2(name, "/backfill"), range);
+    const done = await post(pathOf3(name, "/backfill"), range);
     await onDone();
     return t("definitions.backfill.done", { count: done.started });
   };
@@ -8637,7 +8771,7 @@ function Excerpt({ value, isHidden }) {
 var NAME2 = /^[A-Za-z0-9_.:-]{1,100}$/;
 var COMING = 10;
 var LAST_DAYS = 31;
-var KINDS = ["time", "event"];
+var KINDS2 = ["time", "event"];
 var OVERLAPS = ["allow", "forbid", "replace", "queue"];
 var CATCH_UPS = ["skip", "latest", "all"];
 var RETRY = ["base_s", "factor", "max_s"];
@@ -8685,7 +8819,7 @@ function valuesOf2(one) {
     rerun_lost: job?.rerun_lost ? "yes" : ""
   };
 }
-function labelOf2(name) {
+function labelOf3(name) {
   if (INSTANTS.includes(name)) return inZone(t(`definitions.form.${name}`));
   if (name === "name") return t("job.name");
   if (name === "timeout") return t("job.timeout_s");
@@ -8788,16 +8922,16 @@ function DefinitionEditor({ definition, onClose, onDone }) {
     return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
   };
   const reread = () => get(`api/definitions/${encodeURIComponent(definition.name)}`);
-  return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
+  return html`<${FormDialog} title=${definition ? `${t("definitions.edit")} · ${visible(definition.name)}` : t("definitions.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf3}
       reread=${definition ? reread : void 0} isNew=${definition === null} saveLabel=${definition ? t("save") : t("definitions.create")} isWide>
-    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf2("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
-      <${FormField} form=${form} name="kind" as="select" label=${labelOf2("kind")}>${KINDS.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
-      <${FormField} form=${form} name="description" label=${labelOf2("description")} maxlength="1000" /></div>
+    <div class="form-grid">${!definition && html`<${FormField} form=${form} name="name" problem=${shown} label=${labelOf3("name")} hint=${t("constraints.name.rule")} maxlength="100" autocapitalize="none" spellcheck=${false} />
+      <${FormField} form=${form} name="kind" as="select" label=${labelOf3("kind")}>${KINDS2.map((kind) => html`<option key=${kind} value=${kind}>${t(`definitions.kind_of.${kind}`)}</option>`)}<//>`}
+      <${FormField} form=${form} name="description" label=${labelOf3("description")} maxlength="1000" /></div>
     <div class="form-grid"><fieldset class="plain-fields"><legend>${t(isEvents ? "events.which" : "definitions.when")}</legend><div class="stack">${isEvents ? html`<${WhichEvents} form=${form} problem=${shown} />` : html`<${When} form=${form} problem=${shown} />`}</div></fieldset>
       <${Preview2} values=${values2} coming=${coming} isAsked=${asked !== ""} /></div>
     <fieldset class="plain-fields"><legend>${t("nav.job")}</legend><${JobFields} form=${form} problem=${shown} isLeftOut=${Boolean(definition) && isLeftOut(definition.job)} /></fieldset>
     <fieldset class="plain-fields"><legend>${t("definitions.rules")}</legend><${Rules} form=${form} problem=${shown} /></fieldset>
-    <${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//><//>`;
+    <${FormCheck} form=${form} name="enabled">${labelOf3("enabled")}<//><//>`;
 }
 function Preview2({ values: values2, coming, isAsked }) {
   if (isOfEvents(values2)) {
@@ -8811,31 +8945,31 @@ function Preview2({ values: values2, coming, isAsked }) {
 function When({ form, problem }) {
   const { values: values2 } = form;
   const way = values2["way"] ?? "";
-  const field = (name, path, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf2(name)} ...${more} />`;
+  const field = (name, path, more = {}) => html`<${FormField} key=${name} form=${form} name=${name} path=${`schedule.${path}`} problem=${problem} label=${labelOf3(name)} ...${more} />`;
   const clock = (path) => field("time", path, { type: "time", required: true });
   const dayErrors = fieldErrors(problem, "schedule.weekly_on");
-  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf2("way")}>${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}<//>
+  return html`<${FormField} form=${form} name="way" as="select" label=${labelOf3("way")}>${WAYS.map((one) => html`<option key=${one} value=${one}>${t(`definitions.way.${one}`)}</option>`)}<//>
     ${way === "every" && html`<div class="form-grid">${field("every", "every_minutes", { type: "number", min: "1", step: "1" })}
-      <${FormField} form=${form} name="every_unit" as="select" label=${labelOf2("every_unit")}><option value="minutes">${t("definitions.minutes")}</option><option value="hours">${t("definitions.hours")}</option><//>
+      <${FormField} form=${form} name="every_unit" as="select" label=${labelOf3("every_unit")}><option value="minutes">${t("definitions.minutes")}</option><option value="hours">${t("definitions.hours")}</option><//>
       ${field("offset", "offset", { type: "number", min: "0", step: "1", hint: t("definitions.offset.hint") })}</div>`}
     ${way === "hourly" && field("minute", "hourly_at", { type: "number", min: "0", max: "59", step: "1" })}
     ${way === "daily" && clock("daily_at")}
     ${way === "weekly" && html`<fieldset class="plain-set"><legend>${t("definitions.days")}</legend><div class="row">${DAYS.map((day) => html`<${FormCheck} key=${day} form=${form} name=${day}><span>${dayText(day)}</span><//>`)}</div>${dayErrors.length > 0 && html`<p class="field-error">${visible(dayErrors.join("; "))}</p>`}</fieldset>${clock("at")}`}
-    ${way === "monthly" && html`<div class="form-grid"><${FormField} form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron" label=${labelOf2("day_of_month")} hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>${Array.from({ length: LAST_DAYS }, (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`)}<option value="L">${t("definitions.last_day")}</option><//>${clock("cron")}</div>`}
+    ${way === "monthly" && html`<div class="form-grid"><${FormField} form=${form} name="day_of_month" as="select" problem=${problem} path="schedule.cron" label=${labelOf3("day_of_month")} hint=${Number(values2["day_of_month"]) > 28 ? t("definitions.short_months") : void 0}>${Array.from({ length: LAST_DAYS }, (_, at2) => html`<option key=${at2} value=${String(at2 + 1)}>${String(at2 + 1)}</option>`)}<option value="L">${t("definitions.last_day")}</option><//>${clock("cron")}</div>`}
     ${way === "cron" && field("cron", "cron", { maxlength: "200", placeholder: "*/15 8-18 * * MON-FRI", autocapitalize: "none", spellcheck: false, hint: t("definitions.cron.hint") })}
-    <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf2("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
+    <${FormField} form=${form} name="time_zone" problem=${problem} label=${labelOf3("time_zone")} hint=${way === "every" ? t("definitions.every.hint") : void 0} list="zones" maxlength="64" autocapitalize="none" spellcheck=${false} />
     <datalist id="zones">${zones().map((zone) => html`<option key=${zone} value=${zone} />`)}</datalist>`;
 }
 function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
   const names = useKnownNames();
-  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} path=${`job.${name}`} label=${labelOf2(name)} ...${more} />`;
+  const field = (name, more = {}) => html`<${FormField} form=${form} name=${name} path=${`job.${name}`} label=${labelOf3(name)} ...${more} />`;
   const argument = field("argument", {
     as: "textarea",
     rows: "4",
     hint: t("enqueue.argument.hint"),
     spellcheck: false
   });
-  return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf2("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
+  return html`<div class="stack"><${FormField} form=${form} name="job_name" path="job.name" label=${labelOf3("job_name")} hint=${t("enqueue.name.hint")} list="known-job-names" maxlength="200" autocapitalize="none" spellcheck=${false} />
     <datalist id="known-job-names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     ${isArgumentLeftOut && html`<p class="warning" role="note">${t("definitions.argument.hidden")}</p>`}
     ${isOfEvents(form.values) ? html`<${EventArgument} form=${form} problem=${problem}>${argument}<//>` : argument}
@@ -8844,13 +8978,13 @@ function JobFields({ form, problem, isLeftOut: isArgumentLeftOut }) {
       ${field("priority", { type: "number", step: "1", hint: t("job.priority.hint") })}
       ${field("tags", { hint: t("enqueue.tags.hint"), spellcheck: false })}
       ${field("requires", { hint: t("job.requires.hint"), spellcheck: false })}
-      ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf2(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
+      ${RETRY.map((part) => html`<${FormField} key=${part} form=${form} name=${`retry_${part}`} path=${`job.retry.${part}`} label=${labelOf3(`retry_${part}`)} type="number" min="0" step="any" />`)}</div>
     ${field("headers", { as: "textarea", class: "short", rows: "2", hint: t("enqueue.headers.hint"), spellcheck: false })}
-    <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf2(name)}</span><//>`)}</div></div>`;
+    <div class="row">${["retry_jitter", "keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}><span>${labelOf3(name)}</span><//>`)}</div></div>`;
 }
 function Rules({ form, problem }) {
-  const choice = (name, all) => html`<${FormField} form=${form} name=${name} as="select" label=${labelOf2(name)} hint=${t(`definitions.${name}.${form.values[name]}.text`)}>${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}<//>`;
-  const field = (name, more) => html`<${FormField} form=${form} name=${name} problem=${problem} label=${labelOf2(name)} ...${more} />`;
+  const choice = (name, all) => html`<${FormField} form=${form} name=${name} as="select" label=${labelOf3(name)} hint=${t(`definitions.${name}.${form.values[name]}.text`)}>${all.map((one) => html`<option key=${one} value=${one}>${t(`definitions.${name}.${one}`)}</option>`)}<//>`;
+  const field = (name, more) => html`<${FormField} form=${form} name=${name} problem=${problem} label=${labelOf3(name)} ...${more} />`;
   if (isOfEvents(form.values)) {
     const overlaps = OVERLAPS.filter((one) => one !== "queue" || form.values["overlap"] === one);
     return html`<div class="form-grid">${choice("overlap", overlaps)}<${Gathering} form=${form} problem=${problem} /></div>`;
@@ -9168,7 +9302,7 @@ function columnsOf(one) {
 // pages/definitions.js
 var PAGE9 = 25;
 var STATES2 = ["", "enabled", "paused", "troubled"];
-var KINDS2 = ["", "time", "event"];
+var KINDS3 = ["", "time", "event"];
 var EXAMPLE2 = {
   job: { name: "report.send", argument: { kind: "daily" } },
   schedule: { daily_at: "02:30" },
@@ -9182,7 +9316,7 @@ function List4({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const [isMaking, setMaking] = E2(false);
   const state = STATES2.includes(query["state"] ?? "") ? query["state"] : "";
-  const kind = KINDS2.includes(query["kind"] ?? "") ? query["kind"] : "";
+  const kind = KINDS3.includes(query["kind"] ?? "") ? query["kind"] : "";
   const of2 = JSON.stringify([query["q"], state, kind, query["cursor"]]);
   const found = useResource(
     async (signal) => {
@@ -9200,7 +9334,7 @@ function List4({ query, go: go3, session: session2 }) {
     <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
       <${FilterInput} label=${t("names.contains")} value=${query["q"] ?? ""} onChange=${(q3) => change2({ q: q3 }, true)} />
       <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${state} onChange=${(e2) => change2({ state: e2.target.value })}>${STATES2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.state.${one || "all"}`)}</option>`)}</select>`}<//>
-      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS2.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
+      <${Field} label=${t("definitions.form.kind")}>${(a2) => html`<select ...${a2} value=${kind} onChange=${(e2) => change2({ kind: e2.target.value })}>${KINDS3.map((one) => html`<option key=${one} value=${one}>${t(`definitions.kind_of.${one || "all"}`)}</option>`)}</select>`}<//></form>
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${Table} isFixed caption=${t("nav.definitions")} rows=${rows} rowKey=${nameOf3} label=${nameOf3} onOpen=${(one) => go3("definitions", { name: one.name })}
             columns=${[...COLUMNS2.map((column) => ({ ...column, label: t(column.label) })), ...mayOperate ? [actions(found.reload)] : []]}
@@ -9656,7 +9790,7 @@ function FigureFacts({ figures }) {
 
 // pages/workers.js
 var STATES3 = ["fresh", "stale", "draining", "detached"];
-var KINDS3 = (
+var KINDS4 = (
   /** @type {const} */
   { fresh: "ok", stale: "warn", draining: "info", detached: "bad" }
 );
@@ -9668,7 +9802,7 @@ var POLL_MS3 = 2e3;
 var ORDER = ["stale", "detached", "draining", "fresh"];
 function WorkerState({ worker }) {
   return html`<${Badge} kind=${/** @type {any} */
-  KINDS3[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+  KINDS4[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
 }
 function Breaker({ breaker }) {
   if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
@@ -9749,7 +9883,7 @@ function Groups({ by, query, go: go3, onDrain }) {
       key: "states",
       label: t("nav.workers"),
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
-      KINDS3[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
+      KINDS4[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
     {
       key: "slots",
@@ -10561,6 +10695,97 @@ function Logins() {
   ]} />`}</section>`;
 }
 
+// pages/challenges.js
+var PAGE11 = 50;
+var MOST_PAGES3 = 10;
+var FILTERS5 = ["state", "name"];
+var keyOf3 = (one) => `${one.job_id} ${one.request}`;
+async function load3(query, signal) {
+  const challenges = [];
+  let cursor = query["cursor"] ?? null;
+  for (let page = 0; page < MOST_PAGES3 && challenges.length < PAGE11; page += 1) {
+    const found = await get("api/challenges", { ...query, cursor, limit: PAGE11 - challenges.length }, signal);
+    challenges.push(...found.challenges);
+    cursor = found.next_cursor;
+    if (cursor === null) break;
+  }
+  return { challenges, next_cursor: cursor };
+}
+function Page16({ query, go: go3, session: session2 }) {
+  const hold = useHold();
+  const wanted = Object.fromEntries(FILTERS5.flatMap((key) => query[key] ? [[key, query[key]]] : []));
+  const of2 = JSON.stringify([wanted, query["cursor"]]);
+  const found = useResource(
+    async (signal) => ({ ...await load3({ ...wanted, cursor: query["cursor"] }, signal), of: of2 }),
+    [of2],
+    { events: ["jobs"], leastMs: 1e3, everyMs: 5e3 }
+  );
+  const { rows, newCount, showNew } = useSteadyRows(
+    found.data?.challenges ?? [],
+    keyOf3,
+    hold.isHeld,
+    found.data?.of ?? ""
+  );
+  const isFiltered = Object.keys(wanted).length > 0;
+  const filter = (key, value) => go3("challenges", { ...wanted, [key]: value }, { replace: true });
+  const columns3 = columnsOf2(may(session2, "operate"), found.reload);
+  return html`<div class="page-head"><h1>${t("nav.challenges")}</h1></div>
+    <form class="filters is-open" role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
+      <${Field} label=${t("job.state")}>${(a2) => html`<select ...${a2} value=${query["state"] ?? ""} onChange=${(e2) => filter("state", e2.target.value)}><option value="">${t("challenges.any")}</option>${CHALLENGE_STATES.map((state) => html`<option key=${state} value=${state}>${t(`challenges.state.${state}`)}</option>`)}</select>`}<//>
+      <${FilterInput} label=${t("challenges.name")} value=${query["name"] ?? ""} onChange=${(text) => filter("name", text)} /></form>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.challenges")} rows=${rows} rowKey=${keyOf3} label=${(one) => one.name} onOpen=${(one) => go3("job", { id: one.job_id })}
+            columns=${columns3.map((column) => ({ ...column, label: t(column.label) }))}
+            empty=${html`<div class="card"><${Empty} title=${t(isFiltered ? "challenges.empty.filtered" : "challenges.empty")}>${isFiltered && html`<p><a href=${href("challenges")}>${t("filter.clear")}</a></p>`}<//></div>`} /></div>`}
+    <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => go3("challenges", { ...wanted, cursor: found.data?.next_cursor })} onFirst=${() => go3("challenges", wanted)} />`;
+}
+var columnsOf2 = (mayAnswer, onDone) => [
+  {
+    key: "opened",
+    label: "challenges.opened_at",
+    width: 8,
+    render: (one) => html`<${Time} at=${one.opened_at} />`
+  },
+  {
+    key: "state",
+    label: "job.state",
+    width: 8,
+    render: (one) => html`<${ChallengeState} state=${one.state} />`
+  },
+  {
+    key: "name",
+    label: "challenges.name",
+    render: (one) => html`<a href=${href("job", { id: one.job_id })} title=${visible(one.name)}>${visible(one.name)}</a>`
+  },
+  {
+    key: "asks",
+    label: "challenges.asks",
+    priority: 2,
+    render: (one) => html`<${Text} value=${one.code ?? one.error ?? subjectOf(one)} max=${160} />`
+  },
+  { key: "who", label: "challenges.who", width: 9, priority: 3, render: (one) => audienceText(one) },
+  {
+    key: "callbacks",
+    label: "challenges.callbacks",
+    width: 6,
+    priority: 3,
+    render: (one) => html`<span class="num">${number(one.received)} / ${number(one.expect)}</span>`
+  },
+  {
+    key: "due",
+    label: "challenges.due_at",
+    width: 8,
+    priority: 2,
+    render: (one) => html`<${Time} at=${one.due_at} />`
+  },
+  {
+    key: "answer",
+    label: "challenges.answer",
+    width: 7,
+    render: (one) => mayAnswer ? html`<${AnswerButton} one=${one} onDone=${onDone} />` : ""
+  }
+];
+
 // notice_dialogs.js
 var DURATIONS_S3 = [900, 3600, 4 * 3600, 24 * 3600, 7 * 24 * 3600];
 var pathOfNotice = (name) => `api/notices/${encodeURIComponent(name)}`;
@@ -10612,6 +10837,7 @@ function DeleteNotice({ name, onClose }) {
 var WHENS = [
   "job_failed",
   "new_failure_group",
+  "challenge_waiting",
   "challenge_expired",
   "definition_missed",
   "worker_lost",
@@ -10694,7 +10920,7 @@ function NoticeEditor({ notice, onClose, onDone }) {
 // pages/notices.js
 var EXAMPLE4 = { when: "job_failed", to: [{ mail: ["ops@shop.example"] }], threshold: 10 };
 var READ3 = { events: ["jobs"], leastMs: 2e3, everyMs: 5e3 };
-function Page16({ query, go: go3, session: session2 }) {
+function Page17({ query, go: go3, session: session2 }) {
   return html`${query["name"] ? html`<${One5} key=${query["name"]} name=${query["name"]} session=${session2} />` : html`<${List7} go=${go3} session=${session2} />`}<${NoticeDialogs} />`;
 }
 var nameOf5 = (one) => one.name;
@@ -10839,7 +11065,7 @@ function hasFields(schema) {
     schema && typesOf(schema).includes("object") && Object.keys(schema["properties"] ?? {}).length > 0
   );
 }
-function fieldsOf(schema, values2) {
+function fieldsOf2(schema, values2) {
   const required = (
     /** @type {string[]} */
     schema["required"] ?? []
@@ -10860,7 +11086,7 @@ function fieldsOf(schema, values2) {
     return shownAs ? { ...field, control: shownAs } : field;
   });
 }
-var keyOf3 = (name) => TYPED + name;
+var keyOf4 = (name) => TYPED + name;
 function fieldOf(name, given, root2, isRequired) {
   const { schema, isNullable } = resolved(given, root2);
   const about = given["description"] ?? schema["description"];
@@ -10940,7 +11166,7 @@ function valuesOf6(schema, text, values2) {
   const changes = {};
   for (const key of Object.keys(values2))
     if (key.startsWith(TYPED) || key.startsWith(SHOWN_AS)) changes[key] = "";
-  const fields = new Map(fieldsOf(schema, {}).map((field) => [field.name, field]));
+  const fields = new Map(fieldsOf2(schema, {}).map((field) => [field.name, field]));
   for (const [name, value] of Object.entries(argument)) {
     const field = fields.get(name) ?? fieldOf(name, {}, schema, false);
     const [typed, shownAs] = textOf3(field, value);
@@ -11039,7 +11265,7 @@ function useArgument(form, contract) {
   const [isRefused, setRefused] = E2(false);
   const given = j(values2["argument"] ?? "");
   const isByFields = schema !== null && values2["mode"] === "fields";
-  const fields = y(() => schema ? fieldsOf(schema, values2) : [], [schema, values2]);
+  const fields = y(() => schema ? fieldsOf2(schema, values2) : [], [schema, values2]);
   const built = y(() => argumentOf(fields, values2), [fields, values2]);
   const last = j(built);
   if (isByFields) last.current = built;
@@ -11053,7 +11279,7 @@ function useArgument(form, contract) {
     setRefused(false);
   };
   const toFields = () => {
-    const isUntouched = typed === given.current && fields.some((one) => values2[keyOf3(one.name)]);
+    const isUntouched = typed === given.current && fields.some((one) => values2[keyOf4(one.name)]);
     const changes = isUntouched ? {} : schema && valuesOf6(schema, typed, values2);
     setRefused(!changes);
     if (!changes) return;
@@ -11106,7 +11332,7 @@ function ArgumentForm({ form, argument, problem }) {
     ${!isByFields && raw}</div>`;
 }
 function OneField({ form, field, problem }) {
-  const name = keyOf3(field.name);
+  const name = keyOf4(field.name);
   const label = `${visible(field.name)}${field.isRequired ? " *" : ""}`;
   const hint = [field.isLoose ? t("enqueue.field.loose") : "", visible(field.hint)].filter(Boolean).join(" ");
   const common = {
@@ -11188,7 +11414,7 @@ var BLANK3 = {
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
 var REDACTED = "[redacted]";
-function Page17({ query, go: go3, session: session2 }) {
+function Page18({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
     return html`<h1>${t("nav.enqueue")}</h1><div class="card"><${Empty} title=${t("enqueue.forbidden")} /></div>`;
   return html`<${Enqueue} query=${query} go=${go3} session=${session2} />`;
@@ -11465,7 +11691,7 @@ function questionAfter() {
   const then = page === "login" ? query["then"] : void 0;
   return then !== void 0 && QUESTION.test(then) ? then : null;
 }
-function Page18({ session: session2, query, onSession }) {
+function Page19({ session: session2, query, onSession }) {
   const question = questionAfter();
   const isIn2 = session2.role !== null;
   W2(() => {
@@ -11559,6 +11785,7 @@ var ENTRIES = [
   { page: "constraints", key: "c", scope: "read", group: 1 },
   { page: "definitions", key: "d", scope: "read", group: 1 },
   { page: "events", key: "v", scope: "read", group: 1 },
+  { page: "challenges", key: "h", scope: "read", group: 1 },
   { page: "notices", key: "i", scope: "read", group: 1 },
   { page: "workers", key: "w", scope: "read", group: 1 },
   { page: "masters", key: "m", scope: "read", group: 1 },
@@ -11582,15 +11809,16 @@ var COMPONENTS = {
   constraints: Page8,
   definitions: Page9,
   events: Page10,
-  notices: Page16,
+  challenges: Page16,
+  notices: Page17,
   workers: Page11,
   masters: Page12,
   audit: Page7,
   settings: Page13,
   access: Page14,
   account: Page15,
-  enqueue: Page17,
-  login: Page18
+  enqueue: Page18,
+  login: Page19
 };
 function App() {
   const route = useRoute();

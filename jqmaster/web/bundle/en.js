@@ -527,6 +527,49 @@ var en_batches_default = {
   "flow.more_behind": "{count} more after it"
 };
 
+// lang/en_challenges.js
+var en_challenges_default = {
+  "nav.challenges": "Challenges",
+  "challenges.name": "Job name",
+  "challenges.asks": "About",
+  "challenges.who": "Asked",
+  "challenges.any": "Any state",
+  "challenges.empty": "No job has handed work to another system or to people.",
+  "challenges.empty.filtered": "No challenges match this filter.",
+  "challenges.state.processing": "Waiting",
+  "challenges.state.succeeded": "Succeeded",
+  "challenges.state.failed": "Failed",
+  "challenges.state.expired": "Expired",
+  "challenges.state.void": "Void",
+  "challenges.audience.system": "another system",
+  "challenges.audience.link": "whoever has the link",
+  "challenges.audience.users": "users",
+  "challenges.by_link": "somebody with the link",
+  "challenges.choice": "Choice",
+  "challenges.choose": "Choose one",
+  "challenges.choice.approve": "Approve",
+  "challenges.choice.reject": "Reject",
+  "challenges.comment": "Comment",
+  "challenges.optional": "optional",
+  "challenges.answer": "Answer",
+  "challenges.answered": "Your answer is recorded.",
+  "challenges.answer.system": "Answer for the outside system",
+  "challenges.answer.text": "The job goes on with this as if the outside system had sent it.",
+  "challenges.body": "Callback",
+  "challenges.body.hint": "JSON. Empty: null.",
+  "challenges.bad_json": "The callback is not JSON.",
+  "challenges.opened_at": "Opened",
+  "challenges.awaiting_since": "Handed over",
+  "challenges.remind_at": "Reminder",
+  "challenges.due_at": "Until",
+  "challenges.received_at": "Answered",
+  "challenges.run_at": "Handled",
+  "challenges.ended_at": "Over",
+  "challenges.callbacks": "Callbacks",
+  "challenges.failures": "Failed attempts",
+  "challenges.progress": "Progress"
+};
+
 // lang/en_definitions.js
 var en_definitions_default = {
   "nav.definitions": "Definitions",
@@ -1078,6 +1121,7 @@ var en_notices_default = {
   "notices.form.description": "Description",
   "notices.when.job_failed": "Jobs that failed for good",
   "notices.when.new_failure_group": "New kinds of failures",
+  "notices.when.challenge_waiting": "Questions that wait for an answer",
   "notices.when.challenge_expired": "Callbacks that did not come",
   "notices.when.definition_missed": "Missed instants of definitions",
   "notices.when.worker_lost": "Lost workers",
@@ -1542,6 +1586,7 @@ var en_statistics_default = {
 var english_default = {
   ...en_default,
   ...en_batches_default,
+  ...en_challenges_default,
   ...en_definitions_default,
   ...en_events_default,
   ...en_forms_default,

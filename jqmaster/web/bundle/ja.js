@@ -478,6 +478,49 @@ var ja_batches_default = {
   "flow.more_behind": "後にほか {count} 件"
 };
 
+// lang/ja_challenges.js
+var ja_challenges_default = {
+  "nav.challenges": "外部の作業",
+  "challenges.name": "ジョブ名",
+  "challenges.asks": "内容",
+  "challenges.who": "回答者",
+  "challenges.any": "すべての状態",
+  "challenges.empty": "他のシステムや人に作業を渡したジョブはありません。",
+  "challenges.empty.filtered": "条件に合うものはありません。",
+  "challenges.state.processing": "待機中",
+  "challenges.state.succeeded": "成功",
+  "challenges.state.failed": "失敗",
+  "challenges.state.expired": "期限切れ",
+  "challenges.state.void": "無効",
+  "challenges.audience.system": "他のシステム",
+  "challenges.audience.link": "リンクを持つ人",
+  "challenges.audience.users": "ユーザー",
+  "challenges.by_link": "リンクを持つ人",
+  "challenges.choice": "選択",
+  "challenges.choose": "選んでください",
+  "challenges.choice.approve": "承認する",
+  "challenges.choice.reject": "却下する",
+  "challenges.comment": "コメント",
+  "challenges.optional": "任意",
+  "challenges.answer": "回答",
+  "challenges.answered": "回答を記録しました。",
+  "challenges.answer.system": "外部システムの代わりに回答",
+  "challenges.answer.text": "外部システムが送ったものとして、ジョブが続行されます。",
+  "challenges.body": "コールバック",
+  "challenges.body.hint": "JSON。空欄は null です。",
+  "challenges.bad_json": "コールバックが JSON ではありません。",
+  "challenges.opened_at": "開始",
+  "challenges.awaiting_since": "引き渡し",
+  "challenges.remind_at": "催促",
+  "challenges.due_at": "期限",
+  "challenges.received_at": "回答",
+  "challenges.run_at": "処理開始",
+  "challenges.ended_at": "終了",
+  "challenges.callbacks": "コールバック",
+  "challenges.failures": "失敗した試行",
+  "challenges.progress": "進捗"
+};
+
 // lang/ja_definitions.js
 var ja_definitions_default = {
   "nav.definitions": "定義",
@@ -1029,6 +1072,7 @@ var ja_notices_default = {
   "notices.form.description": "説明",
   "notices.when.job_failed": "失敗が確定したジョブ",
   "notices.when.new_failure_group": "新しい種類の失敗",
+  "notices.when.challenge_waiting": "回答を待っている質問",
   "notices.when.challenge_expired": "届かなかったコールバック",
   "notices.when.definition_missed": "実行されなかった定義の時刻",
   "notices.when.worker_lost": "失われたワーカー",
@@ -1493,6 +1537,7 @@ var ja_statistics_default = {
 var japanese_default = {
   ...ja_default,
   ...ja_batches_default,
+  ...ja_challenges_default,
   ...ja_definitions_default,
   ...ja_events_default,
   ...ja_forms_default,

@@ -1,6 +1,7 @@
 /** English, as one module: what is loaded when the reader's language is English. */
 import shell from "./en.js";
 import batches from "./en_batches.js";
+import challenges from "./en_challenges.js";
 import definitions from "./en_definitions.js";
 import events from "./en_events.js";
 import forms from "./en_forms.js";
@@ -12,6 +13,7 @@ import statistics from "./en_statistics.js";
 export default {
   ...shell,
   ...batches,
+  ...challenges,
   ...definitions,
   ...events,
   ...forms,

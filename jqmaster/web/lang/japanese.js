@@ -1,6 +1,7 @@
 /** 日本語: 全ページの文言をまとめたモジュール。 */
 import shell from "./ja.js";
 import batches from "./ja_batches.js";
+import challenges from "./ja_challenges.js";
 import definitions from "./ja_definitions.js";
 import events from "./ja_events.js";
 import forms from "./ja_forms.js";
@@ -12,6 +13,7 @@ import statistics from "./ja_statistics.js";
 export default {
   ...shell,
   ...batches,
+  ...challenges,
   ...definitions,
   ...events,
   ...forms,

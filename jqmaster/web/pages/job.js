@@ -1,6 +1,7 @@
 /** One job: what became of it, why it waits, what it carries, and what can be done to it. */
 import { html, useEffect, useState } from "../lib.js";
 import { Problem, del, get, may, patch, post, toJson } from "../api.js";
+import { AnswerButton, Answers, ChallengeState, Phases, subjectOf } from "../challenge_parts.js";
 import { curl } from "../curl.js";
 import { t, tOr } from "../i18n.js";
 import { FlowGraph, loadFlow } from "../flow_graph.js";
@@ -93,6 +94,7 @@ export function Page({ query, go, session }) {
     ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
     <div class="job-grid"><div class="stack">
       <${Timeline} job=${job} />
+      <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
       <${Attempts} job=${job} />
     </div><div class="stack">
       <${Carried} title=${t("job.argument")} value=${job.argument} isHidden=${job.argument_hidden} isRedacted=${job.argument_redacted} bytes=${job.argument_bytes} />
@@ -418,6 +420,25 @@ function Deliveries({ job, path, mayOperate }) {
       ${mayOperate && one.state !== "running" && one.state !== "ready" && html`<${Button} class="small" onClick=${() => resend(one.id)}>${t("job.deliveries.resend")}<//>`}</p>
       ${one.state !== "succeeded" && one.attempts.at(-1)?.message && html`<p class="muted"><${Text} value=${one.attempts.at(-1).message} max=${300} /></p>`}</li>`,
     )}</ul></section>`;
+}
+
+/** @param {{job: any, path: string, mayOperate: boolean}} props What other systems and people were asked. */
+function Challenges({ job, path, mayOperate }) {
+  const found = useResource(
+    (signal) => get(`${path}/challenges`, {}, signal),
+    [job.id, job.state],
+    /** @type {any} */ ({ events: ["jobs"], leastMs: 2000, everyMs: 5000 }),
+  );
+  const all = found.data?.challenges ?? [];
+  if (all.length === 0 && !found.problem) return null;
+  return html`<section class="card" aria-labelledby="challenges"><h2 id="challenges">${t("nav.challenges")}</h2>
+    <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
+    <ol class="attempts">${all.map(
+      (/** @type {any} */ one) => html`<li key=${one.request} class="attempt">
+      <p class="row"><${ChallengeState} state=${one.state} /> <strong><${Text} value=${subjectOf(one)} max=${200} /></strong> ${mayOperate && html`<${AnswerButton} one=${one} onDone=${found.reload} />`}</p>
+      ${(one.code || one.error) && html`<p>${one.code && html`<code>${visible(one.code)}</code> `}<${Text} value=${one.error ?? ""} max=${300} /></p>`}
+      <${Answers} one=${one} /><${Phases} one=${one} /></li>`,
+    )}</ol></section>`;
 }
 
 /** The names of the values that a person may change, as the API has them. */
