@@ -14,7 +14,7 @@ from examples.orders import steps
 from examples.python.worker import fail, worker
 from examples.stdlib.analysis import Analysis, Branches
 from examples.stdlib.tasks import analyse_file, connect, summarise_files
-from worker_sdk import Fail, HttpOk, JobDiscarded, JobFailed, Worker
+from worker_sdk import Fail, FormAnswer, HttpOk, JobDiscarded, JobFailed, Worker
 from worker_sdk.testing import WorkerHarness, drain, inline, recording
 
 pytestmark = pytest.mark.req("S9")
@@ -154,14 +154,30 @@ async def test_an_order_is_handed_over_and_ends_with_the_answer_of_the_other_sys
     await client.aclose()
 
 
-@pytest.mark.req("P3")
-async def test_a_dear_order_waits_for_a_person() -> None:
+@pytest.mark.req("P3", "P10")
+async def test_a_dear_order_waits_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk: dict[str, str] = {}
+
+    def take(request: httpx.Request) -> httpx.Response:
+        desk[request.url.path] = json.loads(request.content)["url"]
+        return httpx.Response(204)
+
+    client = httpx.AsyncClient(transport=httpx.MockTransport(take))
+    monkeypatch.setattr(steps, "_clients", [client])
+
     async with WorkerHarness(steps.worker) as harness:
-        assert (await harness.run("order.approve", {"order": 7})).type == "challenged"
-        approved = await harness.run("order.approve", {"order": 7}, callback={"approved": True})
-        assert approved.result == {"approved": True}
-        rejected = await harness.run("order.approve", {"order": 7}, callback={"approved": False})
-        assert (rejected.fields["code"], rejected.fields["message"]) == ("REJECTED", "rejected")
+        waits = await harness.run("order.approve", {"order": 7})
+        assert waits.type == "challenged"
+        assert waits.challenge is not None
+        assert waits.challenge["form"]["title"] == "Ship order 7?"
+        assert desk["/desk/7"]
+        yes = FormAnswer("approve", values={"insured": True}, by="user:ada")
+        approved = await harness.run("order.approve", {"order": 7}, callback=yes)
+        assert approved.result == {"insured": True, "by": "user:ada"}
+        no = FormAnswer("reject", comment="Too dear.")
+        rejected = await harness.run("order.approve", {"order": 7}, callback=no)
+        assert (rejected.fields["code"], rejected.fields["message"]) == ("REJECTED", "Too dear.")
+    await client.aclose()
 
 
 async def test_the_worker_of_the_conformance_kit_has_tasks_and_handlers() -> None:

@@ -80,7 +80,13 @@ def test_each_class_has_its_status_and_keeps_its_code(cls: type[JqmasterError], 
 
 
 def test_every_error_that_is_no_fault_of_ours_has_a_status_below_500() -> None:
-    ours = {errors.DamagedError, errors.StoreUnfitError, errors.DataDirInUseError, JqmasterError}
+    ours = {
+        errors.ArchiveDamagedError,
+        errors.DamagedError,
+        errors.StoreUnfitError,
+        errors.DataDirInUseError,
+        JqmasterError,
+    }
     classes = {
         cls for cls in vars(errors).values() if isinstance(cls, type) and issubclass(cls, JqmasterError)
     }
