@@ -10744,6 +10744,7 @@ var columnsOf2 = (mayAnswer, onDone) => [
     key: "opened",
     label: "challenges.opened_at",
     width: 8,
+    priority: 2,
     render: (one) => html`<${Time} at=${one.opened_at} />`
   },
   {
@@ -10763,7 +10764,7 @@ var columnsOf2 = (mayAnswer, onDone) => [
     priority: 2,
     render: (one) => html`<${Text} value=${one.code ?? one.error ?? subjectOf(one)} max=${160} />`
   },
-  { key: "who", label: "challenges.who", width: 9, priority: 3, render: (one) => audienceText(one) },
+  { key: "who", label: "challenges.who", width: 11, priority: 3, render: (one) => audienceText(one) },
   {
     key: "callbacks",
     label: "challenges.callbacks",

@@ -85,6 +85,7 @@ const columnsOf = (mayAnswer, onDone) => [
     key: "opened",
     label: "challenges.opened_at",
     width: 8,
+    priority: 2,
     render: (one) => html`<${Time} at=${one.opened_at} />`,
   },
   {
@@ -105,7 +106,7 @@ const columnsOf = (mayAnswer, onDone) => [
     priority: 2,
     render: (one) => html`<${Text} value=${one.code ?? one.error ?? subjectOf(one)} max=${160} />`,
   },
-  { key: "who", label: "challenges.who", width: 9, priority: 3, render: (one) => audienceText(one) },
+  { key: "who", label: "challenges.who", width: 11, priority: 3, render: (one) => audienceText(one) },
   {
     key: "callbacks",
     label: "challenges.callbacks",
