@@ -40,6 +40,15 @@ class Shot:
     is_logged_in: bool = True
 
 
+SHORT_PATHS = r"""() => {
+  const texts = document.createTreeWalker(document.querySelector(".job-log"), NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const text = texts.currentNode;
+    text.data = text.data.replace(/"\/[^"]*\/(?=worker_sdk\/|tests\/)/g, '"/app/');
+  }
+}"""
+
+
 async def _bulk(page: Page) -> None:
     await page.get_by_label("Select all").first.check()
     await page.get_by_role("button", name="select all that match").click()
@@ -53,9 +62,12 @@ async def _edit(page: Page) -> None:
 
 
 async def _closed(page: Page) -> None:
-    """Fold the stack traces, which name folders of the machine that takes the picture."""
+    """Fold the stack traces, which name folders of the machine that takes the picture, and shorten their paths in the
+    log."""
     for summary in await page.locator("details[open] > summary").all():
         await summary.click()
+    await page.locator(".log-line").first.wait_for()
+    await page.evaluate(SHORT_PATHS)
 
 
 async def _log(page: Page) -> None:
