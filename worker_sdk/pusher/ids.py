@@ -1,60 +1,52 @@
 """IDs of jobs and events: UUIDv7. They sort by time and, within a process, by the order in which they were made."""
 
+import itertools
 import os
-import threading
+import random
 import time
 from typing import Final
 
 from worker_sdk import forked
 
-# Behind the milliseconds, a number that begins anywhere in its lower quarter at each new millisecond and then counts.
-_COUNT_BITS: Final = 26
-# Random texts are made so many at once: the kernel takes longer for a call than for the bytes.
-_AT_ONCE: Final = 128
-_NODE_DIGITS: Final = 12
+# Behind the milliseconds stands a number that counts on with each ID.
+COUNT_BITS: Final = 26
+_NODE_BITS: Final = 48
 
 
-class _IdSequence:
-    """The state behind `new_job_id`, one for the process."""
+class IdSequence:
+    """The state behind `new_job_id`, one for the process.
 
-    def __init__(self) -> None:
-        self.renew()
+    It has no lock, because a signal handler that enqueues may run in the midst of another call. Each step that matters
+    is one call of C, which neither a signal nor another thread interrupts.
+
+    * `first`: the number to begin with; None: any in the lower half.
+    """
+
+    def __init__(self, first: int | None = None) -> None:
+        self._begin(first)
 
     def renew(self) -> None:
         """Begin anew, as a child after a fork must."""
-        self._lock = threading.Lock()
+        self._begin(None)
+
+    def _begin(self, first: int | None) -> None:
+        self._random = random.Random(os.urandom(32))  # noqa: S311 - IDs are no secrets
+        self._counts = itertools.count(self._random.getrandbits(COUNT_BITS - 1) if first is None else first)
         self._now_ms = 0
-        self._time = ""
-        self._count = 0
-        self._nodes: list[str] = []
 
     def next(self) -> str:
-        with self._lock:
-            now_ms = time.time_ns() // 1_000_000
-            nodes = self._nodes
-            if len(nodes) < 2:
-                nodes = self._nodes = _random_nodes()
-            if now_ms > self._now_ms:
-                self._begin(now_ms, int(nodes.pop()[:6], 16))
-            else:
-                # Also when the clock was set back.
-                self._count += 1
-                if self._count >> _COUNT_BITS:
-                    self._begin(self._now_ms + 1, 0)
-            count = self._count
-            return f"{self._time}{0x7000 | count >> 14:x}-{0x8000 | count & 0x3FFF:x}-{nodes.pop()}"
-
-    def _begin(self, now_ms: int, count: int) -> None:
-        self._now_ms, self._count = now_ms, count
-        self._time = f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}-"
+        """Return the next ID as text."""
+        # Also when the clock was set back.
+        self._now_ms = now_ms = max(time.time_ns() // 1_000_000, self._now_ms)
+        count = next(self._counts)
+        # A count that is full goes on in the next millisecond, so that the order holds.
+        now_ms += count >> COUNT_BITS
+        high, low = 0x7000 | count >> 14 & 0xFFF, 0x8000 | count & 0x3FFF
+        node = self._random.getrandbits(_NODE_BITS)
+        return f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}-{high:x}-{low:x}-{node:012x}"
 
 
-def _random_nodes() -> list[str]:
-    digits = os.urandom(_NODE_DIGITS // 2 * _AT_ONCE).hex()
-    return [digits[at : at + _NODE_DIGITS] for at in range(0, len(digits), _NODE_DIGITS)]
-
-
-_sequence: Final = _IdSequence()
+_sequence: Final = IdSequence()
 forked.renew_in_child(_sequence)
 
 

@@ -1,12 +1,13 @@
 """IDs of jobs: UUIDv7, in the order in which a process makes them."""
 
+import signal
 import threading
 import time
 from uuid import UUID
 
 import pytest
 
-from worker_sdk.pusher.ids import new_job_id
+from worker_sdk.pusher.ids import COUNT_BITS, IdSequence, new_job_id
 
 pytestmark = pytest.mark.req("S10")
 
@@ -43,3 +44,28 @@ def test_threads_make_different_ids() -> None:
     for thread in threads:
         thread.join(30)
     assert len(set(made)) == 8_000
+
+
+@pytest.mark.timeout(60)
+def test_a_handler_of_signals_makes_ids_in_the_midst_of_another() -> None:
+    inside: list[str] = []
+    before = signal.signal(signal.SIGALRM, lambda *_: inside.append(new_job_id()))
+    signal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)
+    made: list[str] = []
+    try:
+        while len(inside) < 200:
+            made += [new_job_id() for _ in range(100)]
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert made == sorted(made)
+    assert len({*made, *inside}) == len(made) + len(inside)
+
+
+def test_a_count_that_is_full_goes_on_in_the_next_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000 * 10**6)
+    sequence = IdSequence(first=2**COUNT_BITS - 2)
+    made = [sequence.next() for _ in range(4)]
+    assert made == sorted(set(made))
+    times_ms = [UUID(one).int >> 80 for one in made]
+    assert times_ms == [1_800_000_000_000] * 2 + [1_800_000_000_001] * 2
