@@ -39,6 +39,8 @@ class LogArchiving:
         self._retention_ms = retention_ms
         self._audience = audience
         self.figures = figures
+        # Jobs whose log is being moved.
+        self._under_way: set[str] = set()
 
     async def due(self, passed_over: tuple[int, int]) -> LogsToArchive:
         """Return logs that are to be moved, as `LogArchivingStore.due`."""
@@ -47,6 +49,13 @@ class LogArchiving:
     async def move(self, epoch: str, job_id: str) -> ArchivingRound:
         """Move a log, piece by piece. Nothing is dropped from the store before it was read again from the archive.
         Raise DamagedError where the log cannot be read."""
+        self._under_way.add(job_id)
+        try:
+            return await self._move(epoch, job_id)
+        finally:
+            self._under_way.discard(job_id)
+
+    async def _move(self, epoch: str, job_id: str) -> ArchivingRound:
         while True:
             piece = await self._store.next_piece(epoch, job_id, self._archive.ref(job_id))
             if piece is None:
@@ -64,8 +73,9 @@ class LogArchiving:
 
     async def erase(self, epoch: str) -> int:
         """Remove logs of deleted jobs from the archive, the oldest of them; return how many. One that
-        cannot be noted is removed again."""
-        job_ids = await self._store.erasures()
+        cannot be noted is removed again. One that is being moved waits: its next piece would come behind the
+        removal, and stay."""
+        job_ids = [job_id for job_id in await self._store.erasures() if job_id not in self._under_way]
         for job_id in job_ids:
             await self._archive.erase(job_id)
             await self._store.end_erasures(epoch, [job_id])

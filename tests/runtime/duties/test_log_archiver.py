@@ -8,6 +8,7 @@ import pytest
 
 from jqmaster.domain.job import JobState
 from jqmaster.domain.logs.lines import LogLine, chunks
+from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveUnavailableError, StaleEpochError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import log_archiver as module
@@ -202,6 +203,29 @@ async def test_logs_of_deleted_jobs_are_removed_from_the_archive(duty: Duty) -> 
     finally:
         await duty.archiver.stop()
     assert duty.archive.objects() == []
+
+
+async def test_a_log_that_is_being_written_when_its_job_is_deleted_is_removed_behind_that(
+    duty: Duty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, put = duty.world, duty.archive.put
+    (job_id,) = await duty.logs(1)
+    job = await world.get(job_id)
+    assert job.worker_id
+    await world.settlements.settle_success(job.worker_id, [(job_id, job.token, b"")])
+
+    async def slow_put(job_id: str, name: PieceName, data: bytes) -> None:
+        await world.steering.delete(job_id)
+        # It cannot be there yet.
+        assert await duty.archiver._erase() == module.POLL_S
+        await put(job_id, name, data)
+
+    monkeypatch.setattr(duty.archive, "put", slow_put)
+    await duty.round()
+    assert len(duty.archive.objects()) == 1
+    assert await duty.archiver._erase() == module.AGAIN_S
+    assert duty.archive.objects() == []
+    assert await duty.archiver._erase() == module.POLL_S
 
 
 async def test_a_leader_that_was_replaced_drops_nothing(world: StoreWorld, tmp_path: Path) -> None:
