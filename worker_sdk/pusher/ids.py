@@ -30,20 +30,30 @@ class IdSequence:
         self._begin(None)
 
     def _begin(self, first: int | None) -> None:
-        self._random = random.Random(os.urandom(32))  # noqa: S311 - IDs are no secrets
-        self._counts = itertools.count(self._random.getrandbits(COUNT_BITS - 1) if first is None else first)
+        self._random_bits = random.Random(os.urandom(32)).getrandbits  # noqa: S311 - IDs are no secrets
+        begin = self._random_bits(COUNT_BITS - 1) if first is None else first
+        self._next_count = itertools.count(begin).__next__
         self._now_ms = 0
 
     def next(self) -> str:
         """Return the next ID as text."""
-        # Also when the clock was set back.
-        self._now_ms = now_ms = max(time.time_ns() // 1_000_000, self._now_ms)
-        count = next(self._counts)
+        now_ms = time.time_ns() // 1_000_000
+        # The clock may have been set back.
+        if now_ms < self._now_ms:
+            now_ms = self._now_ms
+        else:
+            self._now_ms = now_ms
+        count = self._next_count()
         # A count that is full goes on in the next millisecond, so that the order holds.
         now_ms += count >> COUNT_BITS
-        high, low = 0x7000 | count >> 14 & 0xFFF, 0x8000 | count & 0x3FFF
-        node = self._random.getrandbits(_NODE_BITS)
-        return f"{now_ms >> 16:08x}-{now_ms & 0xFFFF:04x}-{high:x}-{low:x}-{node:012x}"
+        # Each push makes an ID: `%` takes half the time of an f-string with formats.
+        return "%08x-%04x-%x-%x-%012x" % (  # noqa: UP031
+            now_ms >> 16,
+            now_ms & 0xFFFF,
+            0x7000 | count >> 14 & 0xFFF,
+            0x8000 | count & 0x3FFF,
+            self._random_bits(_NODE_BITS),
+        )
 
 
 _sequence: Final = IdSequence()
