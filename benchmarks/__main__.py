@@ -22,6 +22,7 @@ from benchmarks import (
     constraints,
     definitions,
     fleet,
+    logs,
     masters,
     microblog,
     overload,
@@ -69,6 +70,7 @@ SCENARIOS: list[Scenario] = [
     *microblog.SCENARIOS,
     *definitions.SCENARIOS,
     *challenges.SCENARIOS,
+    *logs.SCENARIOS,
     *unique.SCENARIOS,
 ]
 GROUPS = sorted({scenario.group for scenario in SCENARIOS})

@@ -17,7 +17,7 @@ class Scenario:
     """`run(**params)` measures once. `quick` replaces parameters where only the working of it is to be seen.
     `group`: `speed` (minutes), `size` (many jobs, much memory), `constraints`, `change` (masters die), `overload`
     (long), `example` (the microblog of examples/), `definitions` (up to three minutes each), `challenges` (work
-    that waits for callbacks)."""
+    that waits for callbacks), `logs` (of jobs)."""
 
     name: str
     run: Callable[..., Figures]

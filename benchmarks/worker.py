@@ -2,11 +2,13 @@
 
 import asyncio
 import functools
+import logging
 import os
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from benchmarks.tasks import tasks
 from worker_sdk import Challenged, Context, Worker
@@ -60,6 +62,51 @@ async def challenge(argument: Any, ctx: Context) -> None:
         raise Challenged(opened.request_id)
     waited_s = time.clock_gettime(time.CLOCK_MONOTONIC) - float(ctx.callback.body)
     os.write(_waits(), struct.pack("d", waited_s))
+
+
+TICK_S: Final = 0.01
+TEXT: Final = "row %d of 1,000,000 has been imported"
+JOB_LOGGER: Final = logging.getLogger("worker_sdk.job")
+
+
+@worker.handler("lines")
+async def lines(argument: dict[str, Any], ctx: Context) -> None:
+    """Writes `rate` lines a second for so long. `way`: `silent`: none; `null`: by a logger that hands them to nobody;
+    `stream`: to one that writes them to a file; `context`: by `ctx.logger`; `loggers`: by any other; `shown`: by
+    `ctx.logger`, and the log of the worker has them, too."""
+    way = argument["way"]
+    JOB_LOGGER.setLevel(logging.INFO if way == "shown" else logging.WARNING)
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler):  # the log of the worker
+            handler.setLevel(logging.NOTSET if way == "shown" else logging.WARNING)
+    write = _writer(way, ctx)
+    a_tick = int(argument["rate"] * TICK_S)
+    began_s = time.monotonic()
+    for tick in range(int(argument["seconds"] / TICK_S)):
+        if write is not None:
+            for number in range(tick * a_tick, (tick + 1) * a_tick):
+                write(TEXT, number)
+        # A machine that is too slow makes up for nothing.
+        await asyncio.sleep(max(0.0, min(TICK_S, began_s + (tick + 1) * TICK_S - time.monotonic())))
+
+
+def _writer(way: str, ctx: Context) -> Callable[..., None] | None:
+    match way:
+        case "silent":
+            return None
+        case "context" | "shown":
+            return ctx.logger.info
+        case "loggers":
+            return logging.getLogger("benchmarks.lines").info
+    return _apart(way).info
+
+
+@functools.cache
+def _apart(way: str) -> logging.Logger:
+    found = logging.getLogger(f"benchmarks.{way}")
+    found.propagate = False
+    found.addHandler(logging.NullHandler() if way == "null" else logging.FileHandler(os.devnull))
+    return found
 
 
 def callback_urls_file(waits: str) -> Path:

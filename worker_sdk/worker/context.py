@@ -417,10 +417,10 @@ class Context:
         if self._logger is None:
             import logging
 
-            from worker_sdk.worker.job_log import JobLogger
+            from worker_sdk.worker.job_log import JobLogger, JobLoggerAdapter
 
             logger = logging.getLogger("worker_sdk.job")
-            self._logger = logging.LoggerAdapter(
+            self._logger = JobLoggerAdapter(
                 logger if self._log is None else JobLogger(logger, self._log),
                 {"job_id": self.job_id, "job_name": self.name, "attempt": self.attempt},
             )

@@ -5,8 +5,9 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 # The longest line that masters keep, unless they are told otherwise.
 MAX_LINE_CHARS: Final = 16_000
@@ -26,15 +27,18 @@ class LogLines(Protocol):
 running_log: Final[ContextVar[LogLines | None]] = ContextVar("running_log", default=None)
 
 
+_LEVELS: Final = {
+    logging.DEBUG: "debug",
+    logging.INFO: "info",
+    logging.WARNING: "warning",
+    logging.ERROR: "error",
+    logging.CRITICAL: "critical",
+}
+
+
 def level_of(number: int) -> str:
     """Return the level of a log record as masters name it."""
-    if number < logging.INFO:
-        return "debug"
-    if number < logging.WARNING:
-        return "info"
-    if number < logging.ERROR:
-        return "warning"
-    return "error" if number < logging.CRITICAL else "critical"
+    return _LEVELS.get(number) or _LEVELS[min(max(number // 10 * 10, logging.DEBUG), logging.CRITICAL)]
 
 
 def cut(text: str) -> str:
@@ -68,31 +72,80 @@ class JobLogHandler(logging.Handler):
         # Receivers have locks of their own.
         self.lock = None
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def handle(self, record: logging.LogRecord) -> bool:
+        # It has no filters and no lock: all records of the process pass here.
         log = running_log.get()
-        if log is None or getattr(record, "is_of_job", False):
-            return
-        try:
-            log.write(record.created, level_of(record.levelno), text_of(record, has_name=True))
-        except Exception:
-            self.handleError(record)
+        if log is not None and "is_of_job" not in record.__dict__:
+            try:
+                log.write(record.created, level_of(record.levelno), text_of(record, has_name=True))
+            except Exception:
+                self.handleError(record)
+        return True
 
 
 class JobLogger(logging.Logger):
     """A logger of one job. Records of all levels go to the log of the job, and those that `parent` lets pass also
     there, under its name."""
 
+    parent: logging.Logger
+
     def __init__(self, parent: logging.Logger, log: LogLines) -> None:
         super().__init__(parent.name, logging.DEBUG)
         self.parent = parent
-        self._lines = log
+        self.lines = log
 
     def callHandlers(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the standard library
-        assert self.parent is not None
-        self._lines.write(record.created, level_of(record.levelno), text_of(record, has_name=False))
+        try:
+            text = text_of(record, has_name=False)
+        except Exception as exc:
+            # As with other loggers, an attempt does not fail because of what it logs.
+            text = _unformatted(record.msg, record.args, exc)
+        self.lines.write(record.created, level_of(record.levelno), text)
         record.is_of_job = True
         if self.parent.isEnabledFor(record.levelno):
             self.parent.handle(record)
+
+    def needs_record(self, level: int) -> bool:
+        """Return whether somebody besides the log of the job may see the record of a line of this level."""
+        return bool(
+            self.filters
+            or self.disabled
+            or not self.isEnabledFor(level)
+            or self.parent.isEnabledFor(level)
+            or logging.getLogRecordFactory() is not logging.LogRecord
+        )
+
+
+class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
+    """The logger that handlers use. A line for the log of the job alone is written without a log record, which would
+    cost more than all else."""
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        """As `logging.Logger.log`."""
+        logger = self.logger
+        if kwargs or type(logger) is not JobLogger or logger.needs_record(level):
+            # Not this method is the place in the code that the record names.
+            kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+            super().log(level, msg, *args, **kwargs)
+            return
+        try:
+            text = _message(msg, args)
+        except Exception as exc:
+            text = _unformatted(msg, args, exc)
+        logger.lines.write(time.time(), level_of(level), text)
+
+
+def _message(msg: object, args: tuple[Any, ...]) -> str:
+    """Return what `LogRecord.getMessage` does."""
+    if not args:
+        return str(msg)
+    if len(args) == 1 and args[0] and isinstance(args[0], Mapping):
+        return str(msg) % args[0]
+    return str(msg) % args
+
+
+def _unformatted(msg: object, args: object, exc: Exception) -> str:
+    return f"{msg!r} % {args!r}: {exc}"
 
 
 class _Installed:

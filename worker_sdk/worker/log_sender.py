@@ -13,7 +13,7 @@ from worker_sdk import forked
 from worker_sdk.masters.client import MasterClient
 from worker_sdk.masters.masters import MasterAnswer, MasterUnreachableError, pause_s
 from worker_sdk.worker.identity import WorkerIdentity
-from worker_sdk.worker.job_log import cut
+from worker_sdk.worker.job_log import MAX_LINE_CHARS, cut
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +39,7 @@ class ClaimLog:
         self._sender = sender
         self.job_id = job_id
         self.token = token
+        # The number of the last line that was sent or dropped.
         self.seq = 0
         self.is_over = False
 
@@ -46,20 +47,8 @@ class ClaimLog:
         self._sender.add(self, at_s, level, text)
 
 
-class _Line:
-    __slots__ = ("at_ms", "level", "log", "seq", "text")
-
-    def __init__(self, log: ClaimLog, at_ms: int, level: str, text: str) -> None:
-        log.seq += 1
-        self.log = log
-        self.seq = log.seq
-        self.at_ms = at_ms
-        self.level = level
-        self.text = text
-
-    @property
-    def cost(self) -> int:
-        return len(self.text) + LINE_BYTES
+# The log, when it was written in seconds since 1970, the level and the text. Its number follows from its place.
+_Line = tuple[ClaimLog, float, str, str]
 
 
 class LogSender:
@@ -114,14 +103,14 @@ class LogSender:
         """Take a line. It does not block."""
         if log.is_over or os.getpid() != self._pid:
             return
-        text = cut(text)
+        if len(text) > MAX_LINE_CHARS:
+            text = cut(text)
+        # Every line passes here, in the midst of a handler: all else is left to the event loop.
         with self._lock:
-            line = _Line(log, int(at_s * 1000), level, text)
-            self._held.append(line)
-            self._held_bytes += line.cost
-            while len(self._held) > MAX_HELD_LINES or self._held_bytes > MAX_HELD_BYTES:
-                self._held_bytes -= self._held.popleft().cost
-                self._dropped += 1
+            self._held.append((log, at_s, level, text))
+            self._held_bytes += len(text) + LINE_BYTES
+            if self._held_bytes > MAX_HELD_BYTES or len(self._held) > MAX_HELD_LINES:
+                self._make_room()
             if self._is_woken:
                 return
             self._is_woken = True
@@ -129,6 +118,14 @@ class LogSender:
             self._loop.call_soon_threadsafe(self._begin)
         except RuntimeError:  # the loop is closed
             log.is_over = True
+
+    def _make_room(self) -> None:
+        while len(self._held) > MAX_HELD_LINES or self._held_bytes > MAX_HELD_BYTES:
+            log, _, _, text = self._held.popleft()
+            # A gap in the numbers tells masters of it.
+            log.seq += 1
+            self._held_bytes -= len(text) + LINE_BYTES
+            self._dropped += 1
 
     def _begin(self) -> None:
         self._idle.clear()
@@ -160,41 +157,47 @@ class LogSender:
 
     def _take(self) -> bytes:
         """Return the body of the next call; empty if there is nothing to send."""
-        lines, size = list[_Line](), 0
+        lines, seqs, size = list[_Line](), list[int](), 0
         with self._lock:
             while self._held and len(lines) < MAX_LINES_PER_CALL and size < MAX_BYTES_PER_CALL:
                 line = self._held.popleft()
-                self._held_bytes -= line.cost
-                size += line.cost
-                if not line.log.is_over:
-                    lines.append(line)
+                log = line[0]
+                log.seq += 1
+                size += len(line[3]) + LINE_BYTES
+                seqs.append(log.seq)
+                lines.append(line)
+            self._held_bytes -= size
             dropped, self._dropped = self._dropped, 0
         if dropped:
             logger.warning("%d log lines of jobs were dropped: there were more than could be sent", dropped)
-        return self._encoded(lines) if lines else b""
+        return self._encoded(lines, seqs)
 
-    def _encoded(self, lines: list[_Line]) -> bytes:
+    def _encoded(self, lines: list[_Line], seqs: list[int]) -> bytes:
         packer = self._packer
+        packer.reset()
+        last: ClaimLog | None = None
+        sent = self._sent = {}
+        count = 0
+        for (log, at_s, level, text), seq in zip(lines, seqs, strict=True):
+            if log.is_over:
+                continue
+            count += 1
+            entry: dict[str, Any] = {"seq": seq, "at": int(at_s * 1000), "level": level, "text": text}
+            if log is not last:
+                sent.setdefault(log.job_id, set()).add(log)
+                # The entries behind it are of the same claim.
+                last = log
+                entry["job_id"], entry["token"] = log.job_id, log.token
+            # One by one: thousands of maps at a time would keep the garbage collector busy.
+            packer.pack(entry)
+        if not count:
+            return b""
+        entries = bytes(packer.bytes())
         packer.reset()
         packer.pack_map_header(1)
         packer.pack("entries")
-        packer.pack_array_header(len(lines))
-        last: ClaimLog | None = None
-        sent = self._sent = {}
-        for line in lines:
-            entry: dict[str, Any] = {
-                "seq": line.seq,
-                "at": line.at_ms,
-                "level": line.level,
-                "text": line.text,
-            }
-            if line.log is not last:
-                sent.setdefault(line.log.job_id, set()).add(line.log)
-                # The entries behind it are of the same claim.
-                last = line.log
-                entry["job_id"], entry["token"] = last.job_id, last.token
-            packer.pack(entry)
-        return bytes(packer.bytes())
+        packer.pack_array_header(count)
+        return bytes(packer.bytes()) + entries
 
     async def _send(self, body: bytes) -> None:
         """Repeat the call until a master has answered."""

@@ -10,6 +10,7 @@ import pytest
 import structlog
 
 from jqmaster.cli.console import logs
+from jqmaster.cli.console.output import inert
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
 from jqmaster.log_context import REQUEST, RequestContext
@@ -189,3 +190,26 @@ async def test_a_request_keeps_the_id_that_it_came_with(api: Api) -> None:
         response = await api.http.get("/api/jobs/x", headers=headers)
         assert response.headers["x-request-id"] not in ("", refused)
     assert "x-request-id" not in (await api.http.get("/api/jobs")).headers
+
+
+PLAIN = ("row 7 of 1,000,000 has been imported", "a (b) [c] {d} 'e' \"f\" g@h", "MiXeD: 100%, é", "tab\there")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *PLAIN,
+        *(f"{text} {more}" for text in PLAIN[:2] for more in (
+            "Authorization: Basic abc", "proxy-authorization=abc", "COOKIE: a=b", "set-cookie: a", "X-CSRF-Token: a",
+            "x-jq-signature: abc", "Bearer abc.def", "redis://user:pw@host", "jqm_abcdef", "password=abc", "PASSWD: a",
+            "passphrase = abc", "secret: abc", "secret_key: abc", "signing_key=abc", "api_key: abc", "csrf_token: a",
+            "token=abc", MARKER, "\x1b[31m", "\u202e", "\n next", "to\u212aen: abc", "pa\u017fsword: abc",
+        )),
+    ],
+)  # fmt: skip
+def test_what_is_told_apart_as_plain_is_what_the_patterns_leave_as_it_is(text: str) -> None:
+    kept = inert(logs.redacted(text, (MARKER,)))
+    assert not logs._is_plain(text, (MARKER,)) or kept == text
+    event: dict[str, Any] = {"event": text}
+    logs._make_harmless(event, (MARKER,), keeps_lines=True)
+    assert event["event"] == kept

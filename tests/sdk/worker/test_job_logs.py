@@ -271,3 +271,80 @@ def test_lines_are_cut_out_of_pieces() -> None:
 )
 def test_levels_have_the_names_of_masters(number: int, level: str) -> None:
     assert job_log.level_of(number) == level
+
+
+class Lines(list[tuple[str, str]]):
+    def write(self, at_s: float, level: str, text: str) -> None:
+        self.append((level, text))
+
+
+def logger_of(lines: Lines) -> job_log.JobLoggerAdapter:
+    return job_log.JobLoggerAdapter(
+        job_log.JobLogger(logging.getLogger("worker_sdk.job"), lines), {"job_id": "j1"}
+    )
+
+
+@pytest.fixture(params=[logging.WARNING, logging.DEBUG], ids=["kept", "kept and shown"])
+def shown_from(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> int:
+    caplog.set_level(request.param, "worker_sdk.job")
+    return int(request.param)
+
+
+def test_a_line_of_the_job_alone_has_the_same_text_as_one_that_is_shown(
+    shown_from: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    lines = Lines()
+    log = logger_of(lines)
+    log.debug("plain 100%")
+    log.info("%s of %d", "one", 2)
+    log.info("%(a)s", {"a": "map"})
+    log.info("%s", {})
+    log.info(ValueError("an object"))
+    log.log(25, "between")
+    assert lines == [
+        ("debug", "plain 100%"),
+        ("info", "one of 2"),
+        ("info", "map"),
+        ("info", "{}"),
+        ("info", "an object"),
+        ("info", "between"),
+    ]
+    assert [record.getMessage() for record in caplog.records] == (
+        [text for _, text in lines] if shown_from == logging.DEBUG else []
+    )
+
+
+def test_records_name_the_job_and_the_place_in_the_code(caplog: pytest.LogCaptureFixture) -> None:
+    lines = Lines()
+    logger_of(lines).warning("here", stack_info=True)
+    (record,) = caplog.records
+    assert (record.funcName, record.filename) == (
+        "test_records_name_the_job_and_the_place_in_the_code", "test_job_logs.py",
+    )  # fmt: skip
+    assert record.job_id == "j1"  # type: ignore[attr-defined]
+    assert lines[0][1].startswith("here\nStack (most recent call last)")
+
+
+@pytest.mark.usefixtures("shown_from")
+def test_a_line_that_cannot_be_formatted_fails_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    lines = Lines()
+    logger_of(lines).info("%d rows", "many")
+    ((level, text),) = lines
+    assert level == "info"
+    assert text.startswith("'%d rows' % ('many',): ")
+
+
+@pytest.mark.usefixtures("shown_from")
+def test_filters_and_what_is_disabled_hold_lines_back(caplog: pytest.LogCaptureFixture) -> None:
+    lines = Lines()
+    log = logger_of(lines)
+    log.logger.addFilter(lambda record: "secret" not in record.getMessage())
+    log.info("a secret")
+    log.info("public")
+    logging.disable(logging.INFO)
+    try:
+        logger_of(lines).info("disabled")
+    finally:
+        logging.disable(logging.NOTSET)
+    assert lines == [("info", "public")]
