@@ -617,6 +617,7 @@ def _filter_view(wanted: JobFilter, access: ContentAccess) -> dict[str, Any]:
         "state",
         "name",
         "tag",
+        "batch",
         "worker",
         "q",
         "cause",

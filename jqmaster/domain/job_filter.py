@@ -13,13 +13,14 @@ GroupsOf = Callable[[str, str, str], tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """All that are given must hold. `q` is looked for in the ID and the name, `text` in the message of the last error;
-    instants are store milliseconds, both ends included. A duration is that of the last attempt of a job that is
-    over."""
+    """All that are given must hold. `batch`: the ID of a batch whose members are meant. `q` is looked for in the ID and
+    the name, `text` in the message of the last error; instants are store milliseconds, both ends included. A duration
+    is that of the last attempt of a job that is over."""
 
     state: JobState | None = None
     name: str | None = None
     tag: str | None = None
+    batch: str | None = None
     worker: str | None = None
     q: str | None = None
     cause: Cause | None = None
@@ -73,6 +74,7 @@ class JobFilter:
             (self.state is None or job.state is self.state)
             and (self.name is None or job.name == self.name)
             and (self.tag is None or self.tag in job.tags)
+            and (self.batch is None or job.batch == self.batch)
             and (self.worker is None or job.worker_id == self.worker)
             and (self.q is None or self.q in job.id or self.q in job.name)
             and (self.cause is None or (job.cause is self.cause and job.state in FINISHED))

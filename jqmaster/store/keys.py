@@ -528,6 +528,7 @@ class Keys:
         self.idempotency_prefix = self.idempotency("")
         self.unique_prefix = self.unique("")
         self.batch_prefix = self.batch("")
+        self.batch_members_prefix = self.batch_members("")
         self.history_prefix = self.history("")
         self.progress_prefix = self.progress("")
         self.challenges_prefix = self.challenges("")

@@ -1,6 +1,7 @@
 /** What pages show of a batch: how far it is, what it waits for, and the jobs that it starts. */
 import { t, tOr } from "./i18n.js";
-import { html } from "./lib.js";
+import { get } from "./api.js";
+import { html, useEffect, useState } from "./lib.js";
 import { href } from "./router.js";
 import { STATES } from "./states.js";
 import { visible } from "./text.js";
@@ -12,6 +13,22 @@ export const CALLBACKS = /** @type {const} */ (["on_success", "on_complete", "on
 
 /** @param {Batch} batch @returns {string} What it is called. */
 export const titleOf = (batch) => batch.description.split("\n")[0] || `…${batch.id.slice(-10)}`;
+
+/** @param {string | undefined} id @returns {Batch | null} The batch with this ID; null until it is read, or where there is none. */
+export function useBatch(id) {
+  const [batch, setBatch] = useState(/** @type {Batch | null} */ (null));
+  useEffect(() => {
+    if (!id) return undefined;
+    const aborter = new AbortController();
+    const path = /** @type {"api/batches/{batch_id}"} */ (`api/batches/${encodeURIComponent(id)}`);
+    get(path, {}, aborter.signal).then(setBatch, () => {});
+    return () => {
+      aborter.abort();
+      setBatch(null);
+    };
+  }, [id]);
+  return batch;
+}
 
 /** @param {Batch} batch @returns {boolean} Whether it cannot succeed any more unless somebody retries. */
 export const hasFailed = ({ counts, batches }) =>

@@ -5,8 +5,10 @@ import { html } from "./lib.js";
 import { useResource } from "./live.js";
 import { ChangedValue, Difference } from "./pages/audit.js";
 import { href } from "./router.js";
+import { visible } from "./text.js";
 import { ErrorBox } from "./ui/controls.js";
-import { Text, Time } from "./ui/formats.js";
+import { Time } from "./ui/formats.js";
+import { whoText } from "./value_words.js";
 
 const CHANGES_SHOWN = 5;
 
@@ -18,6 +20,6 @@ export function Changes({ name, etag }) {
   );
   const entries = /** @type {any[]} */ (data?.entries ?? []);
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }

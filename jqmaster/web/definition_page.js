@@ -22,6 +22,7 @@ import { NewRows, Table, useHold, useSteadyRows } from "./ui/tables.js";
 import { useTitle } from "./ui/titles.js";
 import { Value } from "./ui/values.js";
 import { Changes } from "./changes.js";
+import { whoText } from "./value_words.js";
 
 const COMING = 10;
 const PAGE = 30;
@@ -119,7 +120,7 @@ function Facts({ one, mayOperate }) {
     ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1000} /></dd>`}
     ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
     ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
-    ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
+    ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
     <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>`;
 }
 

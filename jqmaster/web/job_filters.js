@@ -2,6 +2,7 @@
 import { html, useEffect, useState } from "./lib.js";
 import { get } from "./api.js";
 import { t } from "./i18n.js";
+import { titleOf } from "./batch_parts.js";
 import { isIn } from "./states.js";
 import { Button } from "./ui/controls.js";
 import { FilterInput, FilterInstant } from "./ui/filters.js";
@@ -14,12 +15,14 @@ const TIME_FILTERS = ["created_after", "created_before", "finished_after", "fini
 const NUMBER_FILTERS = ["min_attempt", "min_duration", "max_duration"];
 /** The filters of an address. `within`, `field`, `op` and `value` are this page's; the others the API's. */
 export const FILTERS = [
-  "state", "q", "name", "tag", "worker", "text", "cause", "failure_group", ...TIME_FILTERS, ...NUMBER_FILTERS,
+  "state", "q", "name", "tag", "batch", "worker", "text", "cause", "failure_group", ...TIME_FILTERS, ...NUMBER_FILTERS,
   "within", "field", "op", "value",
 ]; // prettier-ignore
 const OF_API = FILTERS.filter((key) => !["within", "field", "op", "value"].includes(key));
 const OPS = ["eq", "ne", "lt", "le", "gt", "ge", "glob", "exists"];
 const DEPLOY = "deploy";
+/** A batch is found by its whole ID alone. */
+const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** @type {Record<string, number>} */
 const WINDOWS_MS = {
   "10m": 600_000,
@@ -115,15 +118,22 @@ export function deployOf(workers) {
 // Their fields are always there, but on phones.
 const SHOWN = ["q", "name", "tag", "within", "cause"];
 /** @param {string} key Of a filter. @param {boolean} isMore @returns {boolean} Whether a field shows it already. */
-const hasField = (key, isMore) => SHOWN.includes(key) || (isMore && key !== "failure_group");
+const hasField = (key, isMore) =>
+  SHOWN.includes(key) || (isMore && key !== "failure_group" && key !== "batch");
 
-/** @param {{query: Record<string, string>, change: (changes: Record<string, string | undefined>, replace?: boolean) => void}} props */
-export function Filters({ query, change }) {
+/** @param {{query: Record<string, string>, batch: import("./batch_parts.js").Batch | null, change: (changes: Record<string, string | undefined>, replace?: boolean) => void}} props `batch`: the one whose members are listed. */
+export function Filters({ query, batch, change }) {
   useZone();
   const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
-  const isMoreWanted = ["worker", "text", "failure_group", "field", ...TIME_FILTERS, ...NUMBER_FILTERS].some(
-    (key) => query[key],
-  );
+  const isMoreWanted = [
+    "batch",
+    "worker",
+    "text",
+    "failure_group",
+    "field",
+    ...TIME_FILTERS,
+    ...NUMBER_FILTERS,
+  ].some((key) => query[key]);
   const [isMore, setMore] = useState(isMoreWanted);
   const names = useNames(query["name"] ?? "");
   const ended = isIn(query["state"] ?? "", "finished");
@@ -131,6 +141,12 @@ export function Filters({ query, change }) {
   const typed = (key, more = {}) =>
     html`<${FilterInput} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(/** @type {string} */ text) => change({ [key]: text }, true)} ...${more} />`;
   const matcher = matcherOf(query);
+  const chipText = (/** @type {string} */ key) =>
+    key === "batch" && batch
+      ? titleOf(batch)
+      : TIME_FILTERS.includes(key)
+        ? inputOf(query[key]).replace("T", " ") || query[key]
+        : query[key];
   return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(/** @type {Event} */ e) => e.preventDefault()}>
     ${typed("q")}
     ${typed("name", { list: "names" })}
@@ -145,12 +161,13 @@ export function Filters({ query, change }) {
       <${Field} label=${t("filter.op")}>${(/** @type {any} */ a) => html`<select ...${a} value=${query["op"] || "eq"} onChange=${(/** @type {any} */ e) => change({ op: e.target.value }, true)}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
       ${typed("value", { placeholder: "globex", maxlength: 1024 })}
       ${typed("worker")}
+      ${typed("batch", { maxlength: 36, placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", pattern: ID.source, onChange: (/** @type {string} */ id) => (id === "" || ID.test(id)) && change({ batch: id }, true) })}
       ${NUMBER_FILTERS.map((key) => typed(key, { type: "number", min: key === "min_attempt" ? "1" : "0", step: key === "min_attempt" ? "1" : "any" }))}
       ${TIME_FILTERS.map((key) => html`<${FilterInstant} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(/** @type {string} */ at) => change({ [key]: at }, true)} />`)}`
     }
     ${
       active.length > 0 &&
-      html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
+      html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
       <button type="button" class="link" onClick=${() => change(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`
     }
   </form>`;

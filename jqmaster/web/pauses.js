@@ -8,6 +8,7 @@ import { href } from "./router.js";
 import { visible } from "./text.js";
 import { Button } from "./ui/controls.js";
 import { Text, Time } from "./ui/formats.js";
+import { whoText } from "./value_words.js";
 
 /** @param {string} name Of a constraint: whether it is a pause of its own. */
 export const isPause = (name) => name.startsWith("pause-");
@@ -42,7 +43,7 @@ export function Pauses({ mayOperate, isOf = () => true }) {
       one,
     ) => html`<li key=${one.name} class="row"><a href=${href("constraints", { name: one.name })}><strong>${pausedText(one.matcher)}</strong></a>
       ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
-      <span class="muted">${one.created_by && html`${t("audit.by")} <${Text} value=${one.created_by} max=${80} /> · `}<${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}</span>
+      <span class="muted">${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}<${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}</span>
       <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
       ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}</li>`,
   )}</ul></section>`;

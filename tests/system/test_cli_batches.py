@@ -27,6 +27,11 @@ async def test_a_batch_is_listed_shown_sealed_and_canceled(api: Api, cli: Cli) -
     assert (listed["id"], listed["counts"]["total"]) == (batch, 1)
     assert "0 of 1" in (await cli("batches", "list", "--state", "open", "--tag", "album", "-q", "Album")).out
     assert batch not in (await cli("batches", "list", "--state", "complete")).out
+    await api.enqueue("work", None)
+    (member,) = (await cli("jobs", "--batch", batch, "--json")).lines()
+    assert member["name"] == "work"
+    counted = await cli("bulk", "cancel", "--batch", batch, "--dry-run")
+    assert (counted.code, "1 jobs to cancel" in counted.out) == (0, True)
     shown = await cli("batches", "show", batch)
     assert "told  waiting" in shown.out
     assert "waits  It is not sealed" in shown.out

@@ -12,7 +12,7 @@ from tests.support.master import Api, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
 from tests.ui.conftest import Screens
-from tests.ui.test_core import accessible_in_each_look
+from tests.ui.test_core import accessible, accessible_in_each_look, tag
 
 pytestmark = [pytest.mark.req("D21"), pytest.mark.asyncio(loop_scope="session"), real_time.BROWSER]
 
@@ -66,6 +66,9 @@ async def test_a_worker_is_drained_resumed_and_what_it_runs_is_seen(screens: Scr
         # The audit log tells who did that.
         await page.goto("/#/audit")
         await expect(page.locator(".entry").first).to_contain_text("Worker resumed")
+        await expect(page.locator(".entry").first).to_contain_text(
+            re.compile("draining.*− was yes.*\\+ is no")
+        )
         await page.locator(".entry a").first.click()
         await expect(page).to_have_url(re.compile("target="))
         await expect(page.locator(".entry")).not_to_have_count(0)
@@ -229,3 +232,31 @@ async def test_the_jobs_of_a_constraint_and_its_changes_are_told_in_words(screen
         await expect(page.locator(".changes")).to_contain_text("同時実行数")
         await expect(page.locator(".changes")).to_contain_text("name")
     assert (await api.call("DELETE", "/api/constraints/told"))[0] == 204
+
+
+async def test_the_audit_log_tells_filters_and_limits_in_words(screens: Screens, api: Api) -> None:
+    mark = tag()
+    document = {
+        "matcher": {"field": "name", "op": "glob", "value": f"{mark}.*"},
+        "key": "argument.host",
+        "rate": {"limit": 15, "period_s": 60.0},
+        "overrides": [{"value": "mx.example", "concurrency": 1}],
+    }
+    assert (await api.call("PUT", f"/api/constraints/{mark}", document))[0] == 201
+    body = {
+        "action": "cancel",
+        "filter": {"name": f"{mark}.none", "state": "ready", "created_after": "2026-01-02T03:04:05Z"},
+    }
+    status, action = await api.call("POST", "/api/jobs/actions", body)
+    assert status == 202
+    async with screens.open(f"#/audit?target={mark}") as page:
+        entry = page.locator(".entry")
+        await expect(entry).to_contain_text("15 starts per 1 min")
+        await expect(entry).to_contain_text("mx.example: 1 running at once")
+        await expect(entry).not_to_contain_text("{")
+        await accessible(page)
+        await page.goto(f"/#/audit?target={action['id']}")
+        words = f"State: Ready · Name: {mark}.none · Created after: 2026-01-02 03:04:05"
+        await expect(entry.last).to_contain_text(words)
+        await expect(entry.first).not_to_contain_text("{")
+    assert (await api.call("DELETE", f"/api/constraints/{mark}"))[0] == 204

@@ -36,6 +36,7 @@ class JobFilterRequest(Request):
     state: JobState | None = Field(None, strict=False)
     name: FilterText | None = Field(None, description="Jobs with exactly this name.")
     tag: ShortText | None = None
+    batch: JobId | None = Field(None, description="Members of the batch with this ID.")
     worker: FilterText | None = Field(
         None, description="Jobs whose latest attempt ran on the worker with this ID."
     )
@@ -65,6 +66,7 @@ class JobFilterRequest(Request):
             state=self.state,
             name=self.name,
             tag=self.tag,
+            batch=self.batch,
             worker=self.worker,
             q=self.q,
             cause=None if self.cause is None else Cause[self.cause.upper()],
@@ -145,6 +147,7 @@ class JobFilterView(Answer):
     state: JobState | None
     name: str | None
     tag: str | None
+    batch: str | None
     worker: str | None
     q: str | None
     cause: str | None

@@ -8,6 +8,7 @@ from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.schemas import query_instant
+from jqmaster.domain.ids import is_id
 from jqmaster.domain.job import Cause, JobState
 from jqmaster.domain.job_filter import JobFilter
 from jqmaster.domain.matcher import Matcher, MatcherError, parse_matcher
@@ -16,7 +17,7 @@ from jqmaster.service.jobs.excerpts import ExcerptPart
 from jqmaster.service.jobs.reader import ListOrder
 
 FILTERS: Final = (
-    "state", "name", "tag", "worker", "q", "cause", "created_after", "created_before", "finished_after",
+    "state", "name", "tag", "batch", "worker", "q", "cause", "created_after", "created_before", "finished_after",
     "finished_before", "text", "failure_group", "matcher", "min_attempt", "min_duration", "max_duration",
 )  # fmt: skip
 PARTS: Final[tuple[ExcerptPart, ...]] = get_args(ExcerptPart)
@@ -93,16 +94,20 @@ def _filter(call: Call, query: dict[str, str]) -> JobFilter:
 def _filter_of(query: dict[str, str]) -> JobFilter:
     """Raises InvalidError."""
     state, cause, group = query.get("state"), query.get("cause"), query.get("failure_group")
+    batch = query.get("batch")
     if state is not None and state not in set(JobState):
         raise query_error("state", f"one of {', '.join(JobState)}")
     if cause is not None and cause not in CAUSES:
         raise query_error("cause", f"one of {', '.join(CAUSES)}")
     if group is not None and not _GROUP.fullmatch(group):
         raise query_error("failure_group", "the ID of a group: 16 hexadecimal digits")
+    if batch is not None and not is_id(batch):
+        raise query_error("batch", "the ID of a batch")
     return JobFilter(
         state=JobState(state) if state else None,
         name=query.get("name"),
         tag=query.get("tag"),
+        batch=batch,
         worker=query.get("worker"),
         q=query.get("q"),
         cause=Cause[cause.upper()] if cause else None,

@@ -35,6 +35,10 @@ _FILTERS: Final[dict[str, Any]] = {
     "state": {"schema": {"$ref": "#/components/schemas/JobState"}, "description": "Jobs in this state."},
     "name": {"schema": {"type": "string"}, "description": "Jobs with exactly this name."},
     "tag": {"schema": {"type": "string"}, "description": "Jobs with this tag."},
+    "batch": {
+        "schema": {"type": "string", "format": "uuid"},
+        "description": "Members of the batch with this ID. They are listed in the order in which they were created.",
+    },
     "worker": {
         "schema": {"type": "string"},
         "description": "Jobs whose latest attempt ran on the worker with this ID.",

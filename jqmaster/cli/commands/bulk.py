@@ -33,6 +33,7 @@ class What(StrEnum):
 StateOption = Annotated[str | None, typer.Option(help="Select jobs in this state.")]
 NameOption = Annotated[str | None, typer.Option(help="Select jobs with exactly this name.")]
 TagOption = Annotated[str | None, typer.Option(help="Select jobs with this tag.")]
+BatchOption = Annotated[str | None, typer.Option(help="Select the members of this batch (ID).")]
 WorkerOption = Annotated[
     str | None, typer.Option(help="Select jobs whose latest attempt ran on this worker (ID).")
 ]
@@ -69,6 +70,7 @@ def bulk(
     state: StateOption = None,
     name: NameOption = None,
     tag: TagOption = None,
+    batch: BatchOption = None,
     worker: WorkerOption = None,
     search: SearchOption = None,
     cause: CauseOption = None,
@@ -96,8 +98,8 @@ def bulk(
 ) -> None:
     """Act on all jobs that a filter selects, or on the given IDs. Counts them and asks before it begins."""
     given = {
-        "state": state, "name": name, "tag": tag, "worker": worker, "q": search, "cause": cause, "text": text,
-        "failure_group": failure_group, "created_after": instant(created_after),
+        "state": state, "name": name, "tag": tag, "batch": batch, "worker": worker, "q": search, "cause": cause,
+        "text": text, "failure_group": failure_group, "created_after": instant(created_after),
         "created_before": instant(created_before),
         "finished_after": instant(finished_after), "finished_before": instant(finished_before),
     }  # fmt: skip

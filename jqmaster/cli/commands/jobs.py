@@ -186,7 +186,10 @@ def list_jobs(
         str | None, typer.Option(help="State: scheduled, ready, running, retrying, succeeded, failed, …")
     ] = None,
     name: Annotated[str | None, typer.Option(help="List jobs with exactly this name.")] = None,
-    tag: Annotated[str | None, typer.Option()] = None,
+    tag: Annotated[str | None, typer.Option(help="List jobs with this tag.")] = None,
+    batch: Annotated[
+        str | None, typer.Option(help="List the members of this batch (ID), in the order of their creation.")
+    ] = None,
     worker: Annotated[
         str | None, typer.Option(help="List jobs whose latest attempt ran on this worker (ID).")
     ] = None,
@@ -216,6 +219,7 @@ def list_jobs(
         "state": state,
         "name": name,
         "tag": tag,
+        "batch": batch,
         "worker": worker,
         "q": search,
         "cause": cause,

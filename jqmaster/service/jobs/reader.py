@@ -138,6 +138,10 @@ class JobReader:
     async def count(self, wanted: JobFilter) -> dict[JobState, SelectionCount]:
         """Return how many jobs the filter selects in each state in which it may select any."""
         late_at_s = self._clock.monotonic_s() + COUNT_WITHIN_S
+        if wanted.batch is not None:
+            return await self._inspector.count_members(
+                wanted, is_late=lambda: self._clock.monotonic_s() >= late_at_s
+            )
         states = [state for state in LISTED if wanted.may_be_in(state)]
         return {
             state: await self._inspector.count(

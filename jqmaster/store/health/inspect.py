@@ -105,14 +105,18 @@ class Inspector:
         cursor: str | None,
         states: Sequence[JobState] = LISTED,
     ) -> Found:
-        """Return up to `limit` jobs, state by state, and within a state by index as it is worked through. It may find
-        few, even none, while a cursor says that there is more: a rare match behind many others.
+        """Return up to `limit` jobs, state by state, and within a state by index as it is worked through; the members
+        of a batch in the order of their creation, whatever their states. It may find few, even none, while a cursor
+        says that there is more: a rare match behind many others.
 
         Raise InvalidError for a cursor that no such look gave.
         """
         indexes = await self._indexes(wanted, states)
         place = _decode_cursor(cursor, self._keys.tag) if cursor else None
-        if place:
+        if place and wanted.batch is not None:
+            if place.index not in indexes:
+                raise _foreign_cursor()
+        elif place:
             # An index that vanished meanwhile (its last job left) is found by its place in the order.
             at = self._rank(place.index, states)
             indexes = [index for index in indexes if self._rank(index, states) >= at]
@@ -141,6 +145,8 @@ class Inspector:
                 )
                 places = [_Place(index, float(flat[n + 1]), flat[n].decode()) for n in range(0, len(flat), 3)]
                 selected = await self._selection.of(wanted, [one.job_id for one in places], flat[2::3])
+                if wanted.batch is not None:
+                    selected = {n: job for n, job in selected.items() if job.state in states}
                 for n, place_of in enumerate(places):
                     looked_at += 1
                     if job := selected.get(n):
@@ -182,6 +188,25 @@ class Inspector:
                 break
         return counted
 
+    async def count_members(
+        self, wanted: JobFilter, *, is_late: Callable[[], bool]
+    ) -> dict[JobState, SelectionCount]:
+        """Return how many members of a batch are selected in each state in which any may be, by one walk through
+        them. Not exact as in `count`."""
+        counted = {state: SelectionCount(0, False, []) for state in LISTED if wanted.may_be_in(state)}
+        looked_at, cursor = 0, None
+        while looked_at < MAX_COUNTED and not (looked_at and is_late()):
+            found = await self.scan(wanted, states=tuple(counted), limit=MAX_LOOKED_AT, cursor=cursor)
+            for job in found.jobs:
+                counted[job.state].count += 1
+            looked_at += found.looked_at
+            cursor = found.cursor
+            if cursor is None:
+                for one in counted.values():
+                    one.is_exact = True
+                break
+        return counted
+
     async def _names(self) -> list[str]:
         return sorted(name.decode() for name in await self._client.command("SMEMBERS", self._keys.names))
 
@@ -191,6 +216,8 @@ class Inspector:
         return [lane for reply in replies for lane in sorted(raw.decode() for raw in reply)]
 
     async def _indexes(self, wanted: JobFilter, states: Sequence[JobState]) -> list[str]:
+        if wanted.batch is not None:
+            return [self._keys.batch_members(wanted.batch)] if any(map(wanted.may_be_in, states)) else []
         indexes = []
         for state in states:
             if not wanted.may_be_in(state):
@@ -206,6 +233,8 @@ class Inspector:
         """Raise InvalidError for an index of another state: the cursor is of another list."""
         if index.startswith(self._keys.ready_prefix):
             state, lane = JobState.READY, index
+        elif index.startswith(self._keys.batch_members_prefix):
+            raise _foreign_cursor()
         else:
             state, lane = JobState(index.removeprefix(self._keys.tag)), ""
         if state not in states:
@@ -229,7 +258,7 @@ def _decode_cursor(cursor: str, tag: str) -> _Place:
         if (
             len(index.encode()) != length
             or not is_id(job_id.decode())
-            or not (index in states or index.startswith("ready:"))
+            or not (index in states or index.startswith(("ready:", "batch_members:")))
         ):
             raise ValueError
     except (ValueError, struct.error) as exc:

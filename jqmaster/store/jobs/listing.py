@@ -75,7 +75,7 @@ class JobLists:
     ) -> Page:
         """Return up to `limit` jobs, the oldest first (`is_backward`: the newest). A job stands at the end of its run,
         else at its start, else, where it is ready, at its creation. Those that wait for an instant stand at that
-        instant, and behind all others.
+        instant, and behind all others. The members of a batch stand at their creation.
 
         A page ends early when `is_late`. Raises InvalidError for a cursor that no such page gave.
         """
@@ -88,7 +88,7 @@ class JobLists:
                 continue
             if number > section:
                 after = None
-            sources = [await self._source(state, wanted, after, is_backward) for state in states]
+            sources = await self._sources(states, wanted, after, is_backward)
             merged = _Merged(sources, is_backward)
             while True:
                 count = min(MAX_PER_CALL, max(limit - len(found), step), MAX_LOOKED_AT - looked_at)
@@ -110,6 +110,14 @@ class JobLists:
                 # Where little is selected, many short reads cost more than a few long ones.
                 step = MAX_PER_CALL if 4 * len(found) < looked_at else min(2 * step, MAX_PER_CALL)
         return Page(found, None, looked_at, is_partial)
+
+    async def _sources(
+        self, states: Sequence[JobState], wanted: JobFilter, after: ListPlace | None, is_backward: bool
+    ) -> list["_Source"]:
+        if wanted.batch is None:
+            return [await self._source(state, wanted, after, is_backward) for state in states]
+        members = _Members(self._shard, after, is_backward, self._keys.batch_members(wanted.batch))
+        return [members] if states else []
 
     async def _source(
         self, state: JobState, wanted: JobFilter, after: ListPlace | None, is_backward: bool
@@ -191,6 +199,24 @@ class _Indexed(_Source):
             (*after, count, 0, self.keys.job_prefix, *self._between, int(self.is_backward)),
         )
         return [ListPlace(int(float(flat[n + 1])), flat[n].decode()) for n in range(0, len(flat), 3)]
+
+
+class _Members(_Source):
+    """The members of a batch, whatever their states. They stand at their creation, which their IDs tell."""
+
+    def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool, index: str) -> None:
+        super().__init__(shard, after, is_backward)
+        self._index = index
+
+    async def read(self, count: int) -> list[ListPlace]:
+        # All members have the score 0.
+        after = ("", "") if self.after is None else ("0", self.after.job_id)
+        _, (flat,) = await self.client.run(
+            "page",
+            (self._index,),
+            (*after, count, 0, self.keys.job_prefix, "", "", int(self.is_backward)),
+        )
+        return [_place_of(raw.decode()) for raw in flat[::3]]
 
 
 class _Running(_Source):
@@ -281,7 +307,7 @@ def reached_ms(cursor: str) -> int:
 
 def _sections(wanted: JobFilter) -> list[list[JobState]]:
     states = [state for state in LISTED if wanted.may_be_in(state)]
-    if wanted.state is not None:
+    if wanted.state is not None or wanted.batch is not None:
         return [states]
     return [[s for s in states if s not in _AHEAD], [s for s in states if s in _AHEAD]]
 

@@ -1683,6 +1683,27 @@ var CALLBACKS = (
   ["on_success", "on_complete", "on_failure"]
 );
 var titleOf = (batch) => batch.description.split("\n")[0] || `…${batch.id.slice(-10)}`;
+function useBatch(id) {
+  const [batch, setBatch] = E2(
+    /** @type {Batch | null} */
+    null
+  );
+  W2(() => {
+    if (!id) return void 0;
+    const aborter = new AbortController();
+    const path = (
+      /** @type {"api/batches/{batch_id}"} */
+      `api/batches/${encodeURIComponent(id)}`
+    );
+    get(path, {}, aborter.signal).then(setBatch, () => {
+    });
+    return () => {
+      aborter.abort();
+      setBatch(null);
+    };
+  }, [id]);
+  return batch;
+}
 var hasFailed = ({ counts, batches }) => counts.failed + counts.canceled + counts.skipped + counts.deleted + batches.failed > 0;
 function BatchState({ batch }) {
   const { state, canceled_at } = batch;
@@ -4267,6 +4288,424 @@ function useIgnoring() {
   return { ignoring, ask: ask2, end: () => ask2(null) };
 }
 
+// definition_schedules.js
+var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
+var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+var HOUR = 60;
+var MONDAY_MS = Date.UTC(2024, 0, 1);
+var MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
+var BLANK = {
+  way: "daily",
+  every: "5",
+  every_unit: "minutes",
+  offset: "0",
+  minute: "0",
+  time: "02:30",
+  day_of_month: "1",
+  cron: "",
+  ...Object.fromEntries(DAYS.map((day) => [day, day === "mon" ? "yes" : ""]))
+};
+var two = (text) => text.padStart(2, "0");
+function valuesOfSchedule(schedule) {
+  if (!schedule) return BLANK;
+  if ("every_minutes" in schedule) {
+    const isHours = schedule.every_minutes % HOUR === 0;
+    return {
+      ...BLANK,
+      way: "every",
+      every: String(isHours ? schedule.every_minutes / HOUR : schedule.every_minutes),
+      every_unit: isHours ? "hours" : "minutes",
+      offset: String(schedule.offset ?? 0)
+    };
+  }
+  if ("hourly_at" in schedule) return { ...BLANK, way: "hourly", minute: String(schedule.hourly_at) };
+  if ("daily_at" in schedule) return { ...BLANK, way: "daily", time: schedule.daily_at };
+  if ("weekly_on" in schedule) {
+    const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
+    return { ...BLANK, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
+  }
+  const monthly = monthlyOf(schedule.cron);
+  if (monthly) return { ...BLANK, way: "monthly", time: monthly.at, day_of_month: monthly.day };
+  return { ...BLANK, way: "cron", cron: schedule.cron };
+}
+function monthlyOf(cron) {
+  const [, minute = "", hour = "", day = ""] = MONTHLY.exec(cron) ?? [];
+  return day && Number(hour) < 24 && Number(minute) < 60 ? { at: `${two(hour)}:${two(minute)}`, day } : null;
+}
+function asNumber(text) {
+  const typed = (text ?? "").trim();
+  return typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed || null;
+}
+function scheduleIn(values2) {
+  const at2 = values2["time"] ?? "";
+  switch (values2["way"]) {
+    case "every": {
+      const every = asNumber(values2["every"]);
+      const isHours = values2["every_unit"] === "hours" && typeof every === "number";
+      return { every_minutes: isHours ? every * HOUR : every, offset: asNumber(values2["offset"]) ?? 0 };
+    }
+    case "hourly":
+      return { hourly_at: asNumber(values2["minute"]) };
+    case "weekly":
+      return { weekly_on: DAYS.filter((day) => values2[day]), at: at2 };
+    case "monthly": {
+      const [hour = "", minute = ""] = at2.split(":");
+      return { cron: `${Number(minute)} ${Number(hour)} ${values2["day_of_month"]} * *` };
+    }
+    case "cron":
+      return { cron: (values2["cron"] ?? "").trim() };
+    default:
+      return { daily_at: at2 };
+  }
+}
+var dayText = (day, weekday = "short") => new Intl.DateTimeFormat(language(), { weekday, timeZone: "UTC" }).format(
+  MONDAY_MS + DAYS.indexOf(day) * 864e5
+);
+function scheduleText(schedule) {
+  if ("every_minutes" in schedule) {
+    const isHours = schedule.every_minutes % HOUR === 0;
+    const count2 = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
+    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count: count2 });
+    return schedule.offset ? t("definitions.with_offset", { text, minutes: number(schedule.offset) }) : text;
+  }
+  if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
+  if ("daily_at" in schedule) return t("definitions.daily_at", { at: schedule.daily_at });
+  if ("weekly_on" in schedule) {
+    const days = schedule.weekly_on.map((day) => dayText(day)).join(", ");
+    return t("definitions.weekly_at", { days, at: schedule.at });
+  }
+  const monthly = monthlyOf(schedule.cron);
+  if (!monthly) return visible(schedule.cron);
+  return monthly.day === "L" ? t("definitions.monthly_last_at", { at: monthly.at }) : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
+}
+var startText = (one) => one.schedule ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}` : t("definitions.on_event", { type: visible(one.event_type ?? one.kind) });
+var ownZone = () => {
+  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+  return zone && /^[A-Za-z]/.test(zone) && zone !== "Etc/Unknown" ? zone : "UTC";
+};
+var zones = () => ["UTC", ...Intl.supportedValuesOf?.("timeZone") ?? []];
+function wallText(local) {
+  const [date = "", clock = ""] = local.split("T");
+  const day = new Intl.DateTimeFormat(language(), { weekday: "short", timeZone: "UTC" });
+  return `${day.format(Date.parse(`${date}T00:00:00Z`))} ${date} ${shortClock(clock.slice(0, 8))} (${clock.slice(8) || "+00:00"})`;
+}
+function ownText(at2) {
+  const date = new Date(at2);
+  const day = new Intl.DateTimeFormat(language(), { weekday: "short" });
+  const part = (value) => two(String(value));
+  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(part).join(":");
+  return `${day.format(date)} ${date.getFullYear()}-${part(date.getMonth() + 1)}-${part(date.getDate())} ${shortClock(clock)}`;
+}
+var shortClock = (clock) => clock.replace(/:00$/, "");
+
+// limit_kinds.js
+var LIMIT_KINDS = [
+  {
+    name: "concurrency",
+    isPerValue: true,
+    figures: [
+      {
+        name: "concurrency",
+        path: ["concurrency"],
+        min: 1,
+        step: "1"
+      }
+    ],
+    isOn: false
+  },
+  {
+    name: "rate",
+    isPerValue: true,
+    figures: [
+      {
+        name: "limit",
+        path: ["rate", "limit"],
+        min: 1,
+        step: "1"
+      },
+      {
+        name: "period",
+        path: ["rate", "period_s"],
+        min: 1e-3,
+        step: "any"
+      }
+    ],
+    isOn: false
+  },
+  {
+    name: "paused",
+    isPerValue: true,
+    figures: [],
+    isOn: false
+  },
+  {
+    name: "max_backlog",
+    isPerValue: false,
+    figures: [
+      {
+        name: "max_backlog",
+        path: ["max_backlog"],
+        min: 0,
+        step: "1"
+      }
+    ],
+    isOn: false
+  },
+  {
+    name: "fair",
+    isPerValue: false,
+    figures: [],
+    isOn: false
+  },
+  {
+    name: "counts_awaiting",
+    isPerValue: false,
+    figures: [],
+    isOn: true
+  }
+];
+
+// limits.js
+var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
+var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
+var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
+function formOf(document2) {
+  return Object.fromEntries(
+    LIMIT_KINDS.flatMap(
+      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, String(at(document2, figure.path) ?? "")])
+    )
+  );
+}
+function limitsIn(form, kinds) {
+  const limits = {};
+  for (const { name, figures, isOn } of kinds) {
+    if (figures.length === 0) {
+      if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
+    } else if (figures.some((figure) => form[figure.name])) {
+      for (const figure of figures) {
+        const value = Number(form[figure.name]);
+        if (figure.path.length === 1) limits[name] = value;
+        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
+      }
+    }
+  }
+  return limits;
+}
+function limitsOf(document2, kinds) {
+  const given = kinds.filter(({ name, isOn }) => (document2?.[name] ?? isOn) !== isOn);
+  return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
+}
+function limitTexts(document2) {
+  return LIMIT_KINDS.filter(
+    ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
+  ).map(({ name, figures }) => {
+    const [count2, seconds] = figures.map((figure) => at(document2, figure.path));
+    return t(`limit.${name}`, { count: count2, ...seconds && { duration: durationText(seconds * 1e3) } });
+  });
+}
+
+// rule_builder.js
+var OPS = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
+var FIELDS = ["name", "tags", "priority"];
+var JOBS_READ = 5;
+var MOST_DEEP = 4;
+var MOST_VALUES = 20;
+function ruleOf(text) {
+  let matcher;
+  try {
+    matcher = parseExact(text);
+  } catch {
+    return null;
+  }
+  const kind = Array.isArray(matcher?.any) ? "any" : "all";
+  const members = matcher?.[kind] ?? [matcher];
+  const rows = members.map(rowOf);
+  return rows.every((row) => row !== null) ? { kind, rows } : null;
+}
+function rowOf(condition) {
+  const isNot = Boolean(condition?.not);
+  const leaf = isNot ? condition.not : condition;
+  if (typeof leaf?.field !== "string" || !OPS.includes(leaf.op)) return null;
+  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
+}
+var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
+function valueOf(typed) {
+  try {
+    return parseExact(typed);
+  } catch {
+    return typed;
+  }
+}
+function conditionText({ field, op, value, isNot }) {
+  const isAbsent = op === "exists" && value === "false";
+  return [
+    field,
+    isNot !== isAbsent && t("rule.not"),
+    tOr(`rule.op.${op}`, op),
+    op !== "exists" && (value || '""')
+  ].filter(Boolean).join(" ");
+}
+function ruleText(matcher) {
+  const rule = ruleOf(toJson(matcher));
+  if (rule === null) return null;
+  const text = rule.rows.map(conditionText).join("; ");
+  return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
+}
+function RuleText({ matcher }) {
+  const rule = ruleOf(toJson(matcher));
+  const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4e3} isBlock /></pre>`;
+  if (rule === null) return json;
+  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
+    <details><summary>JSON</summary>${json}</details>`;
+}
+function textOf({ kind, rows }) {
+  const members = rows.map(({ field, op, value, isNot }) => {
+    const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
+    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
+    return isNot ? { not: leaf } : leaf;
+  });
+  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
+}
+function RuleBuilder({ text, onText, suggestions, hint }) {
+  const id = J2();
+  const [rule, setRule] = E2(() => ruleOf(text));
+  const told3 = j(text);
+  V2(() => {
+    if (text === told3.current) return;
+    told3.current = text;
+    setRule(ruleOf(text));
+  }, [text]);
+  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
+  const change2 = (next) => {
+    setRule(next);
+    told3.current = textOf(next);
+    onText(told3.current);
+  };
+  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
+  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
+    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
+    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
+    ${rule.rows.map((row, at2) => {
+    const n = at2 + 1;
+    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
+        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
+        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
+        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
+        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
+  })}
+    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
+    <p class="muted small">${hint}</p></div>`;
+}
+function useSuggestions(fields, read, deps) {
+  const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
+  W2(() => {
+    const aborter = new AbortController();
+    const values2 = /* @__PURE__ */ new Map();
+    const add = (field, value) => eachPart(
+      field,
+      value,
+      (path, part) => values2.set(path, (values2.get(path) ?? /* @__PURE__ */ new Set()).add(typedOf(part)))
+    );
+    read(add, aborter.signal).then(
+      () => setFound({
+        fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
+        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
+      }),
+      () => {
+      }
+    );
+    return () => aborter.abort();
+  }, deps);
+  return found;
+}
+function eachPart(path, value, take) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    if (path.split(".").length > MOST_DEEP) return;
+    for (const [key, member] of Object.entries(value))
+      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
+  } else if (!Array.isArray(value)) take(path, value);
+}
+var useJobSuggestions = () => useSuggestions(FIELDS, readJobs, []);
+async function readJobs(add, signal) {
+  const [names, jobs] = await Promise.all([
+    get("api/names", { limit: 50 }, signal),
+    get("api/jobs", { limit: 50 }, signal)
+  ]);
+  for (const { name } of names.names) add("name", name);
+  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
+  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
+  const whole = await Promise.all(
+    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
+  );
+  for (const job of whole) {
+    if (!job.argument_hidden) add("argument", job.argument);
+    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
+  }
+}
+
+// value_words.js
+var DATA = ["argument", "headers", "payload", "value", "params"];
+var WORDS = {
+  cause: "cause.",
+  mode: "constraints.",
+  overlap: "definitions.overlap.",
+  role: "access.role.",
+  state: "action.state.",
+  when: "notices.when."
+};
+var UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
+var TOKEN = /^[0-9a-f]{8}$/;
+var INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
+var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
+var shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
+var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who);
+var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
+var keyWords = (key) => tOr(`audit.field.${key}`, tOr(`filter.${key}`, "").toLowerCase() || withoutUnit(key).replaceAll("_", " "));
+var withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
+var instantWords = (ms3) => instantText(ms3, pref("times", "relative"));
+function filterWords(filter) {
+  const words = Object.entries(filter).map(([key, value]) => {
+    if (key === "matcher") return ruleText(value) ?? toJson(value);
+    const label = tOr(`filter.${withoutUnit(key)}`, keyWords(key));
+    if (/_(after|before)_ms$/.test(key)) return `${label}: ${instantWords(Number(value))}`;
+    const text = key === "state" || key === "cause" ? tOr(`${key}.${value}`, String(value)) : wordsOf(key, value);
+    return `${label}: ${text}`;
+  });
+  return words.join(" · ") || t("audit.filter.all");
+}
+function overrideWords(override) {
+  const value = typeof override.value === "string" ? override.value : toJson(override.value);
+  const limits = [...limitTexts(override), ...override.paused ? [t("audit.field.paused")] : []];
+  return `${value}: ${limits.join(", ") || t("audit.no_limit")}`;
+}
+function figureWords(key, value) {
+  if (/_ms$/.test(key)) return durationText(value);
+  if (/_s$/.test(key)) return durationText(value * 1e3);
+  return key === "pid" || key === "port" ? String(value) : number(value);
+}
+function textWords(key, text) {
+  if (INSTANT.test(text) && !Number.isNaN(Date.parse(text))) return instantWords(Date.parse(text));
+  return key in WORDS ? tOr(`${WORDS[key]}${text}`, text) : text;
+}
+function wordsOf(key, value) {
+  if (value === null || value === void 0) return "–";
+  if (typeof value === "boolean") return t(value ? "audit.yes" : "audit.no");
+  if (typeof value === "string") return textWords(key, value);
+  if (DATA.includes(key)) return toJson(value);
+  if (typeof value === "number") return figureWords(key, value);
+  if (Array.isArray(value)) {
+    if (key === "overrides") return value.map(overrideWords).join("; ") || t("none");
+    return value.map((one) => wordsOf(key, one)).join(value.some(isMap) ? "; " : ", ") || t("none");
+  }
+  if (!isMap(value)) return toJson(value);
+  if (key === "filter") return filterWords(value);
+  if (key === "rate" && "limit" in value) return limitTexts({ rate: value }).join(", ");
+  if (key === "matcher" || key === "when_matches") return ruleText(value) ?? toJson(value);
+  if (key === "schedule") return scheduleText(value);
+  const members = Object.entries(value).filter(([, part]) => !isDefault(part));
+  return members.map(([name, part]) => `${keyWords(name)}: ${wordsOf(name, part)}`).join(" · ") || t("none");
+}
+
 // pauses.js
 var isPause = (name) => name.startsWith("pause-");
 var concerns = (matcher, other) => toJson(matcher) === toJson(other) || matcher.all?.length === 2 && toJson(matcher.all[0]) === toJson(other);
@@ -4288,7 +4727,7 @@ function Pauses({ mayOperate, isOf = () => true }) {
   return html`<section class="card paused-now" aria-labelledby="paused"><h2 id="paused">${t("pause.now")}</h2><ul class="plain">${pauses.map(
     (one) => html`<li key=${one.name} class="row"><a href=${href("constraints", { name: one.name })}><strong>${pausedText(one.matcher)}</strong></a>
       ${one.reason && html`<span><${Text} value=${one.reason} max=${200} /></span>`}
-      <span class="muted">${one.created_by && html`${t("audit.by")} <${Text} value=${one.created_by} max=${80} /> · `}<${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}</span>
+      <span class="muted">${one.created_by && html`${t("audit.by")} <span title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</span> · `}<${Time} at=${one.created_at} /> · ${one.expires_at ? html`${t("pause.ends")} <${Time} at=${one.expires_at} />` : t("pause.forever")}</span>
       <span class="num">${t("pause.waiting", { count: one.usage.waiting ?? 0 })}</span>
       ${mayOperate && html`<${Button} class="small" onClick=${() => endPause(one.name, reload)}>${t("constraints.unpause")}<//>`}</li>`
   )}</ul></section>`;
@@ -4624,6 +5063,7 @@ function NewRows({ count: count2, onShow }) {
 
 // pages/overview.js
 var SPANS = ["1h", "6h", "24h", "7d"];
+var MINUTE_MS = 6e4;
 var WAIT_WARN_MS = 6e4;
 var WAIT_BAD_MS = 6e5;
 var MEMORY_WARN = 0.8;
@@ -4829,13 +5269,14 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
         ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}<${Button} class="small" onClick=${() => setKnown([...acknowledged, fault.key])}>${t("fault.acknowledge")}<//></li>`
   )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
+var tileDuration = (ms3) => durationText(ms3 >= MINUTE_MS ? Math.floor(ms3 / MINUTE_MS) * MINUTE_MS : ms3);
 function Tiles({ stats }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;
   const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
   const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
   return html`<div class="tiles">
-    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: tileDuration(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}
@@ -5176,7 +5617,7 @@ function ColumnsDialog({ columns: columns3, onClose }) {
 // job_export.js
 var MOST3 = 1e4;
 var PAGE = 500;
-var FIELDS = [
+var FIELDS2 = [
   "id",
   "name",
   "state",
@@ -5199,7 +5640,7 @@ function csvCell(value) {
   const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
-var csvOf = (jobs) => [FIELDS, ...jobs.map((job) => FIELDS.map((field) => job[field]))].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
+var csvOf = (jobs) => [FIELDS2, ...jobs.map((job) => FIELDS2.map((field) => job[field]))].map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";
 async function exportJobs(kind, filter, order, onProgress) {
   let jobs = [];
   let cursor;
@@ -5335,6 +5776,7 @@ var FILTERS = [
   "q",
   "name",
   "tag",
+  "batch",
   "worker",
   "text",
   "cause",
@@ -5347,8 +5789,9 @@ var FILTERS = [
   "value"
 ];
 var OF_API = FILTERS.filter((key) => !["within", "field", "op", "value"].includes(key));
-var OPS = ["eq", "ne", "lt", "le", "gt", "ge", "glob", "exists"];
+var OPS2 = ["eq", "ne", "lt", "le", "gt", "ge", "glob", "exists"];
 var DEPLOY = "deploy";
+var ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 var WINDOWS_MS = {
   "10m": 6e5,
   "1h": 36e5,
@@ -5367,7 +5810,7 @@ function constantOf(text) {
 function matcherOf(query) {
   const field = query["field"];
   if (!field) return null;
-  const op = OPS.includes(query["op"] ?? "") ? query["op"] : "eq";
+  const op = OPS2.includes(query["op"] ?? "") ? query["op"] : "eq";
   const text = query["value"] ?? "";
   if (op === "exists") return { field, op, value: text !== "false" };
   if (text === "") return null;
@@ -5419,18 +5862,25 @@ function deployOf(workers) {
   return first.size ? Math.max(...first.values()) : null;
 }
 var SHOWN = ["q", "name", "tag", "within", "cause"];
-var hasField = (key, isMore) => SHOWN.includes(key) || isMore && key !== "failure_group";
-function Filters({ query, change: change2 }) {
+var hasField = (key, isMore) => SHOWN.includes(key) || isMore && key !== "failure_group" && key !== "batch";
+function Filters({ query, batch, change: change2 }) {
   useZone();
   const active = FILTERS.filter((key) => key !== "state" && key !== "op" && key !== "value" && query[key]);
-  const isMoreWanted = ["worker", "text", "failure_group", "field", ...TIME_FILTERS, ...NUMBER_FILTERS].some(
-    (key) => query[key]
-  );
+  const isMoreWanted = [
+    "batch",
+    "worker",
+    "text",
+    "failure_group",
+    "field",
+    ...TIME_FILTERS,
+    ...NUMBER_FILTERS
+  ].some((key) => query[key]);
   const [isMore, setMore] = E2(isMoreWanted);
   const names = useNames(query["name"] ?? "");
   const ended = isIn(query["state"] ?? "", "finished");
   const typed = (key, more = {}) => html`<${FilterInput} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(text) => change2({ [key]: text }, true)} ...${more} />`;
   const matcher = matcherOf(query);
+  const chipText = (key) => key === "batch" && batch ? titleOf(batch) : TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key];
   return html`<form class=${`filters ${isMore ? "is-open" : ""}`} role="search" aria-label=${t("filters")} onSubmit=${(e2) => e2.preventDefault()}>
     ${typed("q")}
     ${typed("name", { list: "names" })}
@@ -5440,12 +5890,13 @@ function Filters({ query, change: change2 }) {
     <datalist id="names">${names.map((name) => html`<option key=${name} value=${name} />`)}</datalist>
     <${Button} class="more" aria-expanded=${String(isMore)} onClick=${() => setMore(!isMore)}>${t(isMore ? "filters.less" : "filters.more")}<//>
     ${isMore && html`${typed("text")}${typed("field", { placeholder: "argument.tenant" })}
-      <${Field} label=${t("filter.op")}>${(a2) => html`<select ...${a2} value=${query["op"] || "eq"} onChange=${(e2) => change2({ op: e2.target.value }, true)}>${OPS.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
+      <${Field} label=${t("filter.op")}>${(a2) => html`<select ...${a2} value=${query["op"] || "eq"} onChange=${(e2) => change2({ op: e2.target.value }, true)}>${OPS2.map((op) => html`<option key=${op} value=${op}>${t(`filter.op.${op}`)}</option>`)}</select>`}<//>
       ${typed("value", { placeholder: "globex", maxlength: 1024 })}
       ${typed("worker")}
+      ${typed("batch", { maxlength: 36, placeholder: "0198c3f4-5e6a-7b8c-9d0e-1f2a3b4c5d6e", pattern: ID.source, onChange: (id) => (id === "" || ID.test(id)) && change2({ batch: id }, true) })}
       ${NUMBER_FILTERS.map((key) => typed(key, { type: "number", min: key === "min_attempt" ? "1" : "0", step: key === "min_attempt" ? "1" : "any" }))}
       ${TIME_FILTERS.map((key) => html`<${FilterInstant} key=${key} label=${t(`filter.${key}`)} value=${query[key] ?? ""} onChange=${(at2) => change2({ [key]: at2 }, true)} />`)}`}
-    ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key}`)}: <${Text} value=${TIME_FILTERS.includes(key) ? inputOf(query[key]).replace("T", " ") || query[key] : query[key]} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
+    ${active.length > 0 && html`<div class="chips">${active.map((key) => html`<span key=${key} class=${`chip ${hasField(key, isMore) ? "has-field" : ""}`}>${key === "field" ? html`<${Text} value=${matcher ? `${query["field"]} ${t(`filter.op.${matcher["op"]}`)} ${query["value"] ?? ""}` : query["field"]} max=${80} />` : key === "within" ? `${t(ended ? "filter.within.finished" : "filter.within.created")}: ${t(`filter.within.${query[key]}`)}` : html`${t(`filter.${key === "batch" && batch ? "batch.name" : key}`)}: <${Text} value=${chipText(key)} max=${60} />`}<button type="button" aria-label=${t("filter.remove", { name: t(`filter.${key}`) })} onClick=${() => change2(key === "field" ? { field: "", op: "", value: "" } : { [key]: "" })}>✕</button></span>`)}
       <button type="button" class="link" onClick=${() => change2(Object.fromEntries([...active, "op", "value"].map((key) => [key, ""])))}>${t("filter.clear")}</button></div>`}
   </form>`;
 }
@@ -5549,6 +6000,7 @@ function Page2({ query, go: go3, session: session2 }) {
   const order = orderOf(query);
   const columns3 = useJobColumns(state, query["columns"]);
   const include = includeOf(columns3);
+  const batch = useBatch(query["batch"]);
   const deployedMs = useDeployedMs(query["within"] === "deploy");
   const isFiltered = FILTERS.some((key) => key !== "state" && query[key]);
   const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
@@ -5613,7 +6065,7 @@ function Page2({ query, go: go3, session: session2 }) {
       href: href("jobs", { ...query, state: one, order: "", sort: "", cursor: "" })
     }))
   ];
-  const by = orderedBy(state);
+  const by = query["batch"] ? "created" : orderedBy(state);
   const shownColumns = columns3.map((column) => ({
     ...column,
     ...(isWhole ? column.by : column.key === by) && { sort: column.key }
@@ -5634,14 +6086,14 @@ function Page2({ query, go: go3, session: session2 }) {
       <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session2, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE2 } })} />
       ${may(session2, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
-    <${Filters} query=${query} change=${change2} />
+    <${Filters} query=${query} batch=${batch} change=${change2} />
     <div class="list-head">
       <p class="matches" aria-live="polite">${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", { count: state ? matching.states[state]?.count ?? 0 : matching.count }) : ""}</p>
       <label class="order">${t("filter.order")} <select value=${order} onChange=${(e2) => change2({ order: e2.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
     ${mayOperate && html`<${Selection} count=${selected.size} isAllPossible=${sorted2.length > 0 && !page.isLoading} state=${state} onClear=${() => setSelected(/* @__PURE__ */ new Set())}
       onAct=${(action, isAll) => setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } })} />`}
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
-    <${Searching} page=${page} of=${state ? counts[state] ?? 0 : sum(counts)} />
+    <${Searching} page=${page} of=${batch ? batch.counts.total - batch.counts.deleted : state ? counts[state] ?? 0 : sum(counts)} />
     ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
     <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf} label=${(job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : void 0}
@@ -7407,7 +7859,7 @@ function Members({ batch, query, go: go3 }) {
       href: href("batches", { id: batch.id, state: one })
     }))
   ];
-  return html`<section class="after" aria-labelledby="members"><h2 id="members">${t("batches.members")}</h2>
+  return html`<section class="after" aria-labelledby="members"><div class="page-head"><h2 id="members">${t("batches.members")}</h2><a class="button small as-link" href=${href("jobs", { batch: batch.id, state })}>${t("batches.members.jobs")}</a></div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${!found.data ? html`<${Loading} isLoading=${!found.problem} />` : html`<div ...${hold.bind}><${NewRows} count=${newCount} onShow=${showNew} /><${Table} isFixed caption=${t("nav.jobs")} rows=${rows} rowKey=${idOf2} label=${(job) => job.name} onOpen=${(job) => go3("job", { id: job.id })}
@@ -7432,7 +7884,7 @@ var MEMBER_COLUMNS = [
   },
   {
     key: "attempt",
-    label: "job.attempts",
+    label: "job.attempt",
     align: "end",
     width: 5.5,
     priority: 2,
@@ -7464,145 +7916,6 @@ function Ask({ action, batch, path, onClose, onDone }) {
   return html`<${ConfirmCount} title=${t(`batches.${action}.title`)} count=${count2} counted=${t(`batches.${action}.count`, { count: count2 })} isAlways verb=${t(`batches.${action}`)} kind=${action === "cancel" ? "danger" : "primary"} onClose=${onClose} onConfirm=${confirm}>
     <p>${t(`batches.${action}.text`)}</p>${inside > 0 && html`<p>${t("batches.also_inside", { count: inside })}</p>`}
     ${action === "cancel" && batch.callbacks.on_complete?.state === "waiting" && html`<p><${Badge} kind="info">${t("batches.on_complete")}<//> ${t("batches.cancel.cleanup", { name: visible(batch.callbacks.on_complete.name) })}</p>`}<//>`;
-}
-
-// rule_builder.js
-var OPS2 = ["eq", "ne", "in", "glob", "lt", "le", "gt", "ge", "exists"];
-var FIELDS2 = ["name", "tags", "priority"];
-var JOBS_READ = 5;
-var MOST_DEEP = 4;
-var MOST_VALUES = 20;
-function ruleOf(text) {
-  let matcher;
-  try {
-    matcher = parseExact(text);
-  } catch {
-    return null;
-  }
-  const kind = Array.isArray(matcher?.any) ? "any" : "all";
-  const members = matcher?.[kind] ?? [matcher];
-  const rows = members.map(rowOf);
-  return rows.every((row) => row !== null) ? { kind, rows } : null;
-}
-function rowOf(condition) {
-  const isNot = Boolean(condition?.not);
-  const leaf = isNot ? condition.not : condition;
-  if (typeof leaf?.field !== "string" || !OPS2.includes(leaf.op)) return null;
-  return { field: leaf.field, op: leaf.op, value: typedOf(leaf.value ?? true), isNot };
-}
-var typedOf = (value) => typeof value === "string" && valueOf(value) === value ? value : toJson(value);
-function valueOf(typed) {
-  try {
-    return parseExact(typed);
-  } catch {
-    return typed;
-  }
-}
-function conditionText({ field, op, value, isNot }) {
-  const isAbsent = op === "exists" && value === "false";
-  return [
-    field,
-    isNot !== isAbsent && t("rule.not"),
-    tOr(`rule.op.${op}`, op),
-    op !== "exists" && (value || '""')
-  ].filter(Boolean).join(" ");
-}
-function ruleText(matcher) {
-  const rule = ruleOf(toJson(matcher));
-  if (rule === null) return null;
-  const text = rule.rows.map(conditionText).join("; ");
-  return rule.rows.length > 1 ? `${t(`rule.${rule.kind}`)}: ${text}` : text;
-}
-function RuleText({ matcher }) {
-  const rule = ruleOf(toJson(matcher));
-  const json = html`<pre class="message"><${Text} value=${toJson(matcher, 2)} max=${4e3} isBlock /></pre>`;
-  if (rule === null) return json;
-  return html`${rule.rows.length > 1 && html`<p>${t(`rule.${rule.kind}`)}:</p>`}<ul class="plain rule-text">${rule.rows.map((row, at2) => html`<li key=${at2}><${Text} value=${conditionText(row)} max=${400} /></li>`)}</ul>
-    <details><summary>JSON</summary>${json}</details>`;
-}
-function textOf({ kind, rows }) {
-  const members = rows.map(({ field, op, value, isNot }) => {
-    const typed = op === "in" && !value.trim().startsWith("[") ? value.split(",").map((one) => valueOf(one.trim())) : valueOf(value);
-    const leaf = { field, op, value: op === "exists" ? value !== "false" : typed };
-    return isNot ? { not: leaf } : leaf;
-  });
-  return toJson(members.length === 1 && kind === "all" ? members[0] : { [kind]: members }, 2);
-}
-function RuleBuilder({ text, onText, suggestions, hint }) {
-  const id = J2();
-  const [rule, setRule] = E2(() => ruleOf(text));
-  const told3 = j(text);
-  V2(() => {
-    if (text === told3.current) return;
-    told3.current = text;
-    setRule(ruleOf(text));
-  }, [text]);
-  if (rule === null) return html`<p class="muted">${t("rule.nested")}</p>`;
-  const change2 = (next) => {
-    setRule(next);
-    told3.current = textOf(next);
-    onText(told3.current);
-  };
-  const put2 = (at2, part) => change2({ ...rule, rows: rule.rows.map((row, place) => place === at2 ? { ...row, ...part } : row) });
-  return html`<div class="rule" role="group" aria-label=${t("constraints.matcher")}>
-    <datalist id=${`${id}-fields`}>${suggestions.fields.map((field) => html`<option key=${field} value=${field} />`)}</datalist>
-    ${rule.rows.length > 1 && html`<select aria-label=${t("rule.kind")} value=${rule.kind} onChange=${(e2) => change2({ ...rule, kind: e2.target.value })}><option value="all">${t("rule.all")}</option><option value="any">${t("rule.any")}</option></select>`}
-    ${rule.rows.map((row, at2) => {
-    const n = at2 + 1;
-    return html`<div key=${at2} class="rule-row"><input aria-label=${t("rule.field", { n })} list=${`${id}-fields`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.field} onInput=${(e2) => put2(at2, { field: e2.target.value })} />
-        <select aria-label=${t("rule.op", { n })} value=${`${row.isNot ? "not " : ""}${row.op}`} onChange=${(e2) => put2(at2, { op: e2.target.value.replace("not ", ""), isNot: e2.target.value.startsWith("not ") })}>${["", "not "].flatMap((not) => OPS2.map((op) => html`<option key=${not + op} value=${not + op}>${not && `${t("rule.not")} `}${tOr(`rule.op.${op}`, op)}</option>`))}</select>
-        <input aria-label=${t("rule.value", { n })} list=${`${id}-values-${at2}`} spellcheck=${false} autocomplete="off" autocapitalize="none" value=${row.value} onInput=${(e2) => put2(at2, { value: e2.target.value })} />
-        <datalist id=${`${id}-values-${at2}`}>${(suggestions.values.get(row.field) ?? []).map((value) => html`<option key=${value} value=${value} />`)}</datalist>
-        ${rule.rows.length > 1 && html`<button type="button" class="icon-button" aria-label=${t("rule.remove", { n })} onClick=${() => change2({ ...rule, rows: rule.rows.filter((_, place) => place !== at2) })}>✕</button>`}</div>`;
-  })}
-    <div><${Button} class="small" onClick=${() => change2({ ...rule, rows: [...rule.rows, { field: suggestions.fields[0] ?? "", op: "eq", value: "", isNot: false }] })}>${t("rule.add")}<//></div>
-    <p class="muted small">${hint}</p></div>`;
-}
-function useSuggestions(fields, read, deps) {
-  const [found, setFound] = E2(() => ({ fields, values: /* @__PURE__ */ new Map() }));
-  W2(() => {
-    const aborter = new AbortController();
-    const values2 = /* @__PURE__ */ new Map();
-    const add = (field, value) => eachPart(
-      field,
-      value,
-      (path, part) => values2.set(path, (values2.get(path) ?? /* @__PURE__ */ new Set()).add(typedOf(part)))
-    );
-    read(add, aborter.signal).then(
-      () => setFound({
-        fields: [.../* @__PURE__ */ new Set([...fields, ...values2.keys()])],
-        values: new Map([...values2].map(([field, all]) => [field, [...all].slice(0, MOST_VALUES)]))
-      }),
-      () => {
-      }
-    );
-    return () => aborter.abort();
-  }, deps);
-  return found;
-}
-function eachPart(path, value, take) {
-  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
-    if (path.split(".").length > MOST_DEEP) return;
-    for (const [key, member] of Object.entries(value))
-      eachPart(/^\w+$/.test(key) ? `${path}.${key}` : `${path}[${JSON.stringify(key)}]`, member, take);
-  } else if (!Array.isArray(value)) take(path, value);
-}
-var useJobSuggestions = () => useSuggestions(FIELDS2, readJobs, []);
-async function readJobs(add, signal) {
-  const [names, jobs] = await Promise.all([
-    get("api/names", { limit: 50 }, signal),
-    get("api/jobs", { limit: 50 }, signal)
-  ]);
-  for (const { name } of names.names) add("name", name);
-  const different = [...new Map(jobs.jobs.map((job) => [job.name, job])).values()].slice(0, JOBS_READ);
-  for (const job of jobs.jobs) for (const tag of job.tags) add("tags", tag);
-  const whole = await Promise.all(
-    different.map((job) => get(`api/jobs/${encodeURIComponent(job.id)}`, {}, signal))
-  );
-  for (const job of whole) {
-    if (!job.argument_hidden) add("argument", job.argument);
-    for (const [key, value] of Object.entries(job.headers)) add(`headers.${visible(key)}`, value);
-  }
 }
 
 // pages/audit.js
@@ -7638,13 +7951,13 @@ function Entries({ query, go: go3 }) {
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
     (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
-        <p class="row"><a href=${href("audit", { ...wanted, target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${t("audit.only_who")}><${Text} value=${entry.who} max=${80} /></a></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
+        <p class="row entry-head"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}
+${visible(entry.target)}`}>${visible(shortId(entry.target))}</a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}
+${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} /></span></p>
         <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
   )}</ol>`}
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go3("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go3("audit", wanted)} />`;
 }
-var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 function differences(before, after) {
   if (!isMap(before) && !isMap(after))
     return toJson(before) === toJson(after) ? [] : [{ key: "", before: before ?? void 0, after: after ?? void 0 }];
@@ -7664,18 +7977,8 @@ function changedText(action, document2) {
     return `${document2.key ?? t("audit.value")} = ${value}`;
   }
   if (action.startsWith("worker.") && document2.node_id)
-    return [document2.node_id, document2.pid && t("master.pid", { pid: document2.pid }), document2.url].filter(Boolean).join(" · ");
+    return [document2.node_id, document2.pid && t("master.pid", { pid: String(document2.pid) }), document2.url].filter(Boolean).join(" · ");
   return "";
-}
-var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
-var withInstants = (value) => isMap(value) ? Object.fromEntries(
-  Object.entries(value).map(
-    ([key, part]) => /_(after|before)_ms$/.test(key) ? [key.slice(0, -3), new Date(Number(part)).toISOString()] : [key, part]
-  )
-) : value;
-function valueText(key, value) {
-  if (typeof value === "string") return value;
-  return key === "matcher" && ruleText(value) || toJson(withInstants(value));
 }
 function Difference({ before, after }) {
   const isMade = before === null || before === void 0;
@@ -7683,8 +7986,13 @@ function Difference({ before, after }) {
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after)
   );
   if (rows.length === 0) return null;
-  const cell = (key, value, kind) => value === void 0 || value === null ? "" : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${valueText(key, value)} max=${400} /></span>`;
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? tOr(`audit.field.${row.key}`, row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
+  const cell = (key, value, kind) => {
+    if (value === void 0 || value === null) return "";
+    const words = html`<${Text} value=${wordsOf(key, value)} max=${400} />`;
+    if (isMade) return words;
+    return html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> ${words}</span>`;
+  };
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
 }
 
 // changes.js
@@ -7699,7 +8007,7 @@ function Changes({ name, etag }) {
     data?.entries ?? []
   );
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <${Text} value=${entry.who} max=${80} /></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
@@ -7749,117 +8057,11 @@ function Told({ told: told3 }) {
     <p class="muted small"><${Time} at=${told3.from} /> – <${Time} at=${told3.to} />. ${covers.filter(Boolean).join(" ")}</p>`;
 }
 
-// limit_kinds.js
-var LIMIT_KINDS = [
-  {
-    name: "concurrency",
-    isPerValue: true,
-    figures: [
-      {
-        name: "concurrency",
-        path: ["concurrency"],
-        min: 1,
-        step: "1"
-      }
-    ],
-    isOn: false
-  },
-  {
-    name: "rate",
-    isPerValue: true,
-    figures: [
-      {
-        name: "limit",
-        path: ["rate", "limit"],
-        min: 1,
-        step: "1"
-      },
-      {
-        name: "period",
-        path: ["rate", "period_s"],
-        min: 1e-3,
-        step: "any"
-      }
-    ],
-    isOn: false
-  },
-  {
-    name: "paused",
-    isPerValue: true,
-    figures: [],
-    isOn: false
-  },
-  {
-    name: "max_backlog",
-    isPerValue: false,
-    figures: [
-      {
-        name: "max_backlog",
-        path: ["max_backlog"],
-        min: 0,
-        step: "1"
-      }
-    ],
-    isOn: false
-  },
-  {
-    name: "fair",
-    isPerValue: false,
-    figures: [],
-    isOn: false
-  },
-  {
-    name: "counts_awaiting",
-    isPerValue: false,
-    figures: [],
-    isOn: true
-  }
-];
-
-// limits.js
-var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
-var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
-var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
-function formOf(document2) {
-  return Object.fromEntries(
-    LIMIT_KINDS.flatMap(
-      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, String(at(document2, figure.path) ?? "")])
-    )
-  );
-}
-function limitsIn(form, kinds) {
-  const limits = {};
-  for (const { name, figures, isOn } of kinds) {
-    if (figures.length === 0) {
-      if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
-    } else if (figures.some((figure) => form[figure.name])) {
-      for (const figure of figures) {
-        const value = Number(form[figure.name]);
-        if (figure.path.length === 1) limits[name] = value;
-        else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
-      }
-    }
-  }
-  return limits;
-}
-function limitsOf(document2, kinds) {
-  const given = kinds.filter(({ name, isOn }) => (document2?.[name] ?? isOn) !== isOn);
-  return Object.fromEntries(given.map(({ name }) => [name, document2[name]]));
-}
-function limitTexts(document2) {
-  return LIMIT_KINDS.filter(
-    ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
-  ).map(({ name, figures }) => {
-    const [count2, seconds] = figures.map((figure) => at(document2, figure.path));
-    return t(`limit.${name}`, { count: count2, ...seconds && { duration: durationText(seconds * 1e3) } });
-  });
-}
-
 // constraint_editor.js
 var PREVIEW_MS = 500;
 var NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 var VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
-var BLANK = {
+var BLANK2 = {
   name: "",
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
   key: "",
@@ -7876,7 +8078,7 @@ var valuesOf = (constraint) => constraint ? {
   mode: constraint.mode,
   enabled: constraint.enabled ? "yes" : "",
   reason: constraint.reason
-} : BLANK;
+} : BLANK2;
 var labelOf2 = (name) => name === "reason" ? t("pause.reason") : name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
 function ConstraintEditor({ constraint, onClose, onDone }) {
   const form = useForm(constraint, valuesOf);
@@ -8180,7 +8382,7 @@ function One3({ name, go: go3, session: session2 }) {
         <dt>${t("constraints.limits")}</dt><dd>${limitsText(one)}</dd>
         ${one.reason && html`<dt>${t("pause.reason")}</dt><dd><${Text} value=${one.reason} max=${500} /></dd>`}
         ${one.expires_at && html`<dt>${t("pause.until")}</dt><dd><${Time} at=${one.expires_at} /></dd>`}
-        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
+        ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
         <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
@@ -8349,116 +8551,6 @@ function Backfill({ name, onClose, onDone }) {
     <div class="form-grid">${["from", "to"].map((part) => html`<${FormField} key=${part} form=${form} name=${part} problem=${problem} label=${inZone(t(`definitions.backfill.${part}`))} type="datetime-local" step="1" max=${LATEST} />`)}</div>
     <p role="status" class="confirm-count">${found ? html`<strong class="num">${missing}</strong> ${t("definitions.backfill.count", { count: missing, due: found.due, before: found.fired_before })}` : counted2.problem && isKnown ? "–" : t("action.counting")}</p><//>`;
 }
-
-// definition_schedules.js
-var WAYS = ["every", "hourly", "daily", "weekly", "monthly", "cron"];
-var DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
-var HOUR = 60;
-var MONDAY_MS = Date.UTC(2024, 0, 1);
-var MONTHLY = /^(\d{1,2}) (\d{1,2}) (\d{1,2}|L) \* \*$/;
-var BLANK2 = {
-  way: "daily",
-  every: "5",
-  every_unit: "minutes",
-  offset: "0",
-  minute: "0",
-  time: "02:30",
-  day_of_month: "1",
-  cron: "",
-  ...Object.fromEntries(DAYS.map((day) => [day, day === "mon" ? "yes" : ""]))
-};
-var two = (text) => text.padStart(2, "0");
-function valuesOfSchedule(schedule) {
-  if (!schedule) return BLANK2;
-  if ("every_minutes" in schedule) {
-    const isHours = schedule.every_minutes % HOUR === 0;
-    return {
-      ...BLANK2,
-      way: "every",
-      every: String(isHours ? schedule.every_minutes / HOUR : schedule.every_minutes),
-      every_unit: isHours ? "hours" : "minutes",
-      offset: String(schedule.offset ?? 0)
-    };
-  }
-  if ("hourly_at" in schedule) return { ...BLANK2, way: "hourly", minute: String(schedule.hourly_at) };
-  if ("daily_at" in schedule) return { ...BLANK2, way: "daily", time: schedule.daily_at };
-  if ("weekly_on" in schedule) {
-    const days = DAYS.map((day) => [day, schedule.weekly_on.includes(day) ? "yes" : ""]);
-    return { ...BLANK2, way: "weekly", time: schedule.at, ...Object.fromEntries(days) };
-  }
-  const monthly = monthlyOf(schedule.cron);
-  if (monthly) return { ...BLANK2, way: "monthly", time: monthly.at, day_of_month: monthly.day };
-  return { ...BLANK2, way: "cron", cron: schedule.cron };
-}
-function monthlyOf(cron) {
-  const [, minute = "", hour = "", day = ""] = MONTHLY.exec(cron) ?? [];
-  return day && Number(hour) < 24 && Number(minute) < 60 ? { at: `${two(hour)}:${two(minute)}`, day } : null;
-}
-function asNumber(text) {
-  const typed = (text ?? "").trim();
-  return typed !== "" && Number.isFinite(Number(typed)) ? Number(typed) : typed || null;
-}
-function scheduleIn(values2) {
-  const at2 = values2["time"] ?? "";
-  switch (values2["way"]) {
-    case "every": {
-      const every = asNumber(values2["every"]);
-      const isHours = values2["every_unit"] === "hours" && typeof every === "number";
-      return { every_minutes: isHours ? every * HOUR : every, offset: asNumber(values2["offset"]) ?? 0 };
-    }
-    case "hourly":
-      return { hourly_at: asNumber(values2["minute"]) };
-    case "weekly":
-      return { weekly_on: DAYS.filter((day) => values2[day]), at: at2 };
-    case "monthly": {
-      const [hour = "", minute = ""] = at2.split(":");
-      return { cron: `${Number(minute)} ${Number(hour)} ${values2["day_of_month"]} * *` };
-    }
-    case "cron":
-      return { cron: (values2["cron"] ?? "").trim() };
-    default:
-      return { daily_at: at2 };
-  }
-}
-var dayText = (day, weekday = "short") => new Intl.DateTimeFormat(language(), { weekday, timeZone: "UTC" }).format(
-  MONDAY_MS + DAYS.indexOf(day) * 864e5
-);
-function scheduleText(schedule) {
-  if ("every_minutes" in schedule) {
-    const isHours = schedule.every_minutes % HOUR === 0;
-    const count2 = isHours ? schedule.every_minutes / HOUR : schedule.every_minutes;
-    const text = t(isHours ? "definitions.every_hours" : "definitions.every_minutes", { count: count2 });
-    return schedule.offset ? t("definitions.with_offset", { text, minutes: number(schedule.offset) }) : text;
-  }
-  if ("hourly_at" in schedule) return t("definitions.hourly_at", { minute: two(String(schedule.hourly_at)) });
-  if ("daily_at" in schedule) return t("definitions.daily_at", { at: schedule.daily_at });
-  if ("weekly_on" in schedule) {
-    const days = schedule.weekly_on.map((day) => dayText(day)).join(", ");
-    return t("definitions.weekly_at", { days, at: schedule.at });
-  }
-  const monthly = monthlyOf(schedule.cron);
-  if (!monthly) return visible(schedule.cron);
-  return monthly.day === "L" ? t("definitions.monthly_last_at", { at: monthly.at }) : t("definitions.monthly_at", { day: monthly.day, at: monthly.at });
-}
-var startText = (one) => one.schedule ? `${scheduleText(one.schedule)} · ${visible(one.time_zone)}` : t("definitions.on_event", { type: visible(one.event_type ?? one.kind) });
-var ownZone = () => {
-  const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  return zone && /^[A-Za-z]/.test(zone) && zone !== "Etc/Unknown" ? zone : "UTC";
-};
-var zones = () => ["UTC", ...Intl.supportedValuesOf?.("timeZone") ?? []];
-function wallText(local) {
-  const [date = "", clock = ""] = local.split("T");
-  const day = new Intl.DateTimeFormat(language(), { weekday: "short", timeZone: "UTC" });
-  return `${day.format(Date.parse(`${date}T00:00:00Z`))} ${date} ${shortClock(clock.slice(0, 8))} (${clock.slice(8) || "+00:00"})`;
-}
-function ownText(at2) {
-  const date = new Date(at2);
-  const day = new Intl.DateTimeFormat(language(), { weekday: "short" });
-  const part = (value) => two(String(value));
-  const clock = [date.getHours(), date.getMinutes(), date.getSeconds()].map(part).join(":");
-  return `${day.format(date)} ${date.getFullYear()}-${part(date.getMonth() + 1)}-${part(date.getDate())} ${shortClock(clock)}`;
-}
-var shortClock = (clock) => clock.replace(/:00$/, "");
 
 // definition_coming.js
 var TYPING_MS4 = 300;
@@ -9188,7 +9280,7 @@ function Facts3({ one, mayOperate }) {
     ${one.jitter_s > 0 && html`<dt>${t("definitions.form.jitter_s")}</dt><dd><${Duration} ms=${one.jitter_s * 1e3} /></dd>`}
     ${one.starts_at && html`<dt>${t("definitions.form.starts_at")}</dt><dd><${Time} at=${one.starts_at} /></dd>`}
     ${one.ends_at && html`<dt>${t("definitions.form.ends_at")}</dt><dd><${Time} at=${one.ends_at} /></dd>`}
-    ${one.created_by && html`<dt>${t("pause.by")}</dt><dd><${Text} value=${one.created_by} max=${80} /></dd>`}
+    ${one.created_by && html`<dt>${t("pause.by")}</dt><dd title=${visible(one.created_by)}>${visible(whoText(one.created_by))}</dd>`}
     <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>`;
 }
 function Job({ job, made }) {
@@ -9731,6 +9823,7 @@ var figureColumns = () => [
     label: t("workers.rate"),
     align: "end",
     sort: "rate",
+    width: 4.3,
     priority: 2,
     render: (row) => html`<${Num} value=${row.figures?.attempts_per_s} digits=${1} />`
   },
@@ -9739,6 +9832,7 @@ var figureColumns = () => [
     label: t("workers.p50"),
     align: "end",
     sort: "p50",
+    width: 5,
     priority: 2,
     render: (row) => html`<${Duration} ms=${row.figures?.run?.p50_ms} />`
   },
@@ -9747,14 +9841,16 @@ var figureColumns = () => [
     label: t("workers.p99"),
     align: "end",
     sort: "p99",
+    width: 5,
     priority: 2,
     render: (row) => html`<${Duration} ms=${row.figures?.run?.p99_ms} />`
   },
   {
-    key: "failed",
+    key: "failed_share",
     label: t("state.failed"),
     align: "end",
     sort: "failed",
+    width: 6.2,
     render: (row) => html`<${Failed} figures=${row.figures} />`
   },
   {
@@ -9801,8 +9897,17 @@ var BREAKERS = (
 var POLL_MS3 = 2e3;
 var ORDER = ["stale", "detached", "draining", "fresh"];
 function WorkerState({ worker }) {
-  return html`<${Badge} kind=${/** @type {any} */
-  KINDS4[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+  return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+}
+var StateBadge = ({ state }) => html`<${Badge} kind=${/** @type {any} */
+KINDS4[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+function RowState({ worker }) {
+  const { detached_by: by, breaker } = worker;
+  const isBroken = breaker === "open" || breaker === "half_open";
+  return html`<${StateBadge} state=${worker.state} />${by && html` <span class="muted wide-only" title=${tOr(`workers.by.${by}`, visible(by))}>${tOr(`workers.by.${by}.short`, visible(by))}</span>`}${isBroken && worker.state !== "detached" && html` <span title=${`${t("workers.breaker")}: ${t(`workers.breaker.${breaker}`)}`}><${Badge} kind=${BREAKERS[
+    /** @type {"open"} */
+    breaker
+  ]}>${t(`workers.breaker.${breaker}.short`)}<//></span>`}<span class="wide-only"><${Marks2} figures=${worker.figures} /></span>`;
 }
 function Breaker({ breaker }) {
   if (breaker === null) return html`<span class="muted" title=${t("workers.breaker.unknown")}>–</span>`;
@@ -9942,66 +10047,71 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${onDrain && data !== null && html`<${DrainChosen} chosen=${wanted.filter((worker) => selected.has(worker.id))} all=${Object.keys(filters).length > 0 ? wanted : []} filters=${filters} onDrain=${onDrain} />`}
     ${data === null ? !problem && html`<${Loading} />` : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf4} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
+      <${Table} isFixed caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(worker) => worker.id} label=${nameOf4} selected=${selected} onSelect=${onDrain ? setSelected : void 0} onOpen=${(worker) => go3("workers", { id: worker.id })}
         sort=${sort} onSort=${(next) => go3("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? void 0 : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
     {
       key: "state",
       label: t("job.state"),
-      render: (worker) => html`<${WorkerState} worker=${worker} />`
+      width: 9.6,
+      render: (worker) => html`<${RowState} worker=${worker} />`
     },
     {
       key: "host",
       label: t("workers.host"),
-      render: (worker) => html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf4(worker)} max=${40} /></a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
+      render: (worker) => html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf4(worker)}
+${worker.id}`)}>${visible(nameOf4(worker))}</a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
     },
     {
       key: "slots",
       label: t("workers.slots"),
       align: "end",
+      width: 8.4,
       priority: 2,
-      render: (worker) => html`<${Slots} worker=${worker} />${onSlots && worker.state !== "detached" && html` <${Button} opensDialog class="small" aria-label=${`${t("workers.slots.change")}: ${nameOf4(worker)}`} onClick=${() => onSlots(worker)}>${t("workers.slots.change.short")}<//>`}`
+      render: (worker) => html`<${Slots} worker=${worker} />`
     },
-    ...figureColumns(),
+    ...figureColumns().filter(({ key }) => key !== "marks"),
     {
       key: "seen",
       label: t("workers.seen"),
       align: "end",
+      width: 7.4,
       priority: 2,
       render: (worker) => html`<${Time} at=${worker.last_seen_at} />`
     },
     {
+      key: "version",
+      label: t("workers.version"),
+      width: 5.5,
+      priority: 3,
+      render: (worker) => html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`
+    },
+    {
       key: "breaker",
       label: t("workers.breaker"),
-      priority: 3,
+      width: 6,
+      priority: 4,
       render: (worker) => html`<${Breaker} breaker=${worker.breaker} />`
     },
     {
       key: "names",
       label: t("nav.names"),
-      priority: 4,
-      render: (worker) => html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${60} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}`
+      priority: 5,
+      render: (worker) => html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`
     },
-    {
-      key: "version",
-      label: t("workers.version"),
-      priority: 3,
-      render: (worker) => html`<${Text} value=${worker.version || "–"} max=${40} />`
-    },
-    {
-      key: "role",
-      label: t("workers.role"),
-      priority: 4,
-      render: (worker) => tOr(`workers.role.${worker.role}`, visible(worker.role))
-    },
-    {
-      key: "id",
-      label: t("job.id"),
-      priority: 4,
-      render: (worker) => html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />`
-    }
+    ...onSlots ? [slotsColumn(onSlots)] : []
   ]} /></div>`}`;
 }
+var slotsColumn = (onSlots) => ({
+  key: "act",
+  label: html`<span class="sr">${t("job.actions")}</span>`,
+  width: 2.6,
+  priority: 2,
+  render: (worker) => {
+    const label = `${t("workers.slots.change")}: ${nameOf4(worker)}`;
+    return worker.state !== "detached" && html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${label} title=${label} onClick=${() => onSlots(worker)}><${Icon} name="settings" /></button>`;
+  }
+});
 var live = (workers) => workers.filter((worker) => worker.state === "fresh" || worker.state === "stale");
 function DrainChosen({ chosen, all, filters, onDrain }) {
   const workers = live(chosen.length > 0 ? chosen : all);
@@ -10285,7 +10395,7 @@ function columns2(session2, onEdit) {
       key: "default",
       label: t("settings.default.column"),
       priority: 2,
-      render: (one) => html`<span class="muted num">${one.is_secret ? "–" : valueText2(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`
+      render: (one) => html`<span class="muted num">${one.is_secret ? "–" : valueText(one, one.default)}</span>${rangeText(one) && html`<br /><span class="muted small num">${rangeText(one)}</span>`}`
     },
     {
       key: "act",
@@ -10300,7 +10410,7 @@ function columns2(session2, onEdit) {
     }
   ];
 }
-function valueText2(setting, value) {
+function valueText(setting, value) {
   if (value === null || value === void 0 || Array.isArray(value) && value.length === 0) return t("none");
   if (Array.isArray(value)) return visible(value.join(", "));
   if (typeof value === "boolean") return t(value ? "yes" : "no");
@@ -10315,7 +10425,7 @@ function valueText2(setting, value) {
 function rangeText(setting) {
   const { minimum, maximum } = setting;
   if (minimum === null && maximum === null) return "";
-  const text = (value) => valueText2(setting, value);
+  const text = (value) => valueText(setting, value);
   if (maximum === null)
     return Number(minimum) === 0 ? "" : t("settings.range.least", { least: text(minimum) });
   const most = text(maximum);
@@ -10325,7 +10435,7 @@ function rangeText(setting) {
 }
 function Setting({ setting }) {
   if (setting.is_secret || setting.is_hidden) return html`<span class="muted">${t("settings.secret")}</span>`;
-  return html`<strong class="num">${valueText2(setting, setting.value)}</strong>`;
+  return html`<strong class="num">${valueText(setting, setting.value)}</strong>`;
 }
 var valuesOf4 = ({ type, value }) => ({
   value: type === "boolean" ? value ? "yes" : "" : type === "list" ? (value ?? []).join("\n") : String(value ?? "")
@@ -10543,7 +10653,7 @@ function Tokens() {
       label: t("job.created"),
       align: "end",
       priority: 3,
-      render: (token) => html`<${Time} at=${token.created_at} /> <span class="muted"><${Text} value=${token.created_by} max=${40} /></span>`
+      render: (token) => html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`
     },
     {
       key: "act",
@@ -10743,39 +10853,49 @@ var columnsOf2 = (mayAnswer, onDone) => [
   {
     key: "opened",
     label: "challenges.opened_at",
-    width: 8,
+    width: 7,
     priority: 2,
     render: (one) => html`<${Time} at=${one.opened_at} />`
   },
   {
     key: "state",
     label: "job.state",
-    width: 8,
+    width: 7,
     render: (one) => html`<${ChallengeState} state=${one.state} />`
   },
   {
     key: "name",
     label: "challenges.name",
+    width: 10,
     render: (one) => html`<a href=${href("job", { id: one.job_id })} title=${visible(one.name)}>${visible(one.name)}</a>`
   },
   {
     key: "asks",
     label: "challenges.asks",
     priority: 2,
-    render: (one) => html`<${Text} value=${one.code ?? one.error ?? subjectOf(one)} max=${160} />`
+    render: (one) => {
+      const about = visible(String(one.code ?? one.error ?? subjectOf(one)));
+      return html`<span title=${about}>${about.slice(0, 300)}</span>`;
+    }
   },
-  { key: "who", label: "challenges.who", width: 11, priority: 3, render: (one) => audienceText(one) },
+  {
+    key: "who",
+    label: "challenges.who",
+    width: 9.5,
+    priority: 3,
+    render: (one) => html`<span title=${audienceText(one)}>${audienceText(one)}</span>`
+  },
   {
     key: "callbacks",
     label: "challenges.callbacks",
     width: 6,
-    priority: 3,
+    priority: 4,
     render: (one) => html`<span class="num">${number(one.received)} / ${number(one.expect)}</span>`
   },
   {
     key: "due",
     label: "challenges.due_at",
-    width: 8,
+    width: 6.5,
     priority: 2,
     render: (one) => html`<${Time} at=${one.due_at} />`
   },
@@ -11037,7 +11157,7 @@ function Facts5({ one }) {
     <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
     <dt>${t("notices.to")}</dt><dd><ul class="plain">${one.to.map((to2, n) => html`<li key=${n}>${t(`notices.to.${to2.mail ? "mail" : to2.webhook ? "webhook" : "slack"}`)}: <${Text} value=${toText({ to: [to2] })} max=${300} /></li>`)}</ul></dd>
     <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
-    <dt>${t("notices.at_most_every_s")}</dt><dd><${Num} value=${one.at_most_every_s} /></dd>
+    <dt>${t("notices.at_most_every_s")}</dt><dd><${Duration} ms=${one.at_most_every_s * 1e3} /></dd>
     ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
     ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
     <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd></dl>

@@ -192,6 +192,7 @@ export default {
   "filter.q": "ID or name contains",
   "filter.name": "Name",
   "filter.tag": "Tag",
+  "filter.batch": "Batch ID",
   "filter.worker": "Worker ID",
   "filter.text": "Error contains",
   "filter.cause": "Cause",

@@ -29,6 +29,8 @@ export default {
   "batches.unknown": "This batch is not there.",
   "batches.unknown.text": "Complete batches are kept for the time that batch_retention_s says.",
   "batches.members": "Jobs of the batch",
+  "batches.members.jobs": "Filter and export…",
+  "filter.batch.name": "Batch",
   "batches.members.none": "No job of the batch is in this state.",
   "batches.actions": "Actions on this batch",
   "batches.callbacks": "Starts when it is over",

@@ -1,5 +1,6 @@
 /** English, as one module: what is loaded when the reader's language is English. */
 import shell from "./en.js";
+import audit from "./en_audit.js";
 import batches from "./en_batches.js";
 import challenges from "./en_challenges.js";
 import definitions from "./en_definitions.js";
@@ -12,6 +13,7 @@ import statistics from "./en_statistics.js";
 
 export default {
   ...shell,
+  ...audit,
   ...batches,
   ...challenges,
   ...definitions,

@@ -29,6 +29,8 @@ export default {
   "batches.unknown": "このバッチはありません。",
   "batches.unknown.text": "完了したバッチは batch_retention_s の期間だけ保持されます。",
   "batches.members": "バッチのジョブ",
+  "batches.members.jobs": "絞り込み・書き出し…",
+  "filter.batch.name": "バッチ",
   "batches.members.none": "この状態のジョブはありません。",
   "batches.actions": "このバッチの操作",
   "batches.callbacks": "終了時に開始するジョブ",

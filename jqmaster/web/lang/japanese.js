@@ -1,5 +1,6 @@
 /** 日本語: 全ページの文言をまとめたモジュール。 */
 import shell from "./ja.js";
+import audit from "./ja_audit.js";
 import batches from "./ja_batches.js";
 import challenges from "./ja_challenges.js";
 import definitions from "./ja_definitions.js";
@@ -12,6 +13,7 @@ import statistics from "./ja_statistics.js";
 
 export default {
   ...shell,
+  ...audit,
   ...batches,
   ...challenges,
   ...definitions,

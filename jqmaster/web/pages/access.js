@@ -9,6 +9,7 @@ import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { toast } from "../ui/dialogs.js";
 import { Badge, Text, Time } from "../ui/formats.js";
 import { Table } from "../ui/tables.js";
+import { whoText } from "../value_words.js";
 
 /** @typedef {{what: string, of?: any}} Asked */
 
@@ -69,7 +70,7 @@ function Tokens() {
           align: "end",
           priority: 3,
           render: (/** @type {any} */ token) =>
-            html`<${Time} at=${token.created_at} /> <span class="muted"><${Text} value=${token.created_by} max=${40} /></span>`,
+            html`<${Time} at=${token.created_at} /> <span class="muted">${visible(whoText(token.created_by))}</span>`,
         },
         {
           key: "act",

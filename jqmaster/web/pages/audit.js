@@ -4,15 +4,14 @@ import { get, may, toJson } from "../api.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { href } from "../router.js";
-import { ruleText } from "../rule_builder.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { Text, Time } from "../ui/formats.js";
 import { FilterInput, FilterInstant } from "../ui/filters.js";
+import { isDefault, isMap, keyWords, shortId, whoText, wordsOf } from "../value_words.js";
 
 const PAGE = 50;
 const FILTERS = ["target", "who", "since", "until"];
-
 /** @param {{query: Record<string, string>, go: typeof import("../router.js").go, session: import("../api.js").Session}} props */
 export function Page({ query, go, session }) {
   if (!may(session, "operate"))
@@ -49,16 +48,12 @@ function Entries({ query, go }) {
           ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />`
           : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
               (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong>${tOr(`act.${entry.action}`, "") && html` <code class="muted small">${visible(entry.action)}</code>`}</p>
-        <p class="row"><a href=${href("audit", { ...wanted, target: entry.target })} title=${t("audit.only")}><${Text} value=${entry.target} max=${120} /></a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${t("audit.only_who")}><${Text} value=${entry.who} max=${80} /></a></span> <span class="muted"><${Time} at=${entry.at} /></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}</p>
+        <p class="row entry-head"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}\n${visible(entry.target)}`}>${visible(shortId(entry.target))}</a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}\n${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} /></span></p>
         <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`,
             )}</ol>`
     }
     <${Pager} hasNext=${Boolean(data?.next_cursor)} hasBefore=${cursor !== ""} onNext=${() => go("audit", { ...wanted, cursor: data?.next_cursor })} onFirst=${() => go("audit", wanted)} />`;
 }
-
-const isMap = (/** @type {any} */ value) =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
 
 /**
  * What differs between two values, member by member where both are maps.
@@ -102,32 +97,10 @@ function changedText(action, document) {
     return `${document.key ?? t("audit.value")} = ${value}`;
   }
   if (action.startsWith("worker.") && document.node_id)
-    return [document.node_id, document.pid && t("master.pid", { pid: document.pid }), document.url]
+    return [document.node_id, document.pid && t("master.pid", { pid: String(document.pid) }), document.url]
       .filter(Boolean)
       .join(" · ");
   return "";
-}
-
-/** @param {any} value */
-const isDefault = (value) =>
-  value === false || value === "" || value === null || (Array.isArray(value) && value.length === 0);
-
-/** @param {any} value @returns {any} The same with the instants of filters as people read them. */
-const withInstants = (value) =>
-  isMap(value)
-    ? Object.fromEntries(
-        Object.entries(value).map(([key, part]) =>
-          /_(after|before)_ms$/.test(key)
-            ? [key.slice(0, -3), new Date(Number(part)).toISOString()]
-            : [key, part],
-        ),
-      )
-    : value;
-
-/** @param {string} key @param {any} value @returns {string} */
-function valueText(key, value) {
-  if (typeof value === "string") return value;
-  return (key === "matcher" && ruleText(value)) || toJson(withInstants(value));
 }
 
 /** @param {{before: any, after: any}} props */
@@ -138,9 +111,12 @@ export function Difference({ before, after }) {
     (row) => !isMade || row.key === "enabled" || !isDefault(row.after),
   );
   if (rows.length === 0) return null;
-  const cell = (/** @type {string} */ key, /** @type {any} */ value, /** @type {string} */ kind) =>
-    value === undefined || value === null
-      ? ""
-      : html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> <${Text} value=${valueText(key, value)} max=${400} /></span>`;
-  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? tOr(`audit.field.${row.key}`, row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
+  const cell = (/** @type {string} */ key, /** @type {any} */ value, /** @type {"was" | "is"} */ kind) => {
+    if (value === undefined || value === null) return "";
+    const words = html`<${Text} value=${wordsOf(key, value)} max=${400} />`;
+    // What is made replaces nothing.
+    if (isMade) return words;
+    return html`<span class=${`diff ${kind}`}><span aria-hidden="true">${kind === "was" ? "−" : "+"}</span><span class="sr">${t(`audit.${kind}`)}</span> ${words}</span>`;
+  };
+  return html`<dl class="facts changes">${rows.slice(0, 100).map((row) => html`<dt title=${visible(row.key)}><${Text} value=${row.key ? keyWords(row.key) : t("audit.value")} max=${64} /></dt><dd>${cell(row.key, row.before, "was")} ${cell(row.key, row.after, "is")}</dd>`)}</dl>`;
 }

@@ -278,7 +278,7 @@ function Members({ batch, query, go }) {
       href: href("batches", { id: batch.id, state: one }),
     })),
   ];
-  return html`<section class="after" aria-labelledby="members"><h2 id="members">${t("batches.members")}</h2>
+  return html`<section class="after" aria-labelledby="members"><div class="page-head"><h2 id="members">${t("batches.members")}</h2><a class="button small as-link" href=${href("jobs", { batch: batch.id, state })}>${t("batches.members.jobs")}</a></div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
     <${ErrorBox} problem=${found.problem} onRetry=${found.reload} />
     ${
@@ -311,7 +311,7 @@ const MEMBER_COLUMNS = [
   },
   {
     key: "attempt",
-    label: "job.attempts",
+    label: "job.attempt",
     align: "end",
     width: 5.5,
     priority: 2,

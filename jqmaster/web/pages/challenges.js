@@ -15,7 +15,7 @@ import { visible } from "../text.js";
 import { Empty, ErrorBox, Loading, Pager } from "../ui/controls.js";
 import { FilterInput } from "../ui/filters.js";
 import { Field } from "../ui/forms.js";
-import { Text, Time } from "../ui/formats.js";
+import { Time } from "../ui/formats.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 
 const PAGE = 50;
@@ -84,19 +84,20 @@ const columnsOf = (mayAnswer, onDone) => [
   {
     key: "opened",
     label: "challenges.opened_at",
-    width: 8,
+    width: 7,
     priority: 2,
     render: (one) => html`<${Time} at=${one.opened_at} />`,
   },
   {
     key: "state",
     label: "job.state",
-    width: 8,
+    width: 7,
     render: (one) => html`<${ChallengeState} state=${one.state} />`,
   },
   {
     key: "name",
     label: "challenges.name",
+    width: 10,
     render: (one) =>
       html`<a href=${href("job", { id: one.job_id })} title=${visible(one.name)}>${visible(one.name)}</a>`,
   },
@@ -104,20 +105,29 @@ const columnsOf = (mayAnswer, onDone) => [
     key: "asks",
     label: "challenges.asks",
     priority: 2,
-    render: (one) => html`<${Text} value=${one.code ?? one.error ?? subjectOf(one)} max=${160} />`,
+    render: (one) => {
+      const about = visible(String(one.code ?? one.error ?? subjectOf(one)));
+      return html`<span title=${about}>${about.slice(0, 300)}</span>`;
+    },
   },
-  { key: "who", label: "challenges.who", width: 11, priority: 3, render: (one) => audienceText(one) },
+  {
+    key: "who",
+    label: "challenges.who",
+    width: 9.5,
+    priority: 3,
+    render: (one) => html`<span title=${audienceText(one)}>${audienceText(one)}</span>`,
+  },
   {
     key: "callbacks",
     label: "challenges.callbacks",
     width: 6,
-    priority: 3,
+    priority: 4,
     render: (one) => html`<span class="num">${number(one.received)} / ${number(one.expect)}</span>`,
   },
   {
     key: "due",
     label: "challenges.due_at",
-    width: 8,
+    width: 6.5,
     priority: 2,
     render: (one) => html`<${Time} at=${one.due_at} />`,
   },

@@ -2,6 +2,7 @@
 import { html, useEffect, useMemo, useState } from "../lib.js";
 import { may } from "../api.js";
 import { ACTIONS, ActionDialog, useActionEnds } from "../actions.js";
+import { useBatch } from "../batch_parts.js";
 import { curl } from "../curl.js";
 import { number, t, tOr } from "../i18n.js";
 import { ColumnsDialog, chosenColumns, includeOf, orderedBy, useJobColumns } from "../job_columns.js";
@@ -26,6 +27,7 @@ export function Page({ query, go, session }) {
   const order = orderOf(query);
   const columns = useJobColumns(state, query["columns"]);
   const include = includeOf(columns);
+  const batch = useBatch(query["batch"]);
   const deployedMs = useDeployedMs(query["within"] === "deploy");
   const isFiltered = FILTERS.some((key) => key !== "state" && query[key]);
   const chosen = JSON.stringify([FILTERS.map((key) => query[key] ?? ""), deployedMs]);
@@ -96,7 +98,8 @@ export function Page({ query, go, session }) {
         href: href("jobs", { ...query, state: one, order: "", sort: "", cursor: "" }),
       })),
   ];
-  const by = orderedBy(state);
+  // The members of a batch are in the order in which they were created.
+  const by = query["batch"] ? "created" : orderedBy(state);
   const shownColumns = columns.map((column) => ({
     ...column,
     ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
@@ -118,7 +121,7 @@ export function Page({ query, go, session }) {
       <${Copy} kind="wide-only" label=${t("copy.curl")} text=${() => curl(session, "GET", "api/jobs", { query: { ...filter(), order, limit: PAGE } })} />
       ${may(session, "push") && html`<a class="button small primary as-link" href=${href("enqueue")}>${t("nav.enqueue")}</a>`}</div>
     <${Tabs} label=${t("job.state")} tabs=${tabs} current=${state} />
-    <${Filters} query=${query} change=${change} />
+    <${Filters} query=${query} batch=${batch} change=${change} />
     <div class="list-head">
       <p class="matches" aria-live="polite">${isFiltered && matching ? t(isExact(state) || state === "" ? "jobs.match" : "jobs.match.at_least", { count: state ? (matching.states[state]?.count ?? 0) : matching.count }) : ""}</p>
       <label class="order">${t("filter.order")} <select value=${order} onChange=${(/** @type {any} */ e) => change({ order: e.target.value, sort: "" })}><option value="newest">${t("filter.newest")}</option><option value="oldest">${t("filter.oldest")}</option></select></label></div>
@@ -128,7 +131,7 @@ export function Page({ query, go, session }) {
       onAct=${(/** @type {any} */ action, /** @type {boolean} */ isAll) => setDialog({ action, target: isAll ? { filter: actionFilterOf(filter()) } : { ids: [...selected] } })} />`
     }
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
-    <${Searching} page=${page} of=${state ? (counts[state] ?? 0) : sum(counts)} />
+    <${Searching} page=${page} of=${batch ? batch.counts.total - batch.counts.deleted : state ? (counts[state] ?? 0) : sum(counts)} />
     ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
     <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       ${

@@ -10,7 +10,7 @@ import { href } from "../router.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
 import { attempt } from "../ui/dialogs.js";
-import { Badge, Id, Num, Text, Time, nowMs } from "../ui/formats.js";
+import { Badge, Duration, Id, Num, Text, Time, nowMs } from "../ui/formats.js";
 import { Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { useTitle } from "../ui/titles.js";
 import { Value } from "../ui/values.js";
@@ -176,7 +176,7 @@ function Facts({ one }) {
     <dt>${t("notices.threshold")}</dt><dd><${Num} value=${one.threshold} /></dd>
     <dt>${t("notices.to")}</dt><dd><ul class="plain">${one.to.map((/** @type {any} */ to, /** @type {number} */ n) => html`<li key=${n}>${t(`notices.to.${to.mail ? "mail" : to.webhook ? "webhook" : "slack"}`)}: <${Text} value=${toText({ to: [to] })} max=${300} /></li>`)}</ul></dd>
     <dt>${t("notices.group_by")}</dt><dd>${t(`notices.group_by.${one.group_by}`)}</dd>
-    <dt>${t("notices.at_most_every_s")}</dt><dd><${Num} value=${one.at_most_every_s} /></dd>
+    <dt>${t("notices.at_most_every_s")}</dt><dd><${Duration} ms=${one.at_most_every_s * 1000} /></dd>
     ${one.muted_until && html`<dt>${t("notices.muted_until")}</dt><dd><${Time} at=${one.muted_until} /></dd>`}
     ${one.description && html`<dt>${t("notices.description")}</dt><dd><${Text} value=${one.description} max=${500} /></dd>`}
     <dt>${t("notices.changed")}</dt><dd><${Time} at=${one.changed_at} /></dd></dl>

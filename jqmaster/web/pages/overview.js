@@ -27,6 +27,7 @@ import {
 import { Table } from "../ui/tables.js";
 
 const SPANS = ["1h", "6h", "24h", "7d"];
+const MINUTE_MS = 60_000;
 const WAIT_WARN_MS = 60_000;
 const WAIT_BAD_MS = 600_000;
 const MEMORY_WARN = 0.8;
@@ -292,6 +293,9 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
     }${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
 
+/** @param {number} ms @returns {string} Without the seconds of minutes: a tile has one line for it. */
+const tileDuration = (ms) => durationText(ms >= MINUTE_MS ? Math.floor(ms / MINUTE_MS) * MINUTE_MS : ms);
+
 /** @param {{stats: any}} props */
 function Tiles({ stats }) {
   const { counts, rates } = stats;
@@ -301,7 +305,7 @@ function Tiles({ stats }) {
   const tile = (state, more, kind = "") =>
     html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
   return html`<div class="tiles">
-    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: tileDuration(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}

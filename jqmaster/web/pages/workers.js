@@ -11,6 +11,7 @@ import { FigureFacts, Marks, figureColumns, sortedByFigures } from "../worker_fi
 import { Bar, Button, Empty, ErrorBox, Loading, Tabs } from "../ui/controls.js";
 import { ConfirmCount, attempt } from "../ui/dialogs.js";
 import { Badge, Id, Num, Text, Time } from "../ui/formats.js";
+import { Icon } from "../ui/icons.js";
 import { NewRows, Table, useHold, useSteadyRows } from "../ui/tables.js";
 import { useTitle } from "../ui/titles.js";
 
@@ -24,7 +25,18 @@ const ORDER = ["stale", "detached", "draining", "fresh"];
 
 /** @param {{worker: any}} props */
 function WorkerState({ worker }) {
-  return html`<${Badge} kind=${/** @type {any} */ (KINDS)[worker.state] ?? "off"}>${tOr(`worker.${worker.state}`, visible(worker.state))}<//>${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+  return html`<${StateBadge} state=${worker.state} />${worker.detached_by && html` <span class="muted">${tOr(`workers.by.${worker.detached_by}`, visible(worker.detached_by))}</span>`}`;
+}
+
+/** @param {{state: string}} props */
+const StateBadge = ({ state }) =>
+  html`<${Badge} kind=${/** @type {any} */ (KINDS)[state] ?? "off"}>${tOr(`worker.${state}`, visible(state))}<//>`;
+
+/** @param {{worker: any}} props The state in a row: what else there is to say of it in a word, and in whole in the title. */
+function RowState({ worker }) {
+  const { detached_by: by, breaker } = worker;
+  const isBroken = breaker === "open" || breaker === "half_open";
+  return html`<${StateBadge} state=${worker.state} />${by && html` <span class="muted wide-only" title=${tOr(`workers.by.${by}`, visible(by))}>${tOr(`workers.by.${by}.short`, visible(by))}</span>`}${isBroken && worker.state !== "detached" && html` <span title=${`${t("workers.breaker")}: ${t(`workers.breaker.${breaker}`)}`}><${Badge} kind=${BREAKERS[/** @type {"open"} */ (breaker)]}>${t(`workers.breaker.${breaker}.short`)}<//></span>`}<span class="wide-only"><${Marks} figures=${worker.figures} /></span>`;
 }
 
 /** @param {{breaker: string | null}} props */
@@ -200,71 +212,79 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
       data === null
         ? !problem && html`<${Loading} />`
         : html`<div ...${hold.bind}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
-      <${Table} caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} label=${nameOf} selected=${selected} onSelect=${onDrain ? setSelected : undefined} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
+      <${Table} isFixed caption=${t("nav.workers")} rows=${steady.rows} rowKey=${(/** @type {any} */ worker) => worker.id} label=${nameOf} selected=${selected} onSelect=${onDrain ? setSelected : undefined} onOpen=${(/** @type {any} */ worker) => go("workers", { id: worker.id })}
         sort=${sort} onSort=${(/** @type {string} */ next) => go("workers", { ...query, sort: next === sort ? "" : next }, { replace: true })}
         empty=${html`<${Empty} title=${all.length ? t("workers.none_such") : t("workers.none")} curl=${all.length ? undefined : "jqmaster worker tasks:worker"}>${all.length ? html`<a href=${href("workers")}>${t("filter.clear")}</a>` : t("workers.none.text")}<//>`} columns=${[
           {
             key: "state",
             label: t("job.state"),
-            render: (/** @type {any} */ worker) => html`<${WorkerState} worker=${worker} />`,
+            width: 9.6,
+            render: (/** @type {any} */ worker) => html`<${RowState} worker=${worker} />`,
           },
           {
             key: "host",
             label: t("workers.host"),
             render: (/** @type {any} */ worker) =>
-              html`<a href=${href("workers", { id: worker.id })}><${Text} value=${nameOf(worker)} max=${40} /></a><span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`,
+              html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf(worker)}\n${worker.id}`)}>${visible(nameOf(worker))}</a><span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`,
           },
           {
             key: "slots",
             label: t("workers.slots"),
             align: "end",
+            width: 8.4,
             priority: 2,
-            render: (/** @type {any} */ worker) =>
-              html`<${Slots} worker=${worker} />${onSlots && worker.state !== "detached" && html` <${Button} opensDialog class="small" aria-label=${`${t("workers.slots.change")}: ${nameOf(worker)}`} onClick=${() => onSlots(worker)}>${t("workers.slots.change.short")}<//>`}`,
+            render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
           },
-          ...figureColumns(),
+          ...figureColumns().filter(({ key }) => key !== "marks"),
           {
             key: "seen",
             label: t("workers.seen"),
             align: "end",
+            width: 7.4,
             priority: 2,
             render: (/** @type {any} */ worker) => html`<${Time} at=${worker.last_seen_at} />`,
           },
           {
+            key: "version",
+            label: t("workers.version"),
+            width: 5.5,
+            priority: 3,
+            render: (/** @type {any} */ worker) =>
+              html`<span title=${visible(worker.version)}>${visible(worker.version) || "–"}</span>`,
+          },
+          {
             key: "breaker",
             label: t("workers.breaker"),
-            priority: 3,
+            width: 6,
+            priority: 4,
             render: (/** @type {any} */ worker) => html`<${Breaker} breaker=${worker.breaker} />`,
           },
           {
             key: "names",
             label: t("nav.names"),
-            priority: 4,
+            priority: 5,
             render: (/** @type {any} */ worker) =>
-              html`<${Text} value=${worker.names.slice(0, 4).join(", ")} max=${60} />${worker.names.length > 4 && html` <span class="muted">+${number(worker.names.length - 4)}</span>`}`,
+              html`<span title=${visible(worker.names.join("\n"))}>${visible(worker.names.join(", "))}</span>`,
           },
-          {
-            key: "version",
-            label: t("workers.version"),
-            priority: 3,
-            render: (/** @type {any} */ worker) => html`<${Text} value=${worker.version || "–"} max=${40} />`,
-          },
-          {
-            key: "role",
-            label: t("workers.role"),
-            priority: 4,
-            render: (/** @type {any} */ worker) => tOr(`workers.role.${worker.role}`, visible(worker.role)),
-          },
-          {
-            key: "id",
-            label: t("job.id"),
-            priority: 4,
-            render: (/** @type {any} */ worker) =>
-              html`<${Id} id=${worker.id} href=${href("workers", { id: worker.id })} />`,
-          },
+          ...(onSlots ? [slotsColumn(onSlots)] : []),
         ]} /></div>`
     }`;
 }
+
+/** @param {(worker: any) => void} onSlots @returns {import("../ui/tables.js").Column} */
+const slotsColumn = (onSlots) => ({
+  key: "act",
+  label: html`<span class="sr">${t("job.actions")}</span>`,
+  width: 2.6,
+  priority: 2,
+  render: (worker) => {
+    const label = `${t("workers.slots.change")}: ${nameOf(worker)}`;
+    return (
+      worker.state !== "detached" &&
+      html`<button type="button" class="icon-button row-action" aria-haspopup="dialog" aria-label=${label} title=${label} onClick=${() => onSlots(worker)}><${Icon} name="settings" /></button>`
+    );
+  },
+});
 
 /** @param {any[]} workers Those that a drain concerns. */
 const live = (workers) => workers.filter((worker) => worker.state === "fresh" || worker.state === "stale");

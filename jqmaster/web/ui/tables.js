@@ -14,7 +14,7 @@ import { useKeys } from "./keys.js";
  * @property {Node} label
  * @property {(row: any) => Node} render
  * @property {"end"} [align] For numbers.
- * @property {1 | 2 | 3 | 4} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one.
+ * @property {1 | 2 | 3 | 4 | 5} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one, 5 but on large screens.
  * @property {string} [sort] Its word for `onSort`.
  * @property {number} [width] In rem, where the table is fixed: the share of its width that the column gets.
  */

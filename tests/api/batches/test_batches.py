@@ -186,3 +186,36 @@ async def test_retry_runs_the_failed_jobs_again(api: Api) -> None:
     await push(api, batch=batch)
     status, view = await api.call("POST", f"/api/batches/{batch}/retry")
     assert (status, view["counts"]["unfinished"]) == (202, 1)
+
+
+@pytest.mark.req("J15", "M9")
+async def test_jobs_are_listed_counted_and_acted_upon_by_their_batch(api: Api) -> None:
+    batch, other = await make(api), await make(api)
+    members = [await push(api, batch=batch, delay=3600.0 * (n % 2)) for n in range(4)]
+    alien = await push(api, batch=other)
+    for order in ("", "&order=oldest"):
+        _, page = await api.call("GET", f"/api/jobs?batch={batch}{order}")
+        assert ([job["id"] for job in page["jobs"]], page["looked_at"]) == (members, 4)
+    _, page = await api.call("GET", f"/api/jobs?batch={batch}&order=newest&state=scheduled")
+    assert [job["id"] for job in page["jobs"]] == [members[3], members[1]]
+    _, counted = await api.call("GET", f"/api/jobs/count?batch={batch}")
+    assert (counted["count"], counted["is_exact"], counted["states"]["scheduled"]["count"]) == (4, True, 2)
+    status, problem = await api.call("GET", "/api/jobs?batch=album")
+    assert (status, problem["errors"][0]["loc"]) == (422, ["query", "batch"])
+    status, _ = await api.call(
+        "POST", "/api/jobs/actions", {"action": "cancel", "filter": {"batch": "album"}}
+    )
+    assert status == 422
+
+    body = {"action": "cancel", "filter": {"batch": batch, "state": "ready"}}
+    _, counted = await api.call("POST", "/api/jobs/actions", {**body, "dry_run": True})
+    assert (counted["count"], counted["is_exact"]) == (2, True)
+    status, begun = await api.call("POST", "/api/jobs/actions", body)
+    assert (status, begun["filter"]["batch"]) == (202, batch)
+
+    async def is_done() -> bool:
+        return (await api.call("GET", f"/api/jobs/actions/{begun['id']}"))[1]["state"] == "done"
+
+    await wait_until(is_done, what="the action is over")
+    states = [(await api.job(one))["state"] for one in (*members, alien)]
+    assert states == ["canceled", "scheduled", "canceled", "scheduled", "ready"]

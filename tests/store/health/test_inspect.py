@@ -16,6 +16,7 @@ from jqmaster.store.health import inspect
 from jqmaster.store.jobs.settlements import Settlement
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_operator_actions import job_in
+from tests.support.batches import Batches
 from tests.support.store import StoreWorld
 
 
@@ -224,3 +225,36 @@ async def test_the_load_is_what_is_ready_and_what_runs(world: StoreWorld) -> Non
     await world.running("mail")
     await world.enqueue_many(2, "scan")
     assert await world.inspector.load() == (2, 1)
+
+
+@pytest.mark.req("S7", "J15")
+async def test_the_members_of_a_batch_are_scanned_and_counted_by_their_index(
+    world: StoreWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = await Batches(world).make()
+    await world.enqueue_many(100)
+    members = [await world.enqueue(batch=batch, delay_ms=5000 * (n % 2)) for n in range(12)]
+    wanted = JobFilter(batch=batch)
+    pages = await all_pages(world, wanted, 5)
+    assert [job.id for page in pages for job in page] == members
+    found = await world.inspector.scan(wanted, limit=50, cursor=None, states=[JobState.SCHEDULED])
+    assert ([job.id for job in found.jobs], found.looked_at) == (members[1::2], 12)
+    assert (await world.inspector.count(wanted, [JobState.READY])).count == 6
+    counted = await world.inspector.count_members(wanted, is_late=lambda: True)
+    assert {state: (one.count, one.is_exact) for state, one in counted.items() if one.count} == {
+        JobState.READY: (6, True),
+        JobState.SCHEDULED: (6, True),
+    }
+    monkeypatch.setattr(inspect, "MAX_LOOKED_AT", 5)
+    late = await world.inspector.count_members(wanted, is_late=lambda: True)
+    assert (sum(one.count for one in late.values()), late[JobState.READY].is_exact) == (5, False)
+
+
+@pytest.mark.req("S7", "J15")
+async def test_a_cursor_of_the_members_of_a_batch_is_of_that_batch_alone(world: StoreWorld) -> None:
+    batch, other = await Batches(world).make(), await Batches(world).make()
+    await world.enqueue_many(3, batch=batch)
+    cursor = (await world.inspector.scan(JobFilter(batch=batch), limit=1, cursor=None)).cursor
+    for wanted in (JobFilter(), JobFilter(batch=other)):
+        with pytest.raises(InvalidError, match="cursor is not one"):
+            await world.inspector.scan(wanted, limit=1, cursor=cursor)

@@ -16,6 +16,7 @@ from jqmaster.errors import InvalidError
 from jqmaster.store.jobs import listing
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_operator_actions import job_in
+from tests.support.batches import Batches
 from tests.support.store import StoreWorld
 
 AHEAD = (JobState.SCHEDULED, JobState.RETRYING, JobState.AWAITING_CALLBACK)
@@ -232,3 +233,32 @@ async def test_short_records_are_read_whole_and_long_ones_not_at_all(world: Stor
 async def test_workers_are_named_by_node_and_process(world: StoreWorld) -> None:
     worker = await world.worker()
     assert await world.workers.names_of([worker, new_id()]) == {worker: "node-1:1"}
+
+
+@pytest.mark.req("S7", "J15")
+@pytest.mark.parametrize("limit", [1, 7, 500])
+async def test_the_members_of_a_batch_are_listed_by_their_creation_whatever_their_states(
+    world: StoreWorld, limit: int
+) -> None:
+    batch = await Batches(world).make()
+    worker = await world.worker()
+    await world.enqueue_many(20)
+    members = [await world.enqueue(batch=batch, name=f"n{n % 3}", delay_ms=5000 * (n % 2)) for n in range(30)]
+    await world.claim(worker, "n0", limit=2)
+    assert await listed(world, JobFilter(batch=batch), limit) == members
+    assert await listed(world, JobFilter(batch=batch), limit, is_backward=True) == members[::-1]
+    scheduled = JobFilter(batch=batch, state=JobState.SCHEDULED)
+    assert await listed(world, scheduled, limit) == members[1::2]
+    assert await listed(world, JobFilter(batch=batch, name="n1"), limit) == members[1::3]
+    assert await listed(world, JobFilter(batch=new_id()), limit) == []
+    assert await listed(world, JobFilter(batch=batch, state=JobState.READY, finished_after_ms=1), limit) == []
+
+
+@pytest.mark.req("S7", "J15")
+async def test_the_members_of_a_batch_are_found_without_looking_at_other_jobs(world: StoreWorld) -> None:
+    await world.enqueue_many(300)
+    batch = await Batches(world).make()
+    await world.enqueue_many(4, batch=batch)
+    for wanted in (JobFilter(batch=batch), JobFilter(batch=batch, state=JobState.FAILED)):
+        page = await world.lists.page(wanted, limit=50, cursor=None, is_backward=True)
+        assert (page.looked_at, page.cursor) == (4, None)
