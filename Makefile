@@ -51,8 +51,9 @@ INSTALLED = { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get up
 
 # Only the tests of the web UI need it; without it they are skipped, and say so.
 browser: ## Install Chromium where it is missing and may be installed
-	@command -v chromium >/dev/null || $(call INSTALLED,chromium fonts-noto-cjk) || \
-		echo "no Chromium: the tests of the web UI are skipped (on Debian: sudo apt install chromium fonts-noto-cjk)" >&2
+	@command -v chromium-headless-shell >/dev/null || $(call INSTALLED,chromium-headless-shell fonts-noto-cjk) || \
+		command -v chromium >/dev/null || $(call INSTALLED,chromium fonts-noto-cjk) || \
+		echo "no Chromium: the tests of the web UI are skipped (on Debian: sudo apt install chromium-headless-shell fonts-noto-cjk)" >&2
 
 # Only the tests that set the clock of a store need it; without it they are skipped, and say so.
 faketime: ## Install libfaketime where it is missing and may be installed

@@ -20,10 +20,10 @@ from tests.support import real_time
 from tests.support.cli import clean_environment
 from tests.support.processes import ROOT
 from tests.support.waiting import wait_until
+from tests.ui.conftest import CHROMIUM
 
 pytestmark = [pytest.mark.system, pytest.mark.req("S3", "S5"), pytest.mark.timeout(300)]
 
-CHROMIUM = Path("/usr/bin/chromium")
 TOLD = (
     r"ada posts: the request takes \d+ ms\n"
     r"  the first follower has it after \d+\.\d\d s\n"
@@ -141,7 +141,7 @@ async def running_example(directory: Path) -> AsyncIterator[Running]:
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
-    if not CHROMIUM.exists():
+    if not Path(CHROMIUM).exists():
         pytest.skip("Chromium is not installed")
     async with async_playwright() as playwright:
         one = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
