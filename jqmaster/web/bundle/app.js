@@ -9850,7 +9850,7 @@ var figureColumns = () => [
     label: t("state.failed"),
     align: "end",
     sort: "failed",
-    width: 6.2,
+    width: 6,
     render: (row) => html`<${Failed} figures=${row.figures} />`
   },
   {
@@ -10053,7 +10053,7 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     {
       key: "state",
       label: t("job.state"),
-      width: 9.6,
+      width: 11.2,
       render: (worker) => html`<${RowState} worker=${worker} />`
     },
     {
@@ -10066,7 +10066,7 @@ ${worker.id}`)}>${visible(nameOf4(worker))}</a><span class="narrow-only"><${Mark
       key: "slots",
       label: t("workers.slots"),
       align: "end",
-      width: 8.4,
+      width: 7.8,
       priority: 2,
       render: (worker) => html`<${Slots} worker=${worker} />`
     },

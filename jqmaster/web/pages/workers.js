@@ -218,7 +218,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
           {
             key: "state",
             label: t("job.state"),
-            width: 9.6,
+            width: 11.2,
             render: (/** @type {any} */ worker) => html`<${RowState} worker=${worker} />`,
           },
           {
@@ -231,7 +231,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             key: "slots",
             label: t("workers.slots"),
             align: "end",
-            width: 8.4,
+            width: 7.8,
             priority: 2,
             render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
           },
