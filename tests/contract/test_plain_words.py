@@ -16,6 +16,7 @@ import typer
 from jqmaster.cli.commands.root import app
 from jqmaster.config import Settings
 from jqmaster.domain.job import JobState
+from jqmaster.service.operations.settings_catalog import CATALOG
 from jqmaster.spec.openapi import master_document, worker_document
 
 ROOT = Path(__file__).parents[2]
@@ -230,3 +231,12 @@ def test_both_languages_of_the_web_ui_have_the_same_texts() -> None:
         assert set(re.findall(r"\{(\w+)\}", japanese[key])) <= names, key
         words = re.sub(r"\{\w+\}|\W", "", japanese[key])
         assert not words or not words.isascii() or text == japanese[key], f"{key} is not translated"
+
+
+def test_every_setting_and_its_group_have_japanese_texts() -> None:
+    source = (ROOT / "jqmaster" / "web" / "lang" / "ja_settings.js").read_text("utf-8")
+    told = set(re.findall(r"^  (\w+): \[", source, re.MULTILINE))
+    assert told == {info.key for info in CATALOG.values()}
+    groups = source[source.index("const GROUPS") :]
+    for group in {info.group for info in CATALOG.values()}:
+        assert re.search(rf'^  "?{group}"?: "', groups, re.MULTILINE), group

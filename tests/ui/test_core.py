@@ -29,7 +29,7 @@ LATER = {"delay": 3600.0}
 # A folder for pictures of the pages, to be looked at; CI keeps them.
 SCREENSHOTS = os.environ.get("JQMASTER_SCREENSHOTS")
 PHONE = 360
-# What it found well would be a long answer.
+# An answer without the many rules that the page keeps.
 VIOLATIONS = "axe.run({resultTypes: ['violations']}).then((found) => found.violations)"
 LOOKS: list[tuple[int, Literal["light", "dark"]]] = [
     (1280, "dark"), (1280, "light"), (PHONE, "dark"), (PHONE, "light"),

@@ -1791,7 +1791,7 @@ function FormDialog({
   onSave,
   onClose,
   reread,
-  labelOf: labelOf4 = (name) => name,
+  labelOf: labelOf5 = (name) => name,
   isNew = false,
   staysOpen = false,
   saveLabel,
@@ -1854,16 +1854,16 @@ function FormDialog({
   };
   return html`<${Dialog} title=${title2} onClose=${close2} isWide=${isWide}><form ref=${box} class="stack" novalidate onSubmit=${save} onInput=${() => setAsking(false)}>
     ${children}
-    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf4} />`}
+    ${form.differences.length > 0 && html`<${Differences} form=${form} labelOf=${labelOf5} />`}
     <${ErrorBox} problem=${form.problem} />
     ${isAsking ? html`<footer role="alert"><p>${t("form.discard.ask")}</p><${Button} onClick=${() => setAsking(false)}>${t("form.keep_editing")}<//><${Button} kind="danger" onClick=${end}>${t("form.discard")}<//></footer>` : html`<footer>${more}<${Button} onClick=${close2}>${t("cancel")}<//><button class="button primary" disabled=${form.isBusy}>${saveLabel ?? t("save")}</button></footer>`}</form><//>`;
 }
-function Differences({ form, labelOf: labelOf4 }) {
+function Differences({ form, labelOf: labelOf5 }) {
   const id = J2();
   const cell = (one, choice) => html`<td><label class="check"><input type="radio" name=${`${id}-${one.name}`} checked=${one.choice === choice} onChange=${() => form.choose(one.name, choice)} /> <${FormValue} value=${one[choice]} /></label></td>`;
   return html`<section class="conflict" role="alert" aria-labelledby=${id}><h3 id=${id}>${t("form.conflict")}</h3><p>${t("form.conflict.text")}</p>
     <div class="table-box"><table><thead><tr><th scope="col">${t("form.field")}</th><th scope="col">${t("form.opened")}</th><th scope="col">${t("form.mine")}</th><th scope="col">${t("form.theirs")}</th></tr></thead>
-    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf4(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
+    <tbody>${form.differences.map((one) => html`<tr key=${one.name}><th scope="row">${labelOf5(one.name)}</th><td class="muted"><${FormValue} value=${one.opened} /></td>${cell(one, "mine")}${cell(one, "theirs")}</tr>`)}</tbody></table></div></section>`;
 }
 function FormValue({ value }) {
   return value === "" ? html`<span class="muted">${t("none")}</span>` : html`<${Text} value=${value} max=${200} isBlock />`;
@@ -10360,7 +10360,7 @@ function Page13({ query, go: go3, session: session2 }) {
     data?.settings ?? []
   );
   const shown = all.filter(
-    (one) => (!q3 || `${one.key} ${one.label} ${one.effect}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
+    (one) => (!q3 || `${one.key} ${labelOf4(one)} ${effectOf(one)}`.toLowerCase().includes(q3)) && (!isOnlyRuntime || one.is_runtime)
   );
   const groups = [...new Set(shown.map((one) => one.group))];
   const filter = (more) => go3("settings", { ...query, ...more }, { replace: true });
@@ -10375,13 +10375,15 @@ function Page13({ query, go: go3, session: session2 }) {
   )}
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
+var labelOf4 = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
+var effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
 var keyOf2 = (setting) => setting.key;
 function columns2(session2, onEdit) {
   return [
     {
       key: "setting",
       label: t("settings.setting"),
-      render: (one) => html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${one.effect} /></p>`
+      render: (one) => html`<strong>${labelOf4(one)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${effectOf(one)} /></p>`
     },
     {
       key: "value",
@@ -10404,7 +10406,7 @@ function columns2(session2, onEdit) {
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
         if (one.change_scope && may(session2, one.change_scope))
-          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
+          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf4(one) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
         return one.change_scope === "admin" ? html`<span class="muted small">${t("settings.admin_only")}</span>` : null;
       }
     }
@@ -10451,7 +10453,7 @@ function Edit({ setting, onClose, onDone }) {
   const send = async (value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
-    return t("settings.done", { name: visible(setting.label) });
+    return t("settings.done", { name: labelOf4(setting) });
   };
   const save = async (values2, base) => {
     if (toJson((await reread())?.value) !== toJson(base.value))
@@ -10486,9 +10488,9 @@ function Edit({ setting, onClose, onDone }) {
         return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
     }
   };
-  return html`<${FormDialog} title=${visible(setting.label)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => visible(setting.label)}
+  return html`<${FormDialog} title=${labelOf4(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf4(setting)}
       more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
-    <p class="muted"><${Marked} text=${setting.effect} /></p>${control()}<//>`;
+    <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
 
 // access_dialogs.js

@@ -9,6 +9,7 @@ import forms from "./ja_forms.js";
 import lists from "./ja_lists.js";
 import notices from "./ja_notices.js";
 import operations from "./ja_operations.js";
+import settings from "./ja_settings.js";
 import statistics from "./ja_statistics.js";
 
 export default {
@@ -22,5 +23,6 @@ export default {
   ...lists,
   ...notices,
   ...operations,
+  ...settings,
   ...statistics,
 };

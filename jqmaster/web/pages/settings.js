@@ -27,7 +27,7 @@ export function Page({ query, go, session }) {
   const all = /** @type {any[]} */ (data?.settings ?? []);
   const shown = all.filter(
     (one) =>
-      (!q || `${one.key} ${one.label} ${one.effect}`.toLowerCase().includes(q)) &&
+      (!q || `${one.key} ${labelOf(one)} ${effectOf(one)}`.toLowerCase().includes(q)) &&
       (!isOnlyRuntime || one.is_runtime),
   );
   const groups = [...new Set(shown.map((one) => one.group))];
@@ -52,6 +52,12 @@ export function Page({ query, go, session }) {
     ${editing && html`<${Edit} key=${editing.key} setting=${editing} onClose=${() => setEditing(null)} onDone=${reload} />`}`;
 }
 
+// The master tells both in English.
+/** @param {any} setting @returns {string} */
+const labelOf = (setting) => tOr(`settings.label.${setting.key}`, visible(setting.label));
+/** @param {any} setting @returns {string} */
+const effectOf = (setting) => tOr(`settings.effect.${setting.key}`, setting.effect);
+
 /** @param {any} setting */
 const keyOf = (setting) => setting.key;
 
@@ -66,7 +72,7 @@ function columns(session, onEdit) {
       key: "setting",
       label: t("settings.setting"),
       render: (one) =>
-        html`<strong>${visible(one.label)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${one.effect} /></p>`,
+        html`<strong>${labelOf(one)}</strong> <code class="small muted">${visible(one.key)}</code><p class="muted small"><${Marked} text=${effectOf(one)} /></p>`,
     },
     {
       key: "value",
@@ -88,7 +94,7 @@ function columns(session, onEdit) {
       render: (one) => {
         if (!one.is_runtime) return html`<span class="muted small">${t("settings.at_start")}</span>`;
         if (one.change_scope && may(session, one.change_scope))
-          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: visible(one.label) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
+          return html`<${Button} opensDialog class="small" aria-label=${t("settings.change_one", { name: labelOf(one) })} onClick=${() => onEdit(one)}>${t("settings.change")}<//>`;
         return one.change_scope === "admin"
           ? html`<span class="muted small">${t("settings.admin_only")}</span>`
           : null;
@@ -162,7 +168,7 @@ function Edit({ setting, onClose, onDone }) {
   const send = async (/** @type {any} */ value) => {
     await patch("api/settings", { [setting.key]: value });
     await onDone();
-    return t("settings.done", { name: visible(setting.label) });
+    return t("settings.done", { name: labelOf(setting) });
   };
   const save = async (/** @type {import("../ui/forms.js").Values} */ values, /** @type {any} */ base) => {
     // The settings have one version together, so others' changes of this one are found by reading it again.
@@ -198,7 +204,7 @@ function Edit({ setting, onClose, onDone }) {
         return html`<${FormField} ...${common} type="number" step=${setting.type === "integer" ? "1" : "any"} />`;
     }
   };
-  return html`<${FormDialog} title=${visible(setting.label)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => visible(setting.label)}
+  return html`<${FormDialog} title=${labelOf(setting)} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${() => labelOf(setting)}
       more=${setting.source === "runtime" && html`<${Button} disabled=${form.isBusy} onClick=${reset}>${t("settings.reset")}<//>`}>
-    <p class="muted"><${Marked} text=${setting.effect} /></p>${control()}<//>`;
+    <p class="muted"><${Marked} text=${effectOf(setting)} /></p>${control()}<//>`;
 }
