@@ -86,6 +86,8 @@ SECTIONS: dict[str, list[Entry]] = {
         Entry("pusher.results.JobProgress", is_constructed=False),
         Entry("tasks.parts.PartStream", is_constructed=False),
         Entry("pusher.parts.JobPart", is_constructed=False),
+        Entry("tasks.log_stream.LogStream", is_constructed=False),
+        Entry("pusher.logs.JobLogLine", is_constructed=False),
         Entry("tasks.command.CommandOutput", is_constructed=False),
         Entry("tasks.handle.wait_all"),
         Entry("tasks.handle.await_all"),

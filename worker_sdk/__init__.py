@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from worker_sdk.pusher.client import Pusher
     from worker_sdk.pusher.events import Event, SentEvent
     from worker_sdk.pusher.jobs import make_job
+    from worker_sdk.pusher.logs import JobLogLine
     from worker_sdk.pusher.parts import JobPart
     from worker_sdk.pusher.results import JobProgress, JobResult
     from worker_sdk.pusher.sync_client import SyncPusher
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from worker_sdk.tasks.command import CommandOutput
     from worker_sdk.tasks.flow import Flow, FlowHandles, chain, chord, group
     from worker_sdk.tasks.handle import JobHandle, await_all, wait_all
+    from worker_sdk.tasks.log_stream import LogStream
     from worker_sdk.tasks.parts import PartStream
     from worker_sdk.tasks.signature import INJECTED, INPUT, INPUTS
     from worker_sdk.tasks.task import Task, TaskJob
@@ -114,10 +116,12 @@ __all__ = [
     "JobFailed",
     "JobHandle",
     "JobIs",
+    "JobLogLine",
     "JobPart",
     "JobProgress",
     "JobResult",
     "JobSkipped",
+    "LogStream",
     "Middleware",
     "NoResultError",
     "NotFinished",
@@ -185,9 +189,11 @@ _MODULES: Final = {
     "Inputs": "worker_sdk.worker.inputs",
     "JobHandle": "worker_sdk.tasks.handle",
     "JobIs": "worker_sdk.conditions",
+    "JobLogLine": "worker_sdk.pusher.logs",
     "JobPart": "worker_sdk.pusher.parts",
     "JobProgress": "worker_sdk.pusher.results",
     "JobResult": "worker_sdk.pusher.results",
+    "LogStream": "worker_sdk.tasks.log_stream",
     "Middleware": "worker_sdk.middleware.base",
     "OutsideWork": "worker_sdk.outside",
     "OutstandingBelow": "worker_sdk.conditions",

@@ -53,6 +53,9 @@ class MasterAnswer:
     @property
     def is_transient(self) -> bool:
         """Return whether another try, or another master, may bring another answer."""
+        if self.code == "archive_damaged":
+            # It is the store of the archive that has answered, and it will not answer otherwise.
+            return False
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
     def ids(self, field: str) -> set[str]:

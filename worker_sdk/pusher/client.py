@@ -27,6 +27,7 @@ from worker_sdk.pusher.jobs import (
     make_job,
     may_be_another,
 )
+from worker_sdk.pusher.logs import JobLogLevel, logs_path
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
@@ -228,6 +229,33 @@ class Pusher:
         end_s = time.monotonic() + wait
         answer = await self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
         if not answer.body["parts"]:
+            await asyncio.sleep(until_asked_again_s(answer, end_s))
+        return answer.body
+
+    async def logs(
+        self,
+        job_id: str,
+        *,
+        after: int = 0,
+        wait: float = 0.0,
+        level: JobLogLevel | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+    ) -> Mapping[str, Any]:
+        """Return lines of the log of the job, as the master gives them: a map with `entries`, `next`, `state` and
+        `is_last` (LogPage in the OpenAPI document). `JobHandle.logs` does so.
+
+        * `job_id`: the job.
+        * `after`: `next` of the answer before. Default: from the first line on.
+        * `wait`: seconds to wait for further lines, or the end of the job.
+        * `level`: only lines of this level or above.
+        * `attempt`: only lines of this attempt.
+        * `tail`: begin at most this many lines before the newest one.
+        """
+        end_s = time.monotonic() + wait
+        path = logs_path(job_id, after, wait, self._timeout_s, level=level, attempt=attempt, tail=tail)
+        answer = await self._call("GET", path, of=job_id)
+        if not answer.body["entries"]:
             await asyncio.sleep(until_asked_again_s(answer, end_s))
         return answer.body
 

@@ -27,6 +27,7 @@ from worker_sdk.pusher.jobs import (
     make_job,
     may_be_another,
 )
+from worker_sdk.pusher.logs import JobLogLevel, logs_path
 from worker_sdk.pusher.opening import cannot_be_sent, masters_of
 from worker_sdk.pusher.parts import BEGINNING, parts_path
 from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path, until_asked_again_s
@@ -151,6 +152,24 @@ class SyncPusher:
         end_s = time.monotonic() + wait
         answer = self._call("GET", parts_path(job_id, after, wait, self._timeout_s), of=job_id)
         if not answer.body["parts"]:
+            time.sleep(until_asked_again_s(answer, end_s))
+        return answer.body
+
+    def logs(
+        self,
+        job_id: str,
+        *,
+        after: int = 0,
+        wait: float = 0.0,
+        level: JobLogLevel | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+    ) -> Mapping[str, Any]:
+        """Do as `Pusher.logs`."""
+        end_s = time.monotonic() + wait
+        path = logs_path(job_id, after, wait, self._timeout_s, level=level, attempt=attempt, tail=tail)
+        answer = self._call("GET", path, of=job_id)
+        if not answer.body["entries"]:
             time.sleep(until_asked_again_s(answer, end_s))
         return answer.body
 

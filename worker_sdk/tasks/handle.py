@@ -21,7 +21,9 @@ from worker_sdk.errors import (
 from worker_sdk.pusher.unique import is_duplicate, is_replaced
 
 if TYPE_CHECKING:
+    from worker_sdk.pusher.logs import JobLogLevel
     from worker_sdk.pusher.results import JobProgress, JobResult
+    from worker_sdk.tasks.log_stream import LogStream
     from worker_sdk.tasks.parts import PartStream
     from worker_sdk.worker.context import Pushers
 
@@ -184,6 +186,29 @@ class JobHandle(Generic[ResultT_co]):
         from worker_sdk.tasks.codec import decoder_of
 
         return PartStream(self, self._pushers, decoder_of(f"task {self.name}: parts", kind))
+
+    def logs(
+        self,
+        *,
+        level: "JobLogLevel | None" = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+        follow: bool = False,
+    ) -> "LogStream":
+        """Return the lines of the log of the job, for `for` and `async for`: those that are kept by now, also those in
+        the archive.
+
+        * `level`: only lines of this level or above, such as `warning`.
+        * `attempt`: only lines of this attempt.
+        * `tail`: begin at most this many lines before the newest one.
+        * `follow`: wait for further lines until the job is over.
+
+        The token needs the scope read. Iterating raises ResultGone if the job is unknown and no log of it is in the
+        archive, and RefusedError with the code `archive_damaged` for lines that the archive has lost.
+        """
+        from worker_sdk.tasks.log_stream import LogStream
+
+        return LogStream(self, self._pushers, level=level, attempt=attempt, tail=tail, follow=follow)
 
     def _note_page(self, page: Mapping[str, Any]) -> None:
         self.status = str(page["state"])

@@ -330,6 +330,12 @@ class _Store:
             "is_last": True,
         }
 
+    def logs(self, job_id: str, *, wait: float, **selection: Any) -> dict[str, Any]:
+        run = self.known(job_id)
+        if wait and not run.is_over:
+            raise NotFinishedError(job_id, run.state)
+        return {"state": run.state, "is_last": run.is_over, **run.log.page(run.attempts, **selection)}
+
     def result(self, job_id: str) -> JobResult | None:
         if job_id not in self._runs:
             return None
@@ -433,6 +439,18 @@ class _KitClient:
     def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
         return self._store.parts(job_id)
 
+    def logs(
+        self,
+        job_id: str,
+        *,
+        after: int = 0,
+        wait: float = 0.0,
+        level: str | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+    ) -> Mapping[str, Any]:
+        return self._store.logs(job_id, after=after, wait=wait, level=level, attempt=attempt, tail=tail)
+
     def status(self, job_id: str) -> Mapping[str, Any]:
         return self._store.view(job_id)
 
@@ -512,6 +530,18 @@ class _AsyncKitClient:
 
     async def parts(self, job_id: str, *, after: str = BEGINNING, wait: float = 0.0) -> Mapping[str, Any]:
         return self._store.parts(job_id)
+
+    async def logs(
+        self,
+        job_id: str,
+        *,
+        after: int = 0,
+        wait: float = 0.0,
+        level: str | None = None,
+        attempt: int | None = None,
+        tail: int | None = None,
+    ) -> Mapping[str, Any]:
+        return self._store.logs(job_id, after=after, wait=wait, level=level, attempt=attempt, tail=tail)
 
     async def status(self, job_id: str) -> Mapping[str, Any]:
         return self._store.view(job_id)

@@ -14,6 +14,7 @@ from tests.support.master import Api, master_on
 from tests.support.scripted_worker import puller_at
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
+from worker_sdk import RefusedError, Tasks, configure
 
 pytestmark = [pytest.mark.req("D17"), real_time.MASTER]
 
@@ -65,6 +66,31 @@ async def test_a_log_is_read_in_the_archive_until_its_job_is_deleted(
         assert (status, problem["code"]) == (404, "unknown_job")
         await wait_until(lambda: not [*tmp_path.rglob("*.gz")], timeout_s=30)
         await asyncio.gather(api.http.aclose(), viewer.http.aclose())
+
+
+async def test_a_handle_reads_the_archive(store_server: StoreServer, tmp_path: Path) -> None:
+    def work() -> None:
+        """Done by a scripted worker."""
+
+    task = Tasks().task("logs.work")(work)
+    async with master_on(store_server.url, log_archive_url=f"file://{tmp_path}", **ARCHIVE) as (master, _):
+        api = Api(master.server.url, "everything")
+        job_id = await over(api, "a", "b")
+        await until_archived(api, job_id)
+        configure(url=master.server.url, token="everything")
+        try:
+            handle = task.handle(job_id)
+            assert [line.text async for line in handle.logs(follow=True)] == ["a", "b"]
+            assert [line.text for line in await asyncio.to_thread(list, handle.logs(tail=1))] == ["b"]
+            for path in tmp_path.rglob("*.gz"):
+                path.write_bytes(b"spoiled")
+            # The archive will not answer otherwise: it is not asked again.
+            with pytest.raises(RefusedError) as refused:
+                await asyncio.to_thread(list, handle.logs())
+            assert refused.value.code == "archive_damaged"
+        finally:
+            configure()
+        await api.http.aclose()
 
 
 async def test_the_log_of_a_job_that_is_gone_is_read_with_the_same_rights(

@@ -284,6 +284,31 @@ def test_a_handle_streams_the_parts_of_the_last_attempt_inline() -> None:
         ]
 
 
+@tasks.task("logs.written", max_retry=1)
+def log_and_fail_once(ctx: Context = INJECTED) -> None:
+    ctx.logger.info("attempt %d", ctx.attempt)
+    ctx.logger.warning("careful")
+    if ctx.attempt == 1:
+        raise ConnectionError("away")
+
+
+def test_a_handle_reads_the_log_of_the_last_attempt_inline() -> None:
+    with inline():
+        handle = log_and_fail_once.enqueue()
+        assert [(line.seq, line.attempt, line.level, line.text) for line in handle.logs(follow=True)] == [
+            (1, 2, "info", "attempt 2"),
+            (2, 2, "warning", "careful"),
+        ]
+        assert [line.text for line in handle.logs(level="warning")] == ["careful"]
+        assert [line.text for line in handle.logs(tail=1)] == ["careful"]
+        assert list(handle.logs(attempt=1)) == []
+    with recording():
+        handle = log_and_fail_once.enqueue()
+        assert list(handle.logs()) == []
+        with pytest.raises(NotFinished):
+            list(handle.logs(follow=True))
+
+
 def test_a_drained_run_has_its_parts_and_a_recorded_job_none_yet() -> None:
     with recording() as jobs:
         handle = emit_and_fail_once.enqueue()

@@ -1,0 +1,57 @@
+"""Lines of the logs of jobs, and how to ask for them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+from urllib.parse import urlencode
+
+from worker_sdk.pusher.results import MAX_LONG_POLL_S, path_of
+
+JobLogLevel = Literal["debug", "info", "warning", "error", "critical"]
+# The levels in their order.
+LEVELS: Final[tuple[JobLogLevel, ...]] = ("debug", "info", "warning", "error", "critical")
+
+
+@dataclass(frozen=True, slots=True)
+class JobLogLine:
+    """A line of the log of a job.
+
+    * `seq`: its number, counted from 1 over all attempts. A gap is lines that are gone.
+    * `attempt`: number of the attempt that wrote it.
+    * `at`: the time at which it was written, in UTC.
+    * `level`: `debug`, `info`, `warning`, `error` or `critical`.
+    * `text`: the line, or the lines of one message. None: the token may not see the content of jobs.
+    """
+
+    seq: int
+    attempt: int
+    at: datetime
+    level: JobLogLevel
+    text: str | None
+
+
+def logs_path(
+    job_id: str,
+    after: int,
+    wait_s: float,
+    timeout_s: float,
+    *,
+    level: JobLogLevel | None,
+    attempt: int | None,
+    tail: int | None,
+) -> str:
+    query: dict[str, Any] = {"after": after, "level": level, "attempt": attempt, "tail": tail}
+    if wait_s > 0:
+        # As for results: the answer must come within the timeout of a call.
+        query["wait"] = f"{min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8):.3f}"
+    return f"{path_of(job_id)}/logs?{urlencode({k: v for k, v in query.items() if v is not None})}"
+
+
+def line_of(fields: Any) -> JobLogLine:
+    return JobLogLine(
+        fields["seq"],
+        fields["attempt"],
+        datetime.fromisoformat(fields["at"]),
+        fields["level"],
+        fields["text"],
+    )
