@@ -127,6 +127,12 @@ class Keys:
         "while not empty",
         "deleted jobs whose log is to be removed from the archive; score: when they were deleted, ms",
     )
+    log_erased = Key(
+        "sorted set",
+        "while not empty",
+        "deleted jobs whose log was removed from the archive, where it is looked for once more an hour later; score: "
+        "when they were deleted, ms",
+    )
     log_totals = Key("hash", "always", "`size` of all logs together")
     challenges = NamedKey(
         "string",

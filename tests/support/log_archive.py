@@ -46,9 +46,9 @@ class FaultyArchive(LogArchive):
         self.lists += 1
         return await super().names(job_id)
 
-    async def erase(self, job_id: str) -> int:
+    async def erase(self, job_id: str, deleted_ms: int) -> int:
         self._answer()
-        return await super().erase(job_id)
+        return await super().erase(job_id, deleted_ms)
 
     def objects(self) -> list[Path]:
         """Return all files of the archive, in order."""

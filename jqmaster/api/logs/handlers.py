@@ -15,8 +15,17 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.job_content import GoneContent, JobContent
 from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
 from jqmaster.domain.logs.page import LinesPage, LogFilter, NumberedLine
-from jqmaster.errors import FieldError, InvalidError, NotFoundError, TooLargeError, UnparsableError, invalid
+from jqmaster.errors import (
+    FieldError,
+    InvalidError,
+    NotFoundError,
+    TooLargeError,
+    UnparsableError,
+    after_it_was_done,
+    invalid,
+)
 from jqmaster.service.logs.logs import SentLine
+from jqmaster.store.identity.audit import encode_entry
 
 # The most of one call. A worker that has more sends several.
 MAX_LINES: Final = 10_000
@@ -150,6 +159,15 @@ async def page(call: Call) -> Reply:
             found = await services.job_logs.gone_page(job_id, after, limit=limit, wanted=wanted, tail=tail)
             content = GoneContent(call.content, found.name or "")
     return Reply(200, page_view(found, content), () if has_place else COME_AGAIN)
+
+
+async def erase(call: Call) -> Reply:
+    job_id = call.path["job_id"]
+    await call.services.job_logs.erase_gone(job_id)
+    with after_it_was_done():
+        entry = encode_entry(who=call.who, action="job.erase_log", target=job_id, before=None, after=None)
+        await call.services.audit_writer.write(entry)
+    return Reply(204)
 
 
 def filter_of(query: dict[str, str]) -> LogFilter:

@@ -45,6 +45,10 @@ _SAVE_TEXT: Final = (
     "the job under this token, for a minute after it is over, and for 5 s after another claim took it. Beyond "
     "`max_log_bytes` and `max_logs_bytes` the oldest lines go, which `dropped` says."
 )
+_ERASE_TEXT: Final = (
+    "For a job that its retention has removed, and whose log the archive keeps. From now on nobody can read it; its "
+    "objects are removed as soon as the archive answers. To delete a job that is there erases its log as well."
+)
 _PAGE_TEXT: Final = (
     "Lines are read from the archive where they are no longer in the store, also those of a job that is gone. "
     "The page may be empty and not the last one: a filter that selects little reads a bounded number of lines. Call "
@@ -54,6 +58,8 @@ _PAGE_TEXT: Final = (
 OPERATIONS: Final = [
     Operation("GET", "/api/jobs/{job_id}/logs", handlers.page, Scope.READ, "Get log lines of a job", "jobs",
               {200: schemas.LogPage}, query=_PAGE, problems=(404, 502, *_STORE), text=_PAGE_TEXT, has_effect=True),
+    Operation("DELETE", "/api/jobs/{job_id}/logs", handlers.erase, Scope.OPERATE, "Erase the log of a job that is gone",
+              "jobs", {204: None}, problems=(404, 409, *_STORE), text=_ERASE_TEXT),
     Operation("POST", "/api/workers/{worker_id}/logs", handlers.save, Scope.WORK, "Send log lines", "workers",
               {200: schemas.LogsAnswer}, schemas.LogsRequest, problems=(404, 413, *_STORE), text=_SAVE_TEXT),
 ]  # fmt: skip

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from jqmaster.cli.commands.follow import asked
-from jqmaster.cli.commands.jobs import JobArgument
-from jqmaster.cli.console import output
+from jqmaster.cli.commands.jobs import JobArgument, JobArguments, ask_first
+from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
     JsonOption,
@@ -47,6 +47,28 @@ def logs(
     wanted = {"level": level.value, "attempt": attempt, "tail": tail}
     with MasterSession(master, token) as http:
         _print(http, job_id, wanted, is_following=follow, as_json=as_json)
+
+
+def erase_log(
+    job_ids: JobArguments,
+    *,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Do not ask for confirmation.")] = False,
+    master: MasterOption = DEFAULT_MASTER,
+    token: TokenOption = None,
+) -> None:
+    """Erase the logs of jobs that are gone, also from the archive."""
+    if not yes:
+        ask_first(f"Erase the log{'s' if len(job_ids) > 1 else ''} of {len(job_ids)} for good?")
+    worst = exits.OK
+    with MasterSession(master, token) as http:
+        for job_id in job_ids:
+            try:
+                http.call("DELETE", job_path(job_id, "logs"))
+            except typer.Exit as ended:
+                worst = ended.exit_code
+                continue
+            output.say(f"{job_id}  log erased")
+    raise typer.Exit(worst)
 
 
 def _print(

@@ -29,6 +29,7 @@ COMMANDS: Final = (
     CommandOnDemand("take", f"{_ROOM}take:take"),
     CommandOnDemand("done", f"{_ROOM}take:done"),
     CommandOnDemand("delete", f"{_ROOM}jobs:delete"),
+    CommandOnDemand("erase-log", f"{_ROOM}logs:erase_log"),
     CommandOnDemand("bulk", f"{_ROOM}bulk:bulk"),
     CommandOnDemand("actions", f"{_ROOM}bulk:actions"),
     CommandOnDemand("stats", f"{_ROOM}stats:stats"),

@@ -1,5 +1,6 @@
 """Moves logs to the archive, and removes from it those of deleted jobs."""
 
+import contextlib
 from enum import StrEnum
 
 from jqmaster.domain.content import ContentAccess
@@ -8,7 +9,7 @@ from jqmaster.domain.logs.figures import ArchiveFigures
 from jqmaster.domain.logs.lines import RANK, LogLevel
 from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.domain.logs.piece import Piece, PieceName
-from jqmaster.errors import ArchiveUnavailableError
+from jqmaster.errors import ArchiveUnavailableError, JqmasterError
 from jqmaster.live_value import LiveValue
 from jqmaster.store.logs.archive import LogArchive
 from jqmaster.store.logs.archiving import LogArchivingStore, LogsToArchive, StoredPiece
@@ -60,10 +61,18 @@ class LogArchiving:
             piece = await self._store.next_piece(epoch, job_id, self._archive.ref(job_id))
             if piece is None:
                 break
-            if piece.entries:
-                await self._write(piece)
-            is_left = await self._store.drop(epoch, piece)
+            try:
+                if piece.entries:
+                    await self._write(piece)
+                is_left = await self._store.drop(epoch, piece)
+            except BaseException:
+                # This master may have been held up, and another one has removed the log of a deleted job meanwhile.
+                # best effort: the archive is looked through once more an hour after the deletion.
+                with contextlib.suppress(JqmasterError):
+                    await self._store.note_late(piece.job)
+                raise
             if is_left is None:
+                await self._store.note_late(piece.job)
                 return ArchivingRound.CHANGED
             self.figures.lines += len(piece.entries)
             if not is_left:
@@ -72,15 +81,21 @@ class LogArchiving:
         return ArchivingRound.WHOLE
 
     async def erase(self, epoch: str) -> int:
-        """Remove logs of deleted jobs from the archive, the oldest of them; return how many. One that
-        cannot be noted is removed again. One that is being moved waits: its next piece would come behind the
+        """Remove logs of deleted jobs from the archive, the oldest of them; return how many. An hour later each is
+        looked for once more: a leader that was held up may have written behind the removal. One that cannot be noted
+        is removed again. One that is being moved waits: its next piece would come behind the
         removal, and stay."""
-        job_ids = [job_id for job_id in await self._store.erasures() if job_id not in self._under_way]
-        for job_id in job_ids:
-            await self._archive.erase(job_id)
+        erasures = await self._store.erasures()
+        first = [one for one in erasures.first if one[0] not in self._under_way]
+        for job_id, deleted_ms in first:
+            await self._archive.erase(job_id, deleted_ms)
             await self._store.end_erasures(epoch, [job_id])
-        self.figures.erased += len(job_ids)
-        return len(job_ids)
+        again = [one for one in erasures.again if one[0] not in self._under_way]
+        for job_id, deleted_ms in again:
+            await self._archive.erase(job_id, deleted_ms)
+            await self._store.forget_erasures(epoch, [job_id])
+        self.figures.erased += len(first)
+        return len(first) + len(again)
 
     async def _write(self, piece: StoredPiece) -> None:
         job = piece.job

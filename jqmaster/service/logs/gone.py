@@ -6,10 +6,11 @@ from jqmaster.domain.content import ContentAccess
 from jqmaster.domain.job_content import JobContent
 from jqmaster.domain.logs.page import LinesPage, LogFacts, LogFilter
 from jqmaster.domain.logs.piece import Piece, PieceName
+from jqmaster.errors import ConflictError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.logs.archived import ArchivedLogs, filtered
 from jqmaster.service.logs.archiving import redacted
-from jqmaster.store.logs.archiving import GoneLog, LogArchivingStore
+from jqmaster.store.logs.archiving import GoneLog, LogArchivingStore, LogNotHere
 
 
 class GoneLogs:
@@ -28,13 +29,11 @@ class GoneLogs:
     ) -> LinesPage | None:
         """Return entries behind a place, as those who may see everything see them. None: there is no such log."""
         waiting = await self._store.read_gone(job_id, after)
-        if waiting == "erased":
-            return None
         if isinstance(waiting, GoneLog):
             if tail is not None:
                 after = max(after, waiting.facts.last - tail)
             return await self._waiting_page(waiting, after, limit, wanted)
-        names = await self._archived.names_of_gone(job_id)
+        names = await self._names(job_id, waiting)
         if not names:
             return None
         last = names[-1].last
@@ -49,6 +48,22 @@ class GoneLogs:
         entries, end = await filtered(_chained(known, rest), after, limit, wanted)
         facts = LogFacts(last, known.dropped, 0, last, self._archived.ref(job_id))
         return LinesPage(None, entries, last if end is None else end, end is None, facts, True, known.name)
+
+    async def erase(self, job_id: str) -> bool:
+        """Have the log removed, also where it waits for the archive; nobody can read it from now on. Return False if
+        there is none. Raise ConflictError where the job is not gone."""
+        waiting = await self._store.read_gone(job_id, 0)
+        if not isinstance(waiting, GoneLog) and not await self._names(job_id, waiting):
+            return False
+        if not await self._store.erase_gone(job_id):
+            raise ConflictError(f"job {job_id} is there; delete it, and its log goes with it")
+        return True
+
+    async def _names(self, job_id: str, known: LogNotHere) -> list[PieceName]:
+        deleted_ms = known.deleted_ms
+        if deleted_ms is None:
+            return []
+        return [name for name in await self._archived.names_of_gone(job_id) if name.created_ms > deleted_ms]
 
     async def _waiting_page(self, waiting: GoneLog, after: int, limit: int, wanted: LogFilter) -> LinesPage:
         facts, name, job_id = waiting.facts, waiting.job.name, waiting.job.id

@@ -12,6 +12,7 @@ from jqmaster.domain.job import FINISHED
 from jqmaster.domain.logs.figures import LogFigures
 from jqmaster.domain.logs.lines import LogChunk, LogLimits, LogLine, chunks, clean
 from jqmaster.domain.logs.page import LATE_MS, LinesPage, LogFilter, LogSlice, NumberedLine
+from jqmaster.errors import ConflictError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
 from jqmaster.service.jobs.waiters import FinishWaiters
@@ -178,6 +179,17 @@ class LogService:
         if found is None:
             raise unknown_job(job_id)
         return found
+
+    async def erase_gone(self, job_id: str) -> None:
+        """Erase the log of a job that is gone, in the archive and where it waits for it. Raise NotFoundError,
+        ConflictError (the job is there) and ArchiveUnavailableError."""
+        if is_id(job_id):
+            found = await self._store.read(job_id, 0, watch=False)
+            if found is not None:
+                raise ConflictError(f"job {job_id} is there; delete it, and its log goes with it")
+            if self._gone and await self._gone.erase(job_id):
+                return
+        raise unknown_job(job_id)
 
     async def _slice(self, job_id: str, after: int, *, watch: bool = False) -> LogSlice:
         found = await self._store.read(job_id, after, watch=watch)

@@ -408,7 +408,7 @@ class Checker:
                 yield await self._check_logs(page)
         for command, keys, step in (
             ("SSCAN", [k.logged], 1),
-            ("ZSCAN", [k.log_times, k.log_waits, k.log_erasures], 2),
+            ("ZSCAN", [k.log_times, k.log_waits, k.log_erasures, k.log_erased], 2),
         ):
             async for _, page in self._members(command, keys, step=step):
                 yield await self._check_logs(page)

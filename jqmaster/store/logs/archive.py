@@ -94,9 +94,10 @@ class LogArchive:
         found = [PieceName.parse(path.rpartition("/")[2]) for path in paths]
         return [name for name in found if name is not None]
 
-    async def erase(self, job_id: str) -> int:
-        """Remove all that is there of a job's log; return the number of objects."""
-        paths = await self._paths(job_id)
+    async def erase(self, job_id: str, deleted_ms: int) -> int:
+        """Remove all that is there of a job's log; return the number of objects. `deleted_ms`: when the job was
+        deleted; pieces of a later job with its ID stay."""
+        paths = [path for path in await self._paths(job_id) if _is_of_earlier(path, deleted_ms)]
         async with self._asking("remove from"):
             for path in paths:
                 # Another master may do the same.
@@ -148,6 +149,11 @@ class LogArchive:
             # The duty tries again; a reader is told to.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
         )
+
+
+def _is_of_earlier(path: str, deleted_ms: int) -> bool:
+    name = PieceName.parse(path.rpartition("/")[2])
+    return name is None or name.created_ms <= deleted_ms
 
 
 def _sync(directory: Path, path: str) -> None:

@@ -12,6 +12,8 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read_entries
 
 LOGS_PER_LOOK: Final = 200
+# After its deletion, the log of a job is looked for in the archive once more.
+LATE_MS: Final = 3_600_000
 
 
 class LogsToArchive(NamedTuple):
@@ -44,6 +46,22 @@ class GoneLog:
     entries: list[NumberedLine]
     end: int
     is_full: bool
+
+
+class LogErasures(NamedTuple):
+    """Deleted jobs and when they were deleted: those whose log is to be removed from the archive, and those for which
+    it is to be looked for once more."""
+
+    first: list[tuple[str, int]]
+    again: list[tuple[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class LogNotHere:
+    """The log of a job that is gone does not wait for the archive. `deleted_ms`: when a job with this ID was deleted
+    whose log was removed not long ago; 0: none was; None: its log is to be removed, and nobody may see it."""
+
+    deleted_ms: int | None
 
 
 class LogArchivingStore:
@@ -106,17 +124,16 @@ class LogArchivingStore:
         )
         return None if word == "changed" else data[0] == 1
 
-    async def read_gone(self, job_id: str, after: int) -> GoneLog | str:
-        """Return entries of a log that waits for the archive; `none` if it does not; `erased` where the job was
-        deleted, and what the archive has of it will be."""
+    async def read_gone(self, job_id: str, after: int) -> GoneLog | LogNotHere:
+        """Return entries of a log that waits for the archive; LogNotHere if it does not."""
         k = self._keys
         word, data = await self._client.run(
             "read_gone_log",
-            (k.log(job_id), k.logs(job_id), k.log_erasures),
+            (k.log(job_id), k.logs(job_id), k.log_erasures, k.log_erased),
             (job_id, after, CHUNKS_PER_READ),
         )
         if word != "ok":
-            return word
+            return LogNotHere(None) if word == "erased" else LogNotHere(data[0])
         record, facts, chunks = data
         return GoneLog(
             codec.decode_job(job_id, record),
@@ -126,12 +143,44 @@ class LogArchivingStore:
             len(chunks) == CHUNKS_PER_READ,
         )
 
-    async def erasures(self) -> list[str]:
+    async def erasures(self) -> LogErasures:
         """Return deleted jobs whose log is to be removed from the archive, the oldest first."""
-        raw = await self._client.command("ZRANGE", self._keys.log_erasures, 0, LOGS_PER_LOOK - 1)
-        return [job_id.decode() for job_id in raw]
+        k = self._keys
+        _, (first, again) = await self._client.run(
+            "due_log_erasures", (k.log_erasures, k.log_erased), (self._shard.now_arg, LATE_MS, LOGS_PER_LOOK)
+        )
+        return LogErasures(_deletions(first), _deletions(again))
 
     async def end_erasures(self, epoch: str, job_ids: Sequence[str]) -> None:
         """Note that the logs of these were removed."""
         k = self._keys
-        await self._client.run("end_log_erasures", (k.epoch, k.log_erasures), (epoch, *job_ids))
+        await self._client.run("end_log_erasures", (k.epoch, k.log_erasures, k.log_erased), (epoch, *job_ids))
+
+    async def forget_erasures(self, epoch: str, job_ids: Sequence[str]) -> None:
+        """Note that the logs of these were looked for once more."""
+        k = self._keys
+        await self._client.run("forget_log_erasures", (k.epoch, k.log_erased), (epoch, *job_ids))
+
+    async def note_late(self, job: Job) -> bool:
+        """Note that a piece of a log may have come to the archive late; return whether it is to be removed, because
+        the job was deleted meanwhile."""
+        k = self._keys
+        _, (is_erased,) = await self._client.run(
+            "note_late_log", (k.log_erasures, k.log_erased), (job.id, job.created_at_ms)
+        )
+        return bool(is_erased)
+
+    async def erase_gone(self, job_id: str) -> bool:
+        """Have the log of a job that is gone removed from the archive, and drop what waits for it; return False where
+        the job is there."""
+        k = self._keys
+        word, _ = await self._client.run(
+            "erase_gone_log",
+            (k.job(job_id), k.log_erasures),
+            (self._shard.now_arg, k.tag, job_id),
+        )
+        return word == "ok"
+
+
+def _deletions(raw: Sequence[bytes]) -> list[tuple[str, int]]:
+    return [(job_id.decode(), int(float(at))) for job_id, at in zip(raw[::2], raw[1::2], strict=True)]

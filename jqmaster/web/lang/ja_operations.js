@@ -236,6 +236,7 @@ export default {
   "act.user.remove": "ユーザーの削除",
   "act.job.cancel": "ジョブの取り消し",
   "act.job.delete": "ジョブの削除",
+  "act.job.erase_log": "削除済みジョブのログの消去",
   "act.job.patch": "ジョブの変更",
   "act.job.retry": "ジョブの再試行",
   "act.job.run": "ジョブの即時実行",

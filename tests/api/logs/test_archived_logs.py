@@ -68,6 +68,31 @@ async def test_a_log_is_read_in_the_archive_until_its_job_is_deleted(
         await asyncio.gather(api.http.aclose(), viewer.http.aclose())
 
 
+async def test_an_operator_erases_the_log_of_a_job_that_is_gone(
+    store_server: StoreServer, tmp_path: Path
+) -> None:
+    settings = ARCHIVE | {"log_archive_url": f"file://{tmp_path}", "retention_succeeded_max": 0}
+    async with master_on(store_server.url, **settings) as (master, _):
+        api, viewer = Api(master.server.url, "everything"), Api(master.server.url, "viewer")
+        job_id = await over(api, "a secret")
+
+        async def is_gone() -> bool:
+            found = await page(api, job_id)
+            return found["state"] is None and bool(found["is_archived"])
+
+        await wait_until(is_gone, timeout_s=30, what="the job is gone, and its log is in the archive")
+        path = f"/api/jobs/{job_id}/logs"
+        assert (await viewer.call("DELETE", path))[0] == 403
+        assert (await api.call("DELETE", path))[0] == 204
+        for method in ("GET", "DELETE"):
+            status, problem = await api.call(method, path)
+            assert (status, problem["code"]) == (404, "unknown_job")
+        await wait_until(lambda: not [*tmp_path.rglob("*.gz")], timeout_s=30)
+        _, audit = await api.call("GET", "/api/audit")
+        assert [(e["action"], e["target"]) for e in audit["entries"][:1]] == [("job.erase_log", job_id)]
+        await asyncio.gather(api.http.aclose(), viewer.http.aclose())
+
+
 async def test_a_handle_reads_the_archive(store_server: StoreServer, tmp_path: Path) -> None:
     def work() -> None:
         """Done by a scripted worker."""

@@ -1,5 +1,6 @@
 """The leader's duty that moves logs to the archive, and the one that removes what it does not take."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 from jqmaster.domain.job import JobState
 from jqmaster.domain.logs.lines import LogLine, chunks
 from jqmaster.domain.logs.piece import PieceName
-from jqmaster.errors import ArchiveUnavailableError, StaleEpochError
+from jqmaster.errors import ArchiveUnavailableError, StaleEpochError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import log_archiver as module
 from jqmaster.runtime.duties.log_archiver import LogArchiver
@@ -226,6 +227,72 @@ async def test_a_log_that_is_being_written_when_its_job_is_deleted_is_removed_be
     assert await duty.archiver._erase() == module.AGAIN_S
     assert duty.archive.objects() == []
     assert await duty.archiver._erase() == module.POLL_S
+
+
+async def frozen_while_its_job_is_deleted(
+    world: StoreWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[], None]
+) -> Duty:
+    """Freeze a leader that is about to write to the archive; another one leads meanwhile, and removes what it finds of
+    the job, which is deleted. `end` runs when the write is done. Return the duty of the present leader."""
+    old = Duty(world, tmp_path)
+    put = old.archive.put
+    (job_id,) = await old.logs(1)
+    job = await world.get(job_id)
+    assert job.worker_id
+    await world.settlements.settle_success(job.worker_id, [(job_id, job.token, b"")])
+    present: list[Duty] = []
+
+    async def frozen_put(job_id: str, name: PieceName, data: bytes) -> None:
+        await world.reelect()
+        present.append(Duty(world, tmp_path, world.epoch))
+        await world.steering.delete(job_id)
+        assert await present[0].archiver._erase() == module.AGAIN_S
+        assert await present[0].archiver._erase() == module.POLL_S
+        await put(job_id, name, data)
+        end()
+
+    monkeypatch.setattr(old.archive, "put", frozen_put)
+    with pytest.raises((StaleEpochError, ArchiveUnavailableError, asyncio.CancelledError)):
+        await old.archiver._archiving.move(old.archiver._epoch, job_id)
+    assert len(old.archive.objects()) == 1
+    return present[0]
+
+
+def _cancel() -> None:
+    raise asyncio.CancelledError
+
+
+def _answer_too_late() -> None:
+    raise ArchiveUnavailableError("timed out")
+
+
+@pytest.mark.parametrize(
+    "end", [lambda: None, _cancel, _answer_too_late], ids=["woken", "canceled", "timed out"]
+)
+async def test_what_a_frozen_leader_writes_of_a_deleted_job_is_removed_when_it_wakes(
+    world: StoreWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: Callable[[], None]
+) -> None:
+    present = await frozen_while_its_job_is_deleted(world, tmp_path, monkeypatch, end)
+    assert await present.archiver._erase() == module.AGAIN_S
+    assert present.archive.objects() == []
+    assert await world.findings() == []
+
+
+async def test_what_a_leader_that_never_wakes_left_of_a_deleted_job_is_removed_an_hour_later(
+    world: StoreWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die() -> None:
+        async def no_more(*_: object) -> bool:
+            raise StoreUnavailableError("it is dead")
+
+        monkeypatch.setattr(store_module.LogArchivingStore, "note_late", no_more)
+
+    present = await frozen_while_its_job_is_deleted(world, tmp_path, monkeypatch, die)
+    assert await present.archiver._erase() == module.POLL_S
+    world.pass_ms(store_module.LATE_MS)
+    assert await present.archiver._erase() == module.AGAIN_S
+    assert present.archive.objects() == []
+    assert await present.archiver._erase() == module.POLL_S
 
 
 async def test_a_leader_that_was_replaced_drops_nothing(world: StoreWorld, tmp_path: Path) -> None:

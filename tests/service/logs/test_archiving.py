@@ -12,9 +12,10 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.job import JobState
 from jqmaster.domain.logs.figures import LogFigures
 from jqmaster.domain.logs.page import LATE_MS, LinesPage, LogFilter
-from jqmaster.errors import ArchiveDamagedError, ArchiveUnavailableError, NotFoundError
+from jqmaster.domain.logs.piece import PieceName
+from jqmaster.errors import ArchiveDamagedError, ArchiveUnavailableError, ConflictError, NotFoundError
 from jqmaster.live_value import LiveValue
-from jqmaster.service.logs.archived import ArchivedLogs
+from jqmaster.service.logs.archived import UNKNOWN_S, ArchivedLogs
 from jqmaster.service.logs.archiving import ArchivingRound
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.service.logs.logs import LogService, SentLine
@@ -258,3 +259,34 @@ async def test_a_deleted_job_leaves_nothing_in_the_archive(archived: Archived) -
     assert archived.archive.objects() == []
     with pytest.raises(NotFoundError):
         await archived.gone(job.job_id)
+    # A piece that comes late is not shown either.
+    await archived.archive.put(job.job_id, PieceName(1, 1, 1, "0" * 64), b"late")
+    archived.clock.jump(UNKNOWN_S)
+    with pytest.raises(NotFoundError):
+        await archived.gone(job.job_id)
+
+
+async def test_the_log_of_a_job_that_is_gone_is_erased(archived: Archived) -> None:
+    logs, world = archived.logs, archived.world
+    (_, there), (other, waiting), (third, moved) = [await archived.job("a") for _ in range(3)]
+    for known in (there.job_id, waiting.job_id):
+        with pytest.raises(ConflictError, match="delete it"):
+            await logs.erase_gone(known)
+    for by, job in ((other, waiting), (third, moved)):
+        await archived.over(by, job)
+    await archived.sweep()
+    await archived.move(moved)
+    for job in (waiting, moved):
+        assert texts(await archived.gone(job.job_id)) == ["a"]
+        await logs.erase_gone(job.job_id)
+        for call in (archived.gone(job.job_id), logs.erase_gone(job.job_id)):
+            with pytest.raises(NotFoundError):
+                await call
+    assert await archived.archiving.erase(world.epoch) == 2
+    assert archived.archive.objects() == []
+    for unknown in (moved.job_id, new_id(), "no ID"):
+        with pytest.raises(NotFoundError):
+            await logs.erase_gone(unknown)
+    archived.archive.is_away = True
+    with pytest.raises(ArchiveUnavailableError):
+        await logs.erase_gone(new_id())

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,13 @@ async def test_objects_are_written_listed_read_and_removed(archive: LogArchive) 
     await archive.put(other, NAME, b"other")
     assert await archive.get(job_id, NAME) == b"data"
     assert await archive.names(job_id) == [NAME]
-    assert await archive.erase(job_id) == 1
-    assert await archive.erase(job_id) == 0
+    # A later job with the same ID keeps its log.
+    later = replace(NAME, created_ms=NAME.created_ms + 1)
+    await archive.put(job_id, later, b"later")
+    assert await archive.erase(job_id, NAME.created_ms) == 1
+    assert await archive.erase(job_id, NAME.created_ms) == 0
+    assert await archive.names(job_id) == [later]
+    assert await archive.erase(job_id, later.created_ms) == 1
     assert await archive.names(job_id) == []
     assert await archive.get(other, NAME) == b"other"
 
@@ -80,7 +86,7 @@ async def test_faults_of_the_storage_are_told_apart_from_logs_that_are_not_there
     assert found.value.retry_after_s
     if fault != "truncated":
         other = new_id()
-        for call in (failing.put(other, NAME, b"x"), failing.names(other), failing.erase(other)):
+        for call in (failing.put(other, NAME, b"x"), failing.names(other), failing.erase(other, 1)):
             with pytest.raises(ArchiveUnavailableError):
                 await call
     s3.fault = ""

@@ -1,5 +1,7 @@
-"""due_logs.lua, take_log_piece.lua, drop_archived.lua, read_gone_log.lua and end_log_erasures.lua: logs on their way to
-the archive."""
+"""due_logs.lua, take_log_piece.lua, drop_archived.lua, read_gone_log.lua, due_log_erasures.lua, end_log_erasures.lua,
+forget_log_erasures.lua, note_late_log.lua and erase_gone_log.lua: logs on their way to the archive, and out of it."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +11,14 @@ from jqmaster.errors import DamagedError, StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.logs import archiving as module
-from jqmaster.store.logs.archiving import GoneLog, LogArchivingStore, LogsToArchive
+from jqmaster.store.logs.archiving import (
+    LATE_MS,
+    GoneLog,
+    LogArchivingStore,
+    LogErasures,
+    LogNotHere,
+    LogsToArchive,
+)
 from jqmaster.store.logs.logs import SavedLines
 from tests.store.logs.test_logs import WEEK_MS, lines, read, save, sizes, texts
 from tests.support.store import TIMES, StoreWorld
@@ -84,7 +93,7 @@ async def test_the_log_of_a_job_that_is_removed_waits_for_the_archive(world: Sto
     assert await moved(world, with_log.job_id) == ["a", "b"]
     assert await world.redis.exists(k.logged, k.log(with_log.job_id), k.log_waits, k.log_times) == 0
     assert await world.logs.total_bytes() == 0
-    assert await store.read_gone(with_log.job_id, 0) == "none"
+    assert await store.read_gone(with_log.job_id, 0) == LogNotHere(0)
 
 
 async def test_a_log_moves_piece_by_piece_and_goes_on_behind(
@@ -252,10 +261,68 @@ async def test_to_delete_a_job_is_to_erase_its_log_in_the_archive(world: StoreWo
     assert await store.next_piece(world.epoch, jobs[1].job_id, REF)
     for job in jobs:
         await world.steering.delete(job.job_id)
-    assert await store.erasures() == [jobs[0].job_id, jobs[1].job_id]
-    assert await store.read_gone(jobs[0].job_id, 0) == "erased"
-    assert await store.read_gone(jobs[2].job_id, 0) == "none"
-    await store.end_erasures(world.epoch, [jobs[0].job_id, new_id()])
-    assert await store.erasures() == [jobs[1].job_id]
-    await store.end_erasures(world.epoch, [jobs[1].job_id])
-    assert await world.redis.exists(world.shard.keys.log_erasures) == 0
+    ids, now_ms = [job.job_id for job in jobs], world.now_ms
+    assert await store.erasures() == LogErasures([(ids[0], now_ms), (ids[1], now_ms)], [])
+    assert await store.read_gone(ids[0], 0) == LogNotHere(None)
+    assert await store.read_gone(ids[2], 0) == LogNotHere(0)
+    await store.end_erasures(world.epoch, [ids[0], new_id()])
+    assert await store.erasures() == LogErasures([(ids[1], now_ms)], [])
+    assert await store.read_gone(ids[0], 0) == LogNotHere(now_ms)
+    await store.end_erasures(world.epoch, [ids[1]])
+    k = world.shard.keys
+    assert await world.redis.exists(k.log_erasures) == 0
+    # An hour later they are looked for once more.
+    world.pass_ms(LATE_MS - 1)
+    assert await store.erasures() == LogErasures([], [])
+    world.pass_ms(1)
+    assert await store.erasures() == LogErasures([], [(ids[0], now_ms), (ids[1], now_ms)])
+    await store.forget_erasures(world.epoch, ids)
+    assert await store.erasures() == LogErasures([], [])
+    assert await world.redis.exists(k.log_erased) == 0
+
+
+async def test_a_piece_that_comes_late_is_to_be_removed_where_its_job_was_deleted(world: StoreWorld) -> None:
+    store = store_of(world)
+    claimed = [await over(world, "a") for _ in range(2)]
+    jobs = [await world.get(job.job_id) for job in claimed]
+    for job in claimed:
+        await moved(world, job.job_id)
+    assert not await store.note_late(jobs[0])
+    world.pass_ms(1)
+    await world.steering.delete(jobs[0].id)
+    assert await store.note_late(jobs[0])
+    await store.end_erasures(world.epoch, [jobs[0].id])
+    assert (await store.erasures()).first == []
+    deleted_ms = world.now_ms
+    world.pass_ms(1)
+    # Not for a later job with this ID.
+    async with world.unchanged():
+        assert not await store.note_late(replace(jobs[0], created_at_ms=world.now_ms))
+        assert not await store.note_late(jobs[1])
+    assert await store.note_late(jobs[0])
+    assert await store.erasures() == LogErasures([(jobs[0].id, deleted_ms)], [])
+
+
+async def test_a_stale_leader_ends_no_erasure(world: StoreWorld) -> None:
+    store, old = store_of(world), world.epoch
+    await world.reelect()
+    async with world.unchanged():
+        with pytest.raises(StaleEpochError):
+            await store.end_erasures(old, [new_id()])
+        with pytest.raises(StaleEpochError):
+            await store.forget_erasures(old, [new_id()])
+
+
+async def test_the_log_of_a_job_that_is_gone_is_erased(world: StoreWorld) -> None:
+    store = store_of(world)
+    there, gone, archived = await over(world, "a"), await over(world, "b"), new_id()
+    async with world.unchanged():
+        assert not await store.erase_gone(there.job_id)
+    await sweep(world)
+    assert isinstance(await store.read_gone(gone.job_id, 0), GoneLog)
+    for job_id in (gone.job_id, archived):
+        assert await store.erase_gone(job_id)
+        assert await store.read_gone(job_id, 0) == LogNotHere(None)
+    assert {job_id for job_id, _ in (await store.erasures()).first} == {gone.job_id, archived}
+    assert await world.redis.exists(world.shard.keys.log(gone.job_id)) == 0
+    assert await world.findings() == []

@@ -8,8 +8,9 @@
 --   archived, ref   the last line that is in the archive, and where that is; `ref` is there before the first line is
 --   record    the record of the job, of one that is gone
 -- `logged` names the jobs that have these, `log_times` those with chunks here, by the instant of the newest,
--- `log_waits` jobs that are gone and whose log waits for the archive, and `log_erasures` deleted ones whose log is to
--- be removed from it. `size` in `log_totals` is the sum of all sizes.
+-- `log_waits` jobs that are gone and whose log waits for the archive, `log_erasures` deleted ones whose log is to
+-- be removed from it, and `log_erased` those of which it was, for a while. `size` in `log_totals` is the sum of all
+-- sizes.
 local job_logs = (function()
   local tag = ARGV.tag
   local LINES, SIZE = 4, 6

@@ -15,7 +15,8 @@ local log_faults = (function()
       is_listed = redis.call('SISMEMBER', tag .. 'logged', id) == 1,
       has_time = redis.call('ZSCORE', tag .. 'log_times', id) ~= false,
       waits = redis.call('ZSCORE', tag .. 'log_waits', id) ~= false,
-      is_erased = redis.call('ZSCORE', tag .. 'log_erasures', id) ~= false,
+      is_erased = redis.call('ZSCORE', tag .. 'log_erasures', id) ~= false
+        or redis.call('ZSCORE', tag .. 'log_erased', id) ~= false,
       is_id = #id == 36 and string.match(id, '^[0-9a-f%-]+$') ~= nil}
     found.has_record = not found.is_damaged and hash[2] ~= false
     found.length = #chunks
@@ -73,7 +74,10 @@ local log_faults = (function()
   -- Puts a log right that has a fault. One that nothing can be known of is removed.
   local function mend(id, now_ms)
     local log = look(id)
-    if log.is_erased and not log.is_id then redis.call('ZREM', tag .. 'log_erasures', id) end
+    if log.is_erased and not log.is_id then
+      redis.call('ZREM', tag .. 'log_erasures', id)
+      redis.call('ZREM', tag .. 'log_erased', id)
+    end
     if log.is_damaged then redis.call('UNLINK', tag .. 'log:' .. id) end
     if log.has_damaged_chunks then redis.call('UNLINK', tag .. 'logs:' .. id) end
     local waits = log.waits and not log.has_job

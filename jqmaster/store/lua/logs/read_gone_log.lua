@@ -1,15 +1,18 @@
 #!lua flags=no-writes
 -- Gives the log lines behind a place of a job that is gone, and whose log waits for the archive.
--- KEYS log:hash logs:stream log_erasures:zset
+-- KEYS log:hash logs:stream log_erasures:zset log_erased:zset
 -- ARGV job_id after(number of a line) max_chunks
--- REPLY ok:record:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | erased | none
+-- REPLY ok:record:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | erased |
+--   none:deleted_ms(of a job with this ID whose log was removed not long ago; 0: of none)
 -- CHECKS FIRST nothing; it writes nothing
-local log_key, logs_key, erasures_key = KEYS[1], KEYS[2], KEYS[3]
+local log_key, logs_key, erasures_key, erased_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, after, max_chunks = ARGV[1], ARGV[2], ARGV[3]
 
 if redis.call('ZSCORE', erasures_key, id) then return {'erased'} end
 local known = redis.pcall('HMGET', log_key, 'record', 'last', 'dropped', 'size', 'archived', 'ref')
-if known.err or not known[1] then return {'none'} end
+if known.err or not known[1] then
+  return {'none', tonumber(redis.call('ZSCORE', erased_key, id) or 0)}
+end
 local facts = {}
 for n = 1, 5 do facts[n] = known[n + 1] or '' end
 local found = redis.pcall('XRANGE', logs_key, '(' .. after, '+', 'COUNT', max_chunks)

@@ -1,0 +1,15 @@
+#!lua flags=allow-oom
+-- Forgets deleted jobs whose log was removed from the archive and looked for once more.
+-- KEYS epoch:string log_erased:zset
+-- ARGV epoch [+ job_id]
+-- REPLY ok:jobs that were forgotten | stale_epoch
+-- CHECKS FIRST epoch
+-- include lib/leadership.lua
+local epoch_key, erased_key = KEYS[1], KEYS[2]
+local epoch = ARGV[1]
+local FIRST = 2
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local count = 0
+for i = FIRST, #ARGV do count = count + redis.call('ZREM', erased_key, ARGV[i]) end
+return {'ok', count}

@@ -1,0 +1,16 @@
+#!lua flags=allow-oom
+-- Notes that a piece of a log may have come to the archive late, from a leader that was held up: where the job was
+-- deleted meanwhile, and its log removed, it is to be removed again. Any master may say so.
+-- KEYS log_erasures:zset log_erased:zset
+-- ARGV job_id created_ms(of the job)
+-- REPLY ok:1 if it is to be removed
+-- CHECKS FIRST whether that job was deleted, and not an earlier one with its ID
+local erasures_key, erased_key = KEYS[1], KEYS[2]
+local id, created_ms = ARGV[1], tonumber(ARGV[2])
+
+if redis.call('ZSCORE', erasures_key, id) then return {'ok', 1} end
+local deleted_ms = redis.call('ZSCORE', erased_key, id)
+if not deleted_ms or tonumber(deleted_ms) < created_ms then return {'ok', 0} end
+redis.call('ZREM', erased_key, id)
+redis.call('ZADD', erasures_key, deleted_ms, id)
+return {'ok', 1}
