@@ -223,6 +223,11 @@ class ShardParts:
             figures=self.archive_figures,
         )
 
+    async def _log_due_ms(self) -> int | None:
+        if self._archive is None:
+            return None
+        return await self.stores.logs.due_since_ms(self._shared.policies.log_retention_ms.current)
+
     def notice_evaluation(self) -> NoticeEvaluation:
         """Return a new evaluation of notices, for one leadership."""
         shared, stores = self._shared, self.stores
@@ -245,6 +250,7 @@ class ShardParts:
                 stores.history,
                 ConstraintReader(self.rules, usage, stores.gates, previews),
                 lambda: self.health.faults,
+                self._log_due_ms,
                 shared.clock,
             ),
             NoticeSender(

@@ -20,6 +20,7 @@ const WHENS = [
   "backlog_age",
   "constraint_saturated",
   "store_unhealthy",
+  "log_archive_behind",
 ];
 const GROUPS = ["none", "name", "failure_group"];
 

@@ -70,7 +70,7 @@ class Told:
 
 
 class Notices:
-    """`store_faults` are those that the store is said to have."""
+    """`store_faults` are those that the store is said to have; `log_due_ms`: since when a log waits for the archive."""
 
     def __init__(self, world: StoreWorld, *, mail_to: Sequence[str] = ()) -> None:
         self.world = world
@@ -78,6 +78,7 @@ class Notices:
         self.reader = NoticeReader(self.store)
         self.history = HistoryStore(world.shard, master_id="m1")
         self.store_faults: dict[str, str] = {}
+        self.log_due_ms: int | None = None
         self.prepared = 0
         self.figures = DeliveryFigures()
         self._mail_to = mail_to
@@ -116,6 +117,7 @@ class Notices:
                 self.history,
                 ConstraintReader(world.rules, usage, world.gates, previews),
                 lambda: self.store_faults,
+                self._log_due_ms,
                 clock,
             ),
             NoticeSender(
@@ -136,6 +138,9 @@ class Notices:
 
     async def put(self, name: str = "n", **fields: Any) -> None:
         await self.editor.put(name, {**FIELDS, **fields}, who="user:ada")
+
+    async def _log_due_ms(self) -> int | None:
+        return self.log_due_ms
 
     async def rounds(self, seconds: float, step_s: float = 2.0) -> None:
         """Let time pass, with a round in each step."""

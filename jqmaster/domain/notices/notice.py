@@ -45,10 +45,13 @@ class When(StrEnum):
     WORKER_LOST = "worker_lost"
     LEADER_CHANGED = "leader_changed"
     STORE_UNHEALTHY = "store_unhealthy"
+    LOG_ARCHIVE_BEHIND = "log_archive_behind"
 
 
 # They last: a message tells of the beginning, and another one of the end. All others happen, and are counted.
-LASTING: Final = frozenset({When.BACKLOG_AGE, When.CONSTRAINT_SATURATED, When.STORE_UNHEALTHY})
+LASTING: Final = frozenset(
+    {When.BACKLOG_AGE, When.CONSTRAINT_SATURATED, When.STORE_UNHEALTHY, When.LOG_ARCHIVE_BEHIND}
+)
 DEFAULT_LASTING_S: Final = 60
 
 # The fields that a matcher may read. Those that hold content are not among them: who is told of a job may not be who

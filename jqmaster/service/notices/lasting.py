@@ -17,19 +17,23 @@ CONSTRAINTS_EVERY_S: Final = 10.0
 
 
 class Lasting:
-    """`store_faults`: by name, what is wrong with the store now. How long something has lasted counts from when this
-    master looked first, but for the age of waiting jobs. Methods raise what the stores raise."""
+    """`store_faults`: by name, what is wrong with the store now. `log_due_ms`: since when the first log has waited for
+    the archive, in milliseconds since 1970; None: none waits, or there is no archive. How long something has lasted
+    counts from when this master looked first, but for the ages of waiting jobs and logs. Methods raise what the stores
+    raise."""
 
     def __init__(
         self,
         history: HistoryStore,
         constraints: ConstraintReader,
         store_faults: Callable[[], Mapping[str, str]],
+        log_due_ms: Callable[[], Awaitable[int | None]],
         clock: Clock,
     ) -> None:
         self._history = history
         self._constraints = constraints
         self._store_faults = store_faults
+        self._log_due_ms = log_due_ms
         self._clock = clock
         self._since_s: dict[tuple[When, str], float] = {}
         self._saturated: dict[str, str] = {}
@@ -38,6 +42,7 @@ class Lasting:
             When.BACKLOG_AGE: self._old_backlog,
             When.CONSTRAINT_SATURATED: self._saturated_constraints,
             When.STORE_UNHEALTHY: self._unhealthy_store,
+            When.LOG_ARCHIVE_BEHIND: self._archive_behind,
         }
 
     async def look(self, when: When, now_ms: int) -> list[Seen]:
@@ -67,6 +72,14 @@ class Lasting:
 
     async def _unhealthy_store(self, now_ms: int) -> list[Seen]:
         return self._lasting(When.STORE_UNHEALTHY, self._store_faults(), now_ms)
+
+    async def _archive_behind(self, now_ms: int) -> list[Seen]:
+        due_ms = await self._log_due_ms()
+        lag_ms = 0 if due_ms is None else now_ms - due_ms
+        if lag_ms <= 0:
+            return []
+        line = f"the first of the logs has waited for {span(lag_ms)}; the log of the leading master says why"
+        return [Seen(IncidentItem("log_archive", line, now_ms), of_name("log_archive"), lag_ms)]
 
     def _lasting(self, when: When, present: Mapping[str, str], now_ms: int) -> list[Seen]:
         now_s = self._clock.monotonic_s()

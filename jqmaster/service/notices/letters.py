@@ -34,6 +34,7 @@ _LASTING: Final[Mapping[When, tuple[str, str]]] = {
     When.BACKLOG_AGE: ("Jobs wait too long", "Jobs no longer wait too long"),
     When.CONSTRAINT_SATURATED: ("Constraints hold jobs back", "Constraints no longer hold jobs back"),
     When.STORE_UNHEALTHY: ("The store is not healthy", "The store is healthy again"),
+    When.LOG_ARCHIVE_BEHIND: ("Logs wait for the archive", "Logs no longer wait for the archive"),
 }
 # The page of the web UI that tells more, and its query.
 _PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
@@ -47,6 +48,7 @@ _PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
     When.WORKER_LOST: ("workers", {}),
     When.LEADER_CHANGED: ("masters", {}),
     When.STORE_UNHEALTHY: ("overview", {}),
+    When.LOG_ARCHIVE_BEHIND: ("masters", {}),
 }
 
 

@@ -10967,7 +10967,8 @@ var WHENS = [
   "leader_changed",
   "backlog_age",
   "constraint_saturated",
-  "store_unhealthy"
+  "store_unhealthy",
+  "log_archive_behind"
 ];
 var GROUPS2 = ["none", "name", "failure_group"];
 var linesOf = (notice, channel) => (notice?.to ?? []).flatMap((to2) => to2[channel] ? [to2[channel]].flat() : []);

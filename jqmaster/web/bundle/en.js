@@ -1211,6 +1211,7 @@ var en_notices_default = {
   "notices.when.backlog_age": "Jobs that wait too long",
   "notices.when.constraint_saturated": "Constraints that hold jobs back",
   "notices.when.store_unhealthy": "A store that is not healthy",
+  "notices.when.log_archive_behind": "Logs that wait for the archive",
   "job.links": "Elsewhere",
   "job.deliveries": "Webhook",
   "job.deliveries.none": "Nothing was told yet.",

@@ -82,6 +82,7 @@ export default {
   "notices.when.backlog_age": "待ちすぎているジョブ",
   "notices.when.constraint_saturated": "ジョブを止めている制約",
   "notices.when.store_unhealthy": "ストアの異常",
+  "notices.when.log_archive_behind": "アーカイブを待っているログ",
   "job.links": "外部のリンク",
   "job.deliveries": "Webhook",
   "job.deliveries.none": "まだ通知していません。",

@@ -233,6 +233,25 @@ async def test_faults_of_the_store_are_told_when_they_last(notices: Notices) -> 
     assert "the store is full" in told.argument["text"]
 
 
+@pytest.mark.req("D17")
+async def test_an_archive_that_is_behind_is_told_when_logs_wait_for_long(notices: Notices) -> None:
+    await begun(notices, when="log_archive_behind", threshold=600, at_most_every_s=10)
+    # Without an archive nothing waits, and a log that is due later does not either.
+    await notices.rounds(4)
+    notices.log_due_ms = notices.world.now_ms + 4_000
+    await notices.rounds(4)
+    notices.log_due_ms = notices.world.now_ms - 590_000
+    await notices.rounds(4)
+    assert await notices.told() == []
+    await notices.rounds(20)
+    (told,) = await notices.told()
+    assert told.argument["subject"] == "[jqmaster] Logs wait for the archive"
+    assert "the first of the logs has waited for 10 min" in told.argument["text"]
+    notices.log_due_ms = None
+    await notices.rounds(20)
+    assert await notices.subjects() == ["Logs wait for the archive", "Logs no longer wait for the archive"]
+
+
 async def test_a_lost_worker_and_another_leader_are_told(notices: Notices) -> None:
     world = notices.world
     await notices.put("w", when="worker_lost")
