@@ -52,7 +52,7 @@ export const figureColumns = () => [
     label: t("state.failed"),
     align: "end",
     sort: "failed",
-    width: 6,
+    width: 6.8,
     render: (/** @type {any} */ row) => html`<${Failed} figures=${row.figures} />`,
   },
   {

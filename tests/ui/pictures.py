@@ -94,7 +94,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
     """All that is shown, in the order of docs/ui.md."""
     return [
         Shot("overview", "Overview", "Faults come first, followed by waiting, running and failed jobs, with rates and times.", "#/overview"),
-        Shot("jobs", "Jobs", "Find jobs by state, name, tag, time, error or worker. The filters are part of the address, so a link shows others the same list.\n\n"
+        Shot("jobs", "Jobs", "Find jobs by state, name, tag, batch, time, error or worker. The filters are part of the address, so a link shows others the same list.\n\n"
             "Lists are in the order of time across names and states. A search that finds little goes on by itself and says how far it came.\n"
             "Filters match a value of the argument or a header, the last minutes, or the time since the last deploy. **Copy link** keeps filters and\n"
             "columns, and **CSV** and **JSON** export up to 10,000 of the matching jobs.", "#/jobs"),
@@ -104,7 +104,7 @@ def shots(ids: dict[str, str]) -> list[Shot]:
         Shot("job-log", "The log of a job", "The lines that the job logged, live: by level, searched, with colours, and saved as a file.", f"#/job?id={ids['done']}", _log, is_window=True),
         Shot("flow", "A flow", "Jobs that wait for one another, as a graph: live, with jobs that are alike as one, and walked by the arrow keys.", f"#/job?id={ids['flow']}", _graph, is_window=True),
         Shot("batches", "Batches", "Jobs that belong together: how many are over, which failed, and what is started when all are over.", "#/batches"),
-        Shot("batch", "One batch", "Its jobs by state, what it waits for, and the jobs that it starts. You can seal or cancel it, and retry its failed jobs.", f"#/batches?id={ids['batch']}"),
+        Shot("batch", "One batch", "Its jobs by state, what it waits for, and the jobs that it starts. You can seal or cancel it, retry its failed jobs, and find its members among all jobs.", f"#/batches?id={ids['batch']}"),
         Shot("challenge", "A question to a person", "A job that waits for people has a page at its own address, without scripts. Here they approve, reject, fill in a few fields and comment.", f"/callbacks/{ids['question']}"),
         Shot("challenges", "Challenges", "The page lists the questions to other systems and to people, with their states. Operators answer from the row.", "#/challenges"),
         Shot("asked-job", "A job that waits for an answer", "The page of the job shows what was asked, when and of whom, and the answers.", f"#/job?id={ids['asked']}"),

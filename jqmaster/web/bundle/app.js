@@ -1036,7 +1036,8 @@ var instantText = (ms3, mode) => mode === "utc" ? utcText(ms3) : localText(ms3);
 function relativeText(ms3) {
   const ago = nowMs() - ms3;
   if (Math.abs(ago) < 1e3) return t("time.now");
-  const rounded = Math.abs(ago) < 1e4 ? Math.round(ago / 1e3) * 1e3 : ago;
+  const step = Math.abs(ago) < 6e4 ? 1e3 : 6e4;
+  const rounded = step === 1e3 ? Math.round(ago / step) * step : Math.trunc(ago / step) * step;
   return rounded > 0 ? t("time.ago", { duration: durationText(rounded, true) }) : t("time.in", { duration: durationText(-rounded, true) });
 }
 function Time({ at: at2 }) {
@@ -9850,7 +9851,7 @@ var figureColumns = () => [
     label: t("state.failed"),
     align: "end",
     sort: "failed",
-    width: 6,
+    width: 6.8,
     render: (row) => html`<${Failed} figures=${row.figures} />`
   },
   {
@@ -10053,7 +10054,7 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     {
       key: "state",
       label: t("job.state"),
-      width: 11.2,
+      width: 10.8,
       render: (worker) => html`<${RowState} worker=${worker} />`
     },
     {
@@ -10883,7 +10884,7 @@ var columnsOf2 = (mayAnswer, onDone) => [
   {
     key: "who",
     label: "challenges.who",
-    width: 9.5,
+    width: 12,
     priority: 3,
     render: (one) => html`<span title=${audienceText(one)}>${audienceText(one)}</span>`
   },
@@ -11151,7 +11152,7 @@ function Incidents({ one, path, mayOperate, onDone }) {
 function Messages({ one }) {
   const messages = [...one.pending.map((m) => ({ ...m, isPending: true })), ...one.recent];
   return html`<section class="card" aria-labelledby="messages"><h2 id="messages">${t("notices.messages")}</h2>
-    ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${m.count}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
+    ${messages.length === 0 ? html`<p class="muted">${t("notices.messages.none")}</p>` : html`<ul class="plain">${messages.map((m) => html`<li key=${m.id}><${Time} at=${m.at} /> <${Badge} kind=${m.kind === "test" ? "info" : m.kind === "over" ? "ok" : "bad"}>${tOr(`notices.kind.${m.kind}`, visible(m.kind))}<//> ${m.kind !== "test" && html`<span class="num">${t("notices.message.count", { count: m.count })}</span> `}${m.key && html`<${Text} value=${m.key} max=${100} /> `}${m.isPending && html`<span class="muted">${t("notices.pending")}</span>`}</li>`)}</ul>`}
     <p><a href=${href("jobs", { tag: `notice:${one.name}` })}>${t("notices.deliveries")}</a></p></section>`;
 }
 function Facts5({ one }) {

@@ -1180,6 +1180,7 @@ var en_notices_default = {
   "notices.group_by.none": "none",
   "notices.group_by.name": "each name",
   "notices.group_by.failure_group": "each kind of failure",
+  "notices.message.count": "{count} time||{count} times",
   "notices.at_most_every_s": "Time between messages",
   "notices.muted_until": "Muted until",
   "notices.description": "Description",

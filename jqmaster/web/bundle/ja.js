@@ -1131,6 +1131,7 @@ var ja_notices_default = {
   "notices.group_by.none": "なし",
   "notices.group_by.name": "名前ごと",
   "notices.group_by.failure_group": "失敗の種類ごと",
+  "notices.message.count": "{count} 件",
   "notices.at_most_every_s": "メッセージの間隔",
   "notices.muted_until": "ミュートの終わり",
   "notices.description": "説明",

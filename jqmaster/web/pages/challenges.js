@@ -113,7 +113,7 @@ const columnsOf = (mayAnswer, onDone) => [
   {
     key: "who",
     label: "challenges.who",
-    width: 9.5,
+    width: 12,
     priority: 3,
     render: (one) => html`<span title=${audienceText(one)}>${audienceText(one)}</span>`,
   },

@@ -218,7 +218,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
           {
             key: "state",
             label: t("job.state"),
-            width: 11.2,
+            width: 10.8,
             render: (/** @type {any} */ worker) => html`<${RowState} worker=${worker} />`,
           },
           {

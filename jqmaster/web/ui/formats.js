@@ -157,7 +157,9 @@ export const instantText = (ms, mode) => (mode === "utc" ? utcText(ms) : localTe
 export function relativeText(ms) {
   const ago = nowMs() - ms;
   if (Math.abs(ago) < 1000) return t("time.now");
-  const rounded = Math.abs(ago) < 10_000 ? Math.round(ago / 1000) * 1000 : ago;
+  // Beside minutes, seconds tell nothing, and a text that changes each second is not read.
+  const step = Math.abs(ago) < 60_000 ? 1000 : 60_000;
+  const rounded = step === 1000 ? Math.round(ago / step) * step : Math.trunc(ago / step) * step;
   return rounded > 0
     ? t("time.ago", { duration: durationText(rounded, true) })
     : t("time.in", { duration: durationText(-rounded, true) });
