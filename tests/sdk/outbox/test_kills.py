@@ -32,8 +32,9 @@ async def test_no_kill_loses_or_doubles_a_job(
     driver: str, address: Callable[[str], str], real: tuple[str, Api]
 ) -> None:
     url, api = real
-    wanted = await kills(url, address(driver), count=30, seed=20)
+    wanted, killed = await kills(url, address(driver), count=30, seed=20)
     assert wanted
+    assert killed.total() == 30
     assert sorted(await jobs_of(api)) == sorted(wanted)
 
 
