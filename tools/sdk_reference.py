@@ -210,14 +210,18 @@ INTERNAL = frozenset(
     {"to_wire", "renew", "start_mounted", "stop", "find", "set", "assembly"}
     | {
         "ain_transaction",
+        "aread",
         "apush_own",
         "born_lease_ms",
         "in_transaction",
         "insert",
+        "is_in_a_job_or_recorded",
         "note",
         "note_error",
         "own_steps",
         "push_own",
+        "read",
+        "steps_of_many",
     }
     | {"codec", "decode_result", "handle_of", "handler_of", "make", "own_pushers", "pushers"}
     | {"known_store", "note_store"}

@@ -64,6 +64,14 @@ def add_mysql(alias: str, address: str) -> None:
     _add(alias, address, "django.db.backends.mysql")
 
 
+def add_sqlite(alias: str, path: str, **options: Any) -> None:
+    """Add a file of SQLite under an alias, with options of Django."""
+    from django.db import connections
+
+    settings = {"ENGINE": "django.db.backends.sqlite3", "NAME": path, "OPTIONS": options}
+    connections.settings[alias] = connections.configure_settings({"default": {}, alias: settings})[alias]
+
+
 def _add(alias: str, address: str, engine: str) -> None:
     from django.db import connections
 

@@ -49,6 +49,7 @@ class JqmasterBackend(BaseTaskBackend):
     * `enqueue`: what happens inside a transaction. `outbox` (default): the job is pushed exactly if the transaction
       commits. `on_commit`: pushed after the commit, and lost if the process dies before. `immediately`: pushed at once.
     * `database`: alias of the database whose transaction counts. Default: `default`.
+    * `push_in_background`: True: the outbox is pushed by a thread, so that a request does not wait for the master.
     * `commands`: names of the management commands that workers run as jobs.
     * the options of jobs that `JqmasterTask` lists, of which `keep_result` is True by default. Those of a task take
       precedence.
@@ -71,7 +72,12 @@ class JqmasterBackend(BaseTaskBackend):
     def _new_shared(self, params: Mapping[str, Any]) -> _Shared:
         master, token = self.options.get("master"), self.options.get("token")
         pushers = None if master is None else LazyPushers(master, token)
-        outbox = DjangoOutbox(self.options.get("database", "default"), master=master, token=token)
+        outbox = DjangoOutbox(
+            self.options.get("database", "default"),
+            master=master,
+            token=token,
+            in_background=self.options.get("push_in_background", False),
+        )
         return _Shared(params, outbox, pushers)
 
     @property

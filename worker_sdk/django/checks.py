@@ -24,6 +24,14 @@ def problems_of(backend: Any) -> Iterator[checks.CheckMessage]:
         )
     if mode not in ENQUEUE:
         yield _error("E002", f"{where}: enqueue is {mode!r}.", f"Use one of {', '.join(ENQUEUE)}.")
+    if not isinstance(in_background := options.get("push_in_background", False), bool) or (
+        in_background and mode != "outbox"
+    ):
+        yield _error(
+            "E011",
+            f"{where}: push_in_background is {in_background!r}, and enqueue {mode!r}.",
+            'Set it to True or False. It needs enqueue to be "outbox".',
+        )
     if mode == "outbox" and not is_installed():
         yield _error(
             "E003",

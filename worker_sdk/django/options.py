@@ -30,7 +30,9 @@ _MOST_LABEL_CHARS: Final = 64
 _MOST_VALUE_CHARS: Final = 200
 # The values of `enqueue` in the settings, and the names of all options there.
 ENQUEUE: Final = ("outbox", "on_commit", "immediately")
-OPTIONS: Final = frozenset({"master", "token", "enqueue", "database", "commands", *JOB_OPTIONS})
+OPTIONS: Final = frozenset(
+    {"master", "token", "enqueue", "database", "commands", "push_in_background", *JOB_OPTIONS}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

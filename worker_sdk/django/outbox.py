@@ -9,8 +9,9 @@ from datetime import timedelta
 from typing import Any
 
 from asgiref.sync import sync_to_async
-from django.db import DEFAULT_DB_ALIAS, connections, transaction
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections, transaction
 
+from worker_sdk.django.background import BackgroundPushes
 from worker_sdk.outbox.base import Outbox, written_by
 from worker_sdk.outbox.relay import SyncOf
 from worker_sdk.outbox.rows import Rows
@@ -24,6 +25,9 @@ class DjangoOutbox(Outbox):
 
     * `using`: alias of the database. Give each database that you write to an outbox of its own.
 
+    * `in_background`: push right after the commit in a thread of the process, so that a request does not wait for the
+      master. Inside jobs, and where callbacks of `on_commit` run before the commit, pushes are direct.
+
     The other arguments are those of `Outbox`. The table comes with the migrations of `worker_sdk.django`.
     """
 
@@ -36,9 +40,11 @@ class DjangoOutbox(Outbox):
         lease_s: float = 60.0,
         key_ttl: timedelta | None = timedelta(days=1),
         is_direct: bool = True,
+        in_background: bool = False,
     ) -> None:
         super().__init__(master=master, token=token, lease_s=lease_s, key_ttl=key_ttl, is_direct=is_direct)
         self.using = using
+        self._background = BackgroundPushes(self) if in_background else None
 
     @contextmanager
     def transaction(self, **options: Any) -> Iterator[None]:
@@ -80,7 +86,26 @@ class DjangoOutbox(Outbox):
         ids: list[str] = await sync_to_async(self.add)(*jobs)
         return ids
 
+    def wait(self, timeout_s: float = 10.0) -> bool:
+        """Wait for the pushes in the background, and return whether all have ended.
+
+        * `timeout_s`: longest wait in seconds.
+        """
+        return self._background is None or self._background.wait(timeout_s)
+
     # --- for the rest of the package
+
+    def push_own(self, transaction: str, began_s: float) -> None:
+        """Push a transaction right after its commit. A failure leaves it to the relay."""
+        # In a TestCase callbacks run before the commit: another thread would not see the rows.
+        is_here = self.is_in_a_job_or_recorded() or connections[self.using].in_atomic_block
+        if self._background is not None and not is_here:
+            self._background.add(transaction, began_s)
+            return
+        try:
+            self.note(drive(self.own_steps(transaction, began_s), SyncOf(self)))
+        except Exception:
+            self.note_error(transaction)
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
         from worker_sdk.django.rows import DjangoRows
@@ -90,6 +115,21 @@ class DjangoOutbox(Outbox):
 
     async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
         return await sync_to_async(self.in_transaction)(work)
+
+    def read(self, work: Callable[[Rows], Any]) -> Any:
+        from worker_sdk.django.rows import DjangoRows
+
+        # With `transaction_mode = "IMMEDIATE"`, a transaction that only reads keeps all writers of SQLite waiting, too.
+        try:
+            return work(DjangoRows(self.using))
+        except DatabaseError:
+            # As the end of a transaction does: the next read opens a connection if this one is broken.
+            if not connections[self.using].in_atomic_block:
+                connections[self.using].close_if_unusable_or_obsolete()
+            raise
+
+    async def aread(self, work: Callable[[Rows], Any]) -> Any:
+        return await sync_to_async(self.read)(work)
 
     def insert(self, rows: Sequence[tuple[str, bytes]]) -> None:
         """Add rows of pairs (job ID, body) to the open transaction."""
@@ -128,9 +168,5 @@ class _OpenInDjango:
         if self.is_over:
             return
         self.is_over = True
-        if not self.lease_ms:
-            return
-        try:
-            self.outbox.note(drive(self.outbox.own_steps(self.name, self.began_s), SyncOf(self.outbox)))
-        except Exception:
-            self.outbox.note_error(self.name)
+        if self.lease_ms:
+            self.outbox.push_own(self.name, self.began_s)

@@ -70,6 +70,10 @@ class DjangoRows:
                     [(*same, job_id, body) for job_id, body in jobs],
                 )
 
+    def is_any_free(self) -> bool:
+        free = self._all.filter(lease_until_ms__lte=self._now_ms(), error=None, format__lte=FORMAT)
+        return bool(free.exists())
+
     def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
         earlier = self._all.filter(txn=OuterRef("txn"), seq__lt=OuterRef("seq"), error=None)
         found = (

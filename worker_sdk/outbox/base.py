@@ -6,11 +6,12 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.environment import configuration, masters_or_default, token_or_default
 from worker_sdk.outbox.rows import OutboxStats, Rows
-from worker_sdk.outbox.steps import Done, drain_own
+from worker_sdk.outbox.steps import Done, drain, drain_own
 from worker_sdk.tasks.client import outbox_pushers, pushers_for, substitutes
 from worker_sdk.worker.context import pushers_of, running_job
 
@@ -75,16 +76,24 @@ class Outbox:
         """Do as `in_transaction`, without blocking the event loop."""
         raise NotImplementedError
 
+    def read(self, work: Callable[[Rows], Any]) -> Any:
+        """Run `work`, which only reads, and return its result."""
+        return self.in_transaction(work)
+
+    async def aread(self, work: Callable[[Rows], Any]) -> Any:
+        """Do as `read`, without blocking the event loop."""
+        return await self.ain_transaction(work)
+
     # --- for operators
 
     def stats(self) -> OutboxStats:
         """Return the number of jobs that wait or are stuck, and the age of the oldest."""
-        found: OutboxStats = self.in_transaction(lambda rows: rows.stats())
+        found: OutboxStats = self.read(lambda rows: rows.stats())
         return found
 
     async def astats(self) -> OutboxStats:
         """Do as `stats`, without blocking the event loop."""
-        found: OutboxStats = await self.ain_transaction(lambda rows: rows.stats())
+        found: OutboxStats = await self.aread(lambda rows: rows.stats())
         return found
 
     def stuck(self, limit: int = 100) -> list[tuple[str, str]]:
@@ -92,7 +101,7 @@ class Outbox:
 
         * `limit`: most pairs to return.
         """
-        found: list[tuple[str, str]] = self.in_transaction(lambda rows: rows.stuck(limit))
+        found: list[tuple[str, str]] = self.read(lambda rows: rows.stuck(limit))
         return found
 
     def retry_stuck(self) -> int:
@@ -125,8 +134,25 @@ class Outbox:
 
         `began_s`: the instant of its first row, by the monotonic clock.
         """
-        is_over = time.monotonic() - began_s > self.lease_ms / 2000
+        is_over = self._is_lease_over(began_s)
         return drain_own(transaction, self.lease_ms, _PUT_OFF_MS, is_lease_over=is_over)
+
+    def steps_of_many(self, transactions: Sequence[tuple[str, float]]) -> "Iterator[Steps[Done | None]]":
+        """Yield the steps that push transactions that were committed one after the other: together while their leases
+        last.
+
+        `transactions`: pairs (transaction, instant of its first row by the monotonic clock).
+        """
+        for is_over, some in groupby(transactions, key=lambda one: self._is_lease_over(one[1])):
+            names = [name for name, _ in some]
+            if is_over:
+                for name in names:
+                    yield drain_own(name, self.lease_ms, _PUT_OFF_MS, is_lease_over=True)
+            else:
+                yield drain(names, names[0], self.lease_ms, _PUT_OFF_MS)
+
+    def _is_lease_over(self, began_s: float) -> bool:
+        return time.monotonic() - began_s > self.lease_ms / 2000
 
     def note(self, done: Done | None) -> None:
         """Take note of how a direct push ended."""
@@ -152,6 +178,10 @@ class Outbox:
                 self._of_worker[of_worker] = of_worker.bare(_MAX_WAIT_S)
             return self._of_worker[of_worker]
         return self._process_pushers()
+
+    def is_in_a_job_or_recorded(self) -> bool:
+        """Return whether a job runs here, or a test records what is pushed: neither goes on in another thread."""
+        return bool(substitutes) or running_job.get() is not None
 
     def _process_pushers(self) -> "LazyPushers":
         from worker_sdk.pusher.by_process import LazyPushers

@@ -165,6 +165,9 @@ class SyncOf:
     def in_transaction(self, work: "Callable[[Rows], Any]") -> Any:
         return self._outbox.in_transaction(work)
 
+    def read(self, work: "Callable[[Rows], Any]") -> Any:
+        return self._outbox.read(work)
+
     def push(self, jobs: list[dict[str, Any]]) -> None:
         self._outbox.pushers().sync_pusher().enqueue_many(jobs)
 
@@ -177,6 +180,9 @@ class AsyncOf:
 
     async def in_transaction(self, work: "Callable[[Rows], Any]") -> Any:
         return await self._outbox.ain_transaction(work)
+
+    async def read(self, work: "Callable[[Rows], Any]") -> Any:
+        return await self._outbox.aread(work)
 
     async def push(self, jobs: list[dict[str, Any]]) -> None:
         await self._outbox.pushers().pusher().enqueue_many(jobs)

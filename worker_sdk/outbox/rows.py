@@ -57,6 +57,10 @@ class Rows(Protocol):
         """Add rows of pairs (job ID, body). Relays leave them alone for `lease_ms`."""
         ...
 
+    def is_any_free(self) -> bool:
+        """Return whether there is a row whose lease is over: only then can a claim find something."""
+        ...
+
     def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
         """Lease the first rows of up to `limit` transactions whose lease is over, oldest first. Return these
         transactions."""

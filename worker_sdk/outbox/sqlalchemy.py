@@ -309,6 +309,13 @@ class SqlRows:
         rows = sa.select(*values, given.c.job_id, given.c.body).order_by(given.c.place)
         self._connection.execute(sa.insert(t).from_select([*same, "job_id", "body"], rows))
 
+    def is_any_free(self) -> bool:
+        t = self._t
+        free = sa.select(t.c.seq).where(
+            t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None), t.c.format <= FORMAT
+        )
+        return self._connection.execute(free.limit(1)).first() is not None
+
     def claim(self, token: str, lease_ms: int, limit: int) -> list[str]:
         t, earlier = self._t, self._t.alias("earlier")
         is_first = ~sa.exists().where(

@@ -32,13 +32,20 @@ class InTransaction:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRows:
+    """Run `work`, which only reads, by one statement. It needs no transaction, and no lock of SQLite."""
+
+    work: Callable[[Rows], Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Push:
     """Enqueue these jobs by one call."""
 
     jobs: list[dict[str, Any]]
 
 
-Steps = Generator[InTransaction | Push, Any, T]
+Steps = Generator[InTransaction | ReadRows | Push, Any, T]
 
 
 @dataclass(slots=True)
@@ -70,6 +77,9 @@ class _Outcome:
 
 def sweep(token: str, lease_ms: int, put_off_ms: int) -> Steps[Done | None]:
     """Claim transactions that nobody works on, and drain them. Return None if there are none."""
+    # Relays look often, and mostly in vain.
+    if not (yield ReadRows(lambda rows: rows.is_any_free())):
+        return None
     transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE))
     if not transactions:
         return None
@@ -91,7 +101,7 @@ def drain(transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: in
     """Push the rows of transactions that are leased under `token`, page by page, and remove what was accepted."""
     done = Done()
     left = list(transactions)
-    page: list[Row] = yield InTransaction(lambda rows: rows.page(left, PAGE, after=0))
+    page: list[Row] = yield ReadRows(lambda rows: rows.page(left, PAGE, after=0))
     renewed_s = time.monotonic()
     while page:
         outcome = yield from _push_page(page)
@@ -233,6 +243,8 @@ class SyncHands(Protocol):
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any: ...
 
+    def read(self, work: Callable[[Rows], Any]) -> Any: ...
+
     def push(self, jobs: list[dict[str, Any]]) -> None: ...
 
 
@@ -240,6 +252,8 @@ class AsyncHands(Protocol):
     """The means of `adrive`."""
 
     def in_transaction(self, work: Callable[[Rows], Any]) -> Awaitable[Any]: ...
+
+    def read(self, work: Callable[[Rows], Any]) -> Awaitable[Any]: ...
 
     def push(self, jobs: list[dict[str, Any]]) -> Awaitable[None]: ...
 
@@ -258,6 +272,8 @@ def drive(steps: Steps[T], hands: SyncHands) -> T:
         try:
             if isinstance(step, Push):
                 hands.push(step.jobs)
+            elif isinstance(step, ReadRows):
+                answer = hands.read(step.work)
             else:
                 answer = hands.in_transaction(step.work)
         except Exception as exc:  # the steps decide what it means
@@ -278,6 +294,8 @@ async def adrive(steps: Steps[T], hands: AsyncHands) -> T:
         try:
             if isinstance(step, Push):
                 await hands.push(step.jobs)
+            elif isinstance(step, ReadRows):
+                answer = await hands.read(step.work)
             else:
                 answer = await hands.in_transaction(step.work)
         except Exception as exc:  # the steps decide what it means

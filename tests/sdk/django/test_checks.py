@@ -31,6 +31,8 @@ def test_good_settings_have_no_problem() -> None:
         ("E005", {"timeout": 1, "expires": "soon"}),
         ("E006", {"commands": ["no_such_command"]}),
         ("E010", {"requires": "gpu"}),
+        ("E011", {"push_in_background": 1}),
+        ("E011", {"push_in_background": True, "enqueue": "on_commit"}),
         ("E010", {"requires": {"gpu": 1}}),
         ("E010", {"requires": {"": "1"}}),
         ("E010", {"requires": {"gpu": "1" * 201}}),

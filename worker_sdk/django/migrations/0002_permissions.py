@@ -11,11 +11,11 @@ class Migration(migrations.Migration):
             options={
                 "verbose_name": "job in the outbox",
                 "verbose_name_plural": "jobs in the outbox",
-                "permissions": [
+                "permissions": (
                     ("view_jobs", "Can see jobs"),
                     ("operate_jobs", "Can change jobs, constraints and workers"),
                     ("administer_jobs", "Can do everything with jobs"),
-                ],
+                ),
             },
         ),
     )
