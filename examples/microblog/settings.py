@@ -9,7 +9,7 @@ import django
 # `sqlite:////tmp/microblog.sqlite3`, or `postgresql://user@host:port/name`.
 DATABASE_URL = urlsplit(os.environ.get("MICROBLOG_DATABASE", "sqlite:///microblog.sqlite3"))
 SQLITE: dict[str, Any] = {
-    "ENGINE": "django.db.backends.sqlite3",
+    "ENGINE": "examples.microblog.sqlite",
     "NAME": DATABASE_URL.path.removeprefix("/"),
     "OPTIONS": {
         # Readers do not wait for the one who writes, and a writer waits for its turn instead of failing.
@@ -42,7 +42,11 @@ INSTALLED_APPS = [
 TASKS = {
     "default": {
         "BACKEND": "worker_sdk.django.JqmasterBackend",
-        "OPTIONS": {"master": os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080")},
+        "OPTIONS": {
+            "master": os.environ.get("JQMASTER_URL", "http://127.0.0.1:8080"),
+            # The author of a post does not wait for the master.
+            "push_in_background": True,
+        },
     }
 }
 

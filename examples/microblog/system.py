@@ -16,8 +16,9 @@ _MANAGE: Final = ("-m", "examples.microblog.manage")
 _THREADS: Final = 8
 # Workers start slowly where others keep the machine busy.
 READY_WITHIN_S: Final = 120.0
-# Where all share one machine, people come before jobs.
+# Where all share one machine, people come before jobs, and before the master, which has nothing to do for requests.
 _WORKERS_NICE: Final = 10
+_MASTER_NICE: Final = 5
 # SQLite takes one writer at a time, and others try again after a pause of up to 100 ms. The more jobs write at once,
 # the longer the posts of people wait for their turn, and the feeds are filled no sooner.
 FEEDS_AT_ONCE: Final = 4
@@ -65,7 +66,9 @@ def running_site(
             return child
 
         master = begin(
-            "master", "-m", "jqmaster", "serve", "--port", str(master_port), "--data-dir", str(data)
+            "master",
+            *("-m", "jqmaster", "serve", "--port", str(master_port), "--data-dir", str(data)),
+            nice=_MASTER_NICE,
         )
         outside = begin("outside", "-m", "examples.microblog.outside", str(outside_port))
         _run_to_end(begin("migrate", *_MANAGE, "migrate"), children)

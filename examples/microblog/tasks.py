@@ -39,7 +39,7 @@ def distribute(post_id: int) -> None:
         raise Discard("the post was deleted")
     followers = Follow.objects.filter(followed_id=post.author_id).values_list("follower_id", flat=True)
     mentioned = post.mentions.exclude(follows__followed_id=post.author_id).values_list("pk", flat=True)
-    # Read and sent in parts of 1,000. A repeat after a crash enqueues again; `in_a_feed_once` makes that harmless.
+    # Read and sent in parts of 1,000. A repeat after a crash enqueues again, which adds no second entry.
     receivers = chain(followers.iterator(chunk_size=10_000), mentioned)
     insert_into_feed.enqueue_many((post_id, owner_id) for owner_id in receivers)
 

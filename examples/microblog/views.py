@@ -50,7 +50,7 @@ def progress(request: HttpRequest, post_id: int) -> JsonResponse:
     found: dict[str, Any] = (
         FeedEntry.objects.filter(post=post)
         .exclude(owner_id=post.author_id)
-        .aggregate(feeds=Count("pk"), first=Min("added_at"), last=Max("added_at"))
+        .aggregate(feeds=Count("owner"), first=Min("added_at"), last=Max("added_at"))
     )
     seconds = {
         f"{which}_s": found[which] and (found[which] - post.created_at).total_seconds()

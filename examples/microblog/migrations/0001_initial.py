@@ -113,9 +113,9 @@ class Migration(migrations.Migration):
             name="FeedEntry",
             fields=[
                 (
-                    "id",
-                    models.BigAutoField(
-                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    "pk",
+                    models.CompositePrimaryKey(
+                        "owner", "post", blank=True, editable=False, primary_key=True, serialize=False
                     ),
                 ),
                 ("added_at", models.DateTimeField(auto_now_add=True)),
@@ -137,8 +137,5 @@ class Migration(migrations.Migration):
                     ),
                 ),
             ],
-            options={
-                "constraints": [models.UniqueConstraint(fields=("owner", "post"), name="in_a_feed_once")],
-            },
         ),
     )
