@@ -117,15 +117,20 @@ class DjangoRows:
             for seq, txn, job_id, body in found.values_list("seq", "txn", "job_id", "body")[:limit]
         ]
 
-    def remove(self, seqs: Sequence[int]) -> None:
+    def remove(self, rows: Sequence[Row]) -> None:
         table = connections[self._using].ops.quote_name(OutboxRow._meta.db_table)
-        numbers = ", ".join(str(int(seq)) for seq in seqs)
+        numbers = ", ".join(str(int(row.seq)) for row in rows)
+        transactions = sorted({row.transaction for row in rows})
+        names = ", ".join(["%s"] * len(transactions))
         with connections[self._using].cursor() as cursor:
-            cursor.execute(f"DELETE FROM {table} WHERE seq IN ({numbers})")  # noqa: S608 - integers
+            cursor.execute(
+                f"DELETE FROM {table} WHERE seq IN ({numbers}) AND txn IN ({names})",  # noqa: S608 - integers
+                transactions,
+            )
 
-    def set_aside(self, errors: Mapping[int, str]) -> None:
-        for seq, error in errors.items():
-            self._all.filter(seq=seq).update(error=error)
+    def set_aside(self, errors: Mapping[Row, str]) -> None:
+        for row, error in errors.items():
+            self._all.filter(seq=row.seq, txn=row.transaction).update(error=error)
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
         found = self._all.filter(txn__in=transactions, error=None).order_by().values("txn")

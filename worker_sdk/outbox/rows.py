@@ -75,12 +75,16 @@ class Rows(Protocol):
         after the one with the `seq` `after`."""
         ...
 
-    def remove(self, seqs: Sequence[int]) -> None:
-        """Delete rows that were pushed."""
+    def remove(self, rows: Sequence[Row]) -> None:
+        """Delete rows that were pushed.
+
+        Another relay may have deleted them before, if the lease was over. Then SQLite may have given their `seq` to
+        rows of other transactions, which stay.
+        """
         ...
 
-    def set_aside(self, errors: Mapping[int, str]) -> None:
-        """Mark rows that a master refused, by their `seq`."""
+    def set_aside(self, errors: Mapping[Row, str]) -> None:
+        """Mark rows that a master refused, with the reason. As with `remove`, those of others stay as they are."""
         ...
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:

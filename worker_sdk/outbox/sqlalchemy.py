@@ -49,6 +49,8 @@ def outbox_table(metadata: sa.MetaData, *, name: str = TABLE, schema: str | None
         sa.Column("error", sa.Text, nullable=True),
         sa.Index(f"{name}_txn_seq", "txn", "seq"),
         schema=schema,
+        # Otherwise SQLite gives the number of a row that is gone to a new one.
+        sqlite_autoincrement=True,
     )
 
 
@@ -368,13 +370,18 @@ class SqlRows:
         )
         return [Row(seq, txn, job_id, bytes(body)) for seq, txn, job_id, body in found]
 
-    def remove(self, seqs: Sequence[int]) -> None:
+    def remove(self, rows: Sequence[Row]) -> None:
+        seqs = [row.seq for row in rows]
         numbers: sa.BindParameter[Any] = sa.bindparam("seqs", seqs, expanding=True, literal_execute=True)
-        self._connection.execute(sa.delete(self._t).where(self._t.c.seq.in_(numbers)))
+        transactions = sorted({row.transaction for row in rows})
+        gone = sa.delete(self._t).where(self._t.c.seq.in_(numbers), self._t.c.txn.in_(transactions))
+        self._connection.execute(gone)
 
-    def set_aside(self, errors: Mapping[int, str]) -> None:
-        for seq, error in errors.items():
-            self._connection.execute(sa.update(self._t).where(self._t.c.seq == seq).values(error=error))
+    def set_aside(self, errors: Mapping[Row, str]) -> None:
+        t = self._t
+        for row, error in errors.items():
+            found = sa.update(t).where(t.c.seq == row.seq, t.c.txn == row.transaction)
+            self._connection.execute(found.values(error=error))
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
         t = self._t

@@ -68,8 +68,8 @@ class Done:
 class _Outcome:
     """The result of one page."""
 
-    accepted: list[int] = field(default_factory=list)
-    refused: dict[int, str] = field(default_factory=dict)
+    accepted: list[Row] = field(default_factory=list)
+    refused: dict[Row, str] = field(default_factory=dict)
     # Transactions that met a full backlog: their rows wait, in their order.
     full: set[str] = field(default_factory=set)
     failure: WorkerSdkError | None = None
@@ -200,7 +200,7 @@ def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
             outcome.failure = exc
             break
         else:
-            outcome.accepted += [row.seq for row in rows]
+            outcome.accepted += rows
     return outcome
 
 
@@ -208,10 +208,10 @@ def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> N
     if isinstance(exc, Duplicate):
         # Another job holds the uniqueness key, as the caller wanted it to be.
         logger.info("outbox: job %s was not made: %s", row.job_id, why)
-        outcome.accepted.append(row.seq)
+        outcome.accepted.append(row)
         return
     logger.error("outbox: job %s is set aside, a master refused it: %s", row.job_id, why)
-    outcome.refused[row.seq] = why[:MAX_ERROR]
+    outcome.refused[row] = why[:MAX_ERROR]
 
 
 def _named_by(exc: RefusedError, rows: Sequence[Row]) -> dict[Row, str]:

@@ -265,6 +265,8 @@ async def _by_hand(kind: str, count: int, seed: int, at_once: int) -> bool:
                 )
                 for stage, where in enumerate(_STAGES):
                     print(f"  killed {where}: {killed[stage]}")
+                for job_id in sorted(lost | more)[:20]:
+                    print(f"  {'lost' if job_id in lost else 'not committed'}: {job_id}")
                 return sorted(found) == sorted(wanted)
     finally:
         store.stop()

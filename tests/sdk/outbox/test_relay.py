@@ -11,7 +11,9 @@ from tests.sdk.fake_master import FakeMaster
 from tests.sdk.outbox.conftest import expire, gone, pushed, rows_of, table
 from tests.support.waiting import wait_until
 from worker_sdk import Worker, make_job
+from worker_sdk.errors import RefusedError
 from worker_sdk.outbox import OutboxRelay, OutboxStats, Relay
+from worker_sdk.outbox.relay import SyncOf
 from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox, SqlRows
 from worker_sdk.testing import WorkerHarness
 
@@ -59,6 +61,53 @@ def test_a_repeat_after_a_crash_is_no_second_job(
     assert done is not None
     assert (done.pushed, pushed(master), rows_of(engine)) == (2, [1, 2], 0)
     assert [body for _, _, body in master.calls] == bodies * 2
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_relay_that_was_overtaken_leaves_the_rows_of_later_transactions(
+    outbox: SqlAlchemyOutbox,
+    engine: sa.Engine,
+    master: FakeMaster,
+    monkeypatch: pytest.MonkeyPatch,
+    refuses: bool,
+) -> None:
+    table.drop(engine)
+    # As releases before 0.4 made the table: SQLite gives the number of the last row again when that is gone.
+    with monkeypatch.context() as patch:
+        patch.setitem(table.dialect_options["sqlite"]._non_defaults, "autoincrement", False)
+        table.create(engine)
+    write(outbox, 1, 2)
+    push = SyncOf.push
+
+    def overtaken(self: SyncOf, jobs: Any) -> None:
+        monkeypatch.setattr(SyncOf, "push", push)
+        expire(engine)
+        Relay(outbox).run_once()
+        write(outbox, 3, 4)
+        if refuses:
+            raise RefusedError(
+                422, {**INVALID, "errors": [{"loc": ["jobs", n], "msg": "no"} for n in (0, 1)]}
+            )
+        push(self, jobs)
+
+    monkeypatch.setattr(SyncOf, "push", overtaken)
+    Relay(outbox).run_once()
+    assert (pushed(master), rows_of(engine)) == ([1, 2], 2)
+    expire(engine)
+    Relay(outbox).run_once()
+    assert (pushed(master), outbox.stats().stuck, rows_of(engine)) == ([1, 2, 3, 4], 0, 0)
+
+
+def test_new_tables_use_no_number_again(outbox: SqlAlchemyOutbox, engine: sa.Engine) -> None:
+    def last() -> int:
+        with engine.connect() as connection:
+            return connection.execute(sa.select(sa.func.max(table.c.seq))).scalar_one()
+
+    write(outbox, 1)
+    before = last()
+    Relay(outbox).run_once()
+    write(outbox, 2)
+    assert last() > before
 
 
 def test_two_relays_share_the_transactions_and_keep_the_order_of_each(
