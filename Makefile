@@ -140,7 +140,7 @@ spec: setup ## Write openapi/ and worker_sdk/protocol.py anew from the code
 	$(BIN)/python -m jqmaster.spec.openapi --write
 
 docs: setup ## Write the generated parts of docs/, deploy/valkey.acl, the layout for Lua and the tables for the web UI anew
-	$(BIN)/python -m jqmaster.cli.commands.docs --write
+	$(BIN)/python -m jqmaster.cli.docs --write
 	$(BIN)/python -m jqmaster.store.health.rights --write
 	$(BIN)/python -m jqmaster.store.layout --write
 	$(BIN)/python -m jqmaster.spec.ui_tables --write

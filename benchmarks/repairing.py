@@ -14,7 +14,7 @@ import time
 import uuid
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient

@@ -6,7 +6,7 @@ from typing import Any
 
 from jqmaster.api.operations.live_feed import LiveFeed
 from jqmaster.config import Durability, Settings
-from jqmaster.domain.latency import Traffic
+from jqmaster.domain.operations.latency import Traffic
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.challenges.challenges import ChallengeService
 from jqmaster.service.challenges.forms import ChallengeForms

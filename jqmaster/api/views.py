@@ -4,23 +4,23 @@ from collections.abc import Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api.encoding.answers import RawMsgpack
-from jqmaster.domain import packed
-from jqmaster.domain.challenge import callback_fields
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.challenges.challenge import callback_fields
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.job_content import JobContent, shown_error_type
+from jqmaster.domain.content.readable import readable, readable_members
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.events.trigger import EventTrigger
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Attempt, Cause, Job, JobSpec
-from jqmaster.domain.job_content import JobContent, shown_error_type
-from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.matcher import Path
+from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobSpec
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.jobs.order import Links
+from jqmaster.domain.jobs.progress import Progress
+from jqmaster.domain.matching import packed
+from jqmaster.domain.matching.matcher import Path
 from jqmaster.domain.notices.webhook import shown_url
-from jqmaster.domain.order import Links
-from jqmaster.domain.progress import Progress
-from jqmaster.domain.readable import readable, readable_members
-from jqmaster.domain.slot_rule import SlotRule
-from jqmaster.domain.worker import Worker, WorkerState
-from jqmaster.domain.worker_figures import Figures, WorkersAlike
+from jqmaster.domain.workers.slot_rule import SlotRule
+from jqmaster.domain.workers.worker import Worker, WorkerState
+from jqmaster.domain.workers.worker_figures import Figures, WorkersAlike
 from jqmaster.net.link_template import links_of
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview

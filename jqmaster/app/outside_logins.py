@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Final
 from jqmaster.api.http.proxy_login import ProxyLogin, ProxyLoginRules
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
-from jqmaster.domain.caller import TrustedProxies
-from jqmaster.domain.group_roles import GroupRoles
+from jqmaster.domain.identity.caller import TrustedProxies
+from jqmaster.domain.identity.group_roles import GroupRoles
 from jqmaster.service.identity.provider_logins import ProviderPolicy
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore, Stores
 from jqmaster.config import Durability
 from jqmaster.domain.batches.figures import BatchFigures
-from jqmaster.domain.challenge import ChallengeFigures
+from jqmaster.domain.challenges.challenge import ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.logs.figures import ArchiveFigures, LogFigures
 from jqmaster.domain.notices.delivery import DeliveryFigures
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties.delivery_runner import DeliveryRunner
 from jqmaster.runtime.duties.fleet import Fleet

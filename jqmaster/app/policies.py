@@ -10,14 +10,14 @@ from typing import Final
 from jqmaster.api.http.connection_room import RoomLimits
 from jqmaster.api.http.limits import RequestLimits, ServerLimits
 from jqmaster.config import Settings
-from jqmaster.domain.breaker import BreakerPolicy
-from jqmaster.domain.content import full_access, no_access
-from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.content.content import full_access, no_access
+from jqmaster.domain.jobs.job import FINISHED, JobState
+from jqmaster.domain.jobs.outcome import ExpiryRules
+from jqmaster.domain.jobs.parts import PartLimits
 from jqmaster.domain.logs.lines import LogLimits
-from jqmaster.domain.master import Pace
-from jqmaster.domain.outcome import ExpiryRules
-from jqmaster.domain.parts import PartLimits
-from jqmaster.domain.silence import CrowdRules
+from jqmaster.domain.operations.master import Pace
+from jqmaster.domain.workers.breaker import BreakerPolicy
+from jqmaster.domain.workers.silence import CrowdRules
 from jqmaster.net import descriptors
 from jqmaster.runtime.duties.failure_detector import DetectorPolicy
 from jqmaster.runtime.duties.grace import GracePolicy

@@ -19,7 +19,7 @@ from jqmaster.app.shared import Shared, call_contexts
 from jqmaster.app.stores import ServingStore
 from jqmaster.clock import Clock
 from jqmaster.config import Settings
-from jqmaster.domain.master import MasterRecord
+from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.lifecycle import Component, LoopFailures
 from jqmaster.net.egress import EgressGuard
 from jqmaster.net.store_url import StoreUrl

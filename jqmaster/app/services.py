@@ -8,7 +8,7 @@ from jqmaster.api.services import Services
 from jqmaster.app.readiness import ReadinessCheck
 from jqmaster.app.shard import ServedShard
 from jqmaster.app.shared import Shared
-from jqmaster.domain.latency import Traffic
+from jqmaster.domain.operations.latency import Traffic
 from jqmaster.service.challenges.challenges import ChallengeService
 from jqmaster.service.challenges.forms import ChallengeForms
 from jqmaster.service.challenges.reader import ChallengeReader

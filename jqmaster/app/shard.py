@@ -6,7 +6,7 @@ from jqmaster.app.duties import LeaderDuties
 from jqmaster.app.parts import ShardParts
 from jqmaster.app.shared import Shared
 from jqmaster.app.stores import ServingStore
-from jqmaster.domain.master import MasterRecord
+from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.lifecycle import Component
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.leadership.leader import Leader

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from jqmaster.domain.logs.lines import LogLimits
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.embedded import EmbeddedValkey
 from jqmaster.live_value import LiveValue
 from jqmaster.store.batches.batches import BatchStore

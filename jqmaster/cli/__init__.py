@@ -3,6 +3,6 @@
 
 def main() -> None:
     """Run the command line. Exit codes: `jqmaster.cli.console.exits`."""
-    from jqmaster.cli.commands.root import app
+    from jqmaster.cli.root import app
 
     app()

@@ -20,7 +20,7 @@ from this file (see `layout`).
     88  i32     priority            92  u32     max_retry
     96  i64     timeout_ms          104 i64     created_at_ms
     112 i64     expires_at_ms       120 8 B     digest of the request
-    128 8 B     lane (domain/lane.py)
+    128 8 B     lane (domain/constraints/lane.py)
     136 u8      length of the name, then the name, then u8 number of keyed gates (255: only the lane knows them) and the
                 ID of each (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the
                 extras, the argument
@@ -43,7 +43,7 @@ from typing import Any, Final, NamedTuple
 import msgpack
 
 from jqmaster.domain.ids import ID_LENGTH
-from jqmaster.domain.job import (
+from jqmaster.domain.jobs.job import (
     DEFAULT_RETRY,
     STATES,
     Attempt,
@@ -56,10 +56,10 @@ from jqmaster.domain.job import (
     Origin,
     RetryPolicy,
 )
-from jqmaster.domain.order import After, AfterWhen
-from jqmaster.domain.outcome import Outcome
-from jqmaster.domain.requirement import queue_of
-from jqmaster.domain.unique import OnConflict, Unique, UniqueScope
+from jqmaster.domain.jobs.order import After, AfterWhen
+from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.jobs.unique import OnConflict, Unique, UniqueScope
+from jqmaster.domain.matching.requirement import queue_of
 from jqmaster.errors import DamagedError
 
 VERSION: Final = 3
@@ -207,15 +207,15 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
     ):
         return {} if spec.unique is None else {"unique": _encode_unique(spec.unique)}
     fields = {
-        # Scripts read the first, second and fourth part: lib/uniqueness.lua.
+        # Scripts read the first, second and fourth part: lib/jobs/uniqueness.lua.
         "unique": spec.unique and _encode_unique(spec.unique),
         "origin": spec.origin and [spec.origin.definition, spec.origin.due_at_ms],
-        # Scripts read it: lib/followed.lua.
+        # Scripts read it: lib/jobs/followed.lua.
         "batch": spec.batch,
         "callback_of": spec.callback_of and [*spec.callback_of],
-        # Scripts read the second part: lib/followed.lua.
+        # Scripts read the second part: lib/jobs/followed.lua.
         "notify": spec.notify and _encode_notify(spec.notify),
-        # Scripts read both parts: lib/dependents.lua.
+        # Scripts read both parts: lib/jobs/dependents.lua.
         "after": spec.after and _encode_after(spec.after),
         "requires": spec.requires and dict(sorted(spec.requires.items())),
     }
@@ -540,7 +540,10 @@ def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], Retr
 
 
 def unique_requests(jobs: Iterable[tuple[int, Unique]]) -> bytes:
-    """Return what the enqueue script is told of the keys of jobs, by their numbers: see lib/unique_requests.lua."""
+    """Return what the enqueue script is told of the uniqueness keys of jobs: see lib/jobs/unique_requests.lua.
+
+    `jobs`: each with its number within the push.
+    """
     rules: dict[tuple[int, int, int, int], int] = {}
     digests: set[str] = set()
     fields: list[Any] = [rules, False]
@@ -625,8 +628,10 @@ def _decode_after(extras: bytes) -> After | None:
 
 
 def order_requests(jobs: Iterable[tuple[int, After]], own: frozenset[str]) -> bytes:
-    """Return what the enqueue script is told of the predecessors of jobs, by their numbers: see lib/order_pushes.lua.
-    `own`: IDs of the jobs of the same push."""
+    """Return what the enqueue script is told of the predecessors of jobs: see lib/jobs/order_pushes.lua.
+
+    `jobs`: each with its number within the push. `own`: IDs of the jobs of the same push.
+    """
     return pack(
         [
             [number, WHEN_CODES[after.when], after.jobs, [int(job_id in own) for job_id in after.jobs]]

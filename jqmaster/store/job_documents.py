@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import astuple
 from typing import Any, Final
 
-from jqmaster.domain.job import DEFAULT_RETRY, STORED_TERMS, JobSpec, RetryPolicy
+from jqmaster.domain.jobs.job import DEFAULT_RETRY, STORED_TERMS, JobSpec, RetryPolicy
 
 # Jobs of earlier releases were stored without these.
 _LATER: Final = frozenset({"delay_ms", "requires"})

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from jqmaster.domain.job import FINISHED, STATES, JobState
+from jqmaster.domain.jobs.job import FINISHED, STATES, JobState
 
 Built = TypeVar("Built")
 
@@ -103,7 +103,7 @@ class Keys:
         "stream",
         "with its job, or until its retention",
         "log lines of the job in chunks; the ID is the number of the last line. With each: attempt, number and size of "
-        "its lines, and the number before the first line of the claim (lua/lib/job_logs.lua)",
+        "its lines, and the number before the first line of the claim (lua/lib/logs/job_logs.lua)",
         of=("job_id",),
     )
     log = NamedKey(
@@ -138,7 +138,7 @@ class Keys:
         "string",
         "with its job",
         "challenges of the job, as MessagePack: digests of their request IDs, times, callbacks that wait for a "
-        "worker, forms and answers of people (lua/lib/challenges.lua)",
+        "worker, forms and answers of people (lua/lib/challenges/challenges.lua)",
         of=("job_id",),
     )
     challenged = Key(

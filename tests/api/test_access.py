@@ -8,7 +8,7 @@ import pytest
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
-from jqmaster.domain.access import ROLE_SCOPES, Principal, Role, Scope
+from jqmaster.domain.identity.access import ROLE_SCOPES, Principal, Role, Scope
 from jqmaster.domain.ids import new_id
 from jqmaster.service.identity.sessions import Session, csrf_token_of
 from tests.support.contract import check_answer

@@ -16,7 +16,7 @@ import pytest
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.routes import OPERATIONS
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.ids import new_id
 from tests.support import real_time
 from tests.support.marked import CONSTRAINTS, NAME, OPEN, REDACT_PATHS, SECRET, Marked, marked

@@ -16,11 +16,11 @@ from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.views import job_view
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.redact import Redactor
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import DEFAULT_RETRY, Attempt, Cause, Job, JobState
-from jqmaster.domain.key_value import key_value
-from jqmaster.domain.redact import Redactor
+from jqmaster.domain.jobs.job import DEFAULT_RETRY, Attempt, Cause, Job, JobState
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import InvalidError, JqmasterError, TooLargeError, UnparsableError
 from jqmaster.runtime.outbound.push_body import encode_push
 from jqmaster.service.jobs.reader import JobDetail

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.cli.commands.docs import TARGET, config_document
+from jqmaster.cli.docs import TARGET, config_document
 from jqmaster.config import Settings
 from tests.contract.test_containers import ROOT
 

@@ -12,8 +12,8 @@ from jqmaster.api.encoding import fast_path
 from jqmaster.api.encoding.validator import ScanLimits
 from jqmaster.api.jobs.schemas import JobRequest, RetryRequest
 from jqmaster.cli.commands import jobs as commands
-from jqmaster.domain import job_terms as terms
-from jqmaster.domain.job import JobSpec, RetryPolicy
+from jqmaster.domain.jobs import job_terms as terms
+from jqmaster.domain.jobs.job import JobSpec, RetryPolicy
 from worker_sdk.pusher.jobs import JobOptions
 
 pytestmark = pytest.mark.req("J2")
@@ -75,13 +75,13 @@ def test_a_job_of_which_nothing_is_told_is_the_same_by_each_way() -> None:
 
 # A plain term of a job is accepted, stored, shown, and pushed by the SDK and the command line.
 PLACES = {
-    "jqmaster/domain/job.py", "jqmaster/store/codec.py", "jqmaster/api/jobs/schemas.py", "jqmaster/spec/examples.py",
-    "jqmaster/cli/commands/jobs.py", "worker_sdk/pusher/jobs.py",
+    "jqmaster/domain/jobs/job.py", "jqmaster/store/codec.py", "jqmaster/api/jobs/schemas.py",
+    "jqmaster/spec/examples.py", "jqmaster/cli/commands/jobs.py", "worker_sdk/pusher/jobs.py",
 }  # fmt: skip
 # Signatures that editors and type checkers read, of what makes a task.
 SIGNATURES = {"worker_sdk/tasks/collection.py", "worker_sdk/tasks/options.py", "worker_sdk/django/options.py"}
 # They act on it.
-USERS = {"jqmaster/domain/outcome.py", "jqmaster/domain/notices/delivery.py"}
+USERS = {"jqmaster/domain/jobs/outcome.py", "jqmaster/domain/notices/delivery.py"}
 
 
 def test_a_term_of_a_job_is_named_in_six_files() -> None:

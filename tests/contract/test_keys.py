@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.store.keys import KEYS, Keys
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "redis_keys.md"

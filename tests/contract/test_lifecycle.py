@@ -7,10 +7,10 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from jqmaster.domain.challenge import RequestId, new_request_id
-from jqmaster.domain.job import HOLDS_SLOTS, TRANSITIONS, Cause, Job, JobState
-from jqmaster.domain.order import After
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.challenges.challenge import RequestId, new_request_id
+from jqmaster.domain.jobs.job import HOLDS_SLOTS, TRANSITIONS, Cause, Job, JobState
+from jqmaster.domain.jobs.order import After
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store.jobs.enqueue import Accepted
 from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from tests.store.jobs.test_operator_actions import job_in

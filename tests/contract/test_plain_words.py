@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import typer
 
-from jqmaster.cli.commands.root import app
+from jqmaster.cli.root import app
 from jqmaster.config import Settings
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.operations.settings_catalog import CATALOG
 from jqmaster.spec.openapi import master_document, worker_document
 

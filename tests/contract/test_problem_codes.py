@@ -13,8 +13,8 @@ from jqmaster import errors
 from jqmaster.api.encoding.negotiation import NotAcceptableError
 from jqmaster.api.http.problem_codes import CODES, ProblemCode
 from jqmaster.api.http.problems import STATUS
-from jqmaster.cli.commands.docs import ERRORS, errors_document
-from jqmaster.domain.job import JobState
+from jqmaster.cli.docs import ERRORS, errors_document
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import JqmasterError
 from tests.support.contract import document
 

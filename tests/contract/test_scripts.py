@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import jqmaster.store
-from jqmaster.domain.job import Cause, JobState, RetryPolicy
+from jqmaster.domain.jobs.job import Cause, JobState, RetryPolicy
 from jqmaster.store import codec, layout
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
@@ -16,12 +16,13 @@ from tests.support.lua_names import names_in
 from tests.support.store import StoreWorld, unconstrained
 
 STORE = Path(jqmaster.store.__file__).parent
+LIB = STORE / "lua" / "lib"
 NAMES = scripts.names()
 LINE_LENGTH = 120
 
 
 def text_of(name: str) -> str:
-    return next((STORE / "lua").glob(f"*/{name}.lua")).read_text()
+    return next((STORE / "lua").rglob(f"{name}.lua")).read_text()
 
 
 def body_of(name: str) -> str:
@@ -108,16 +109,18 @@ def test_every_script_is_used_by_the_store(name: str) -> None:
 
 
 def test_every_helper_is_included_somewhere() -> None:
-    everything = "".join(file.read_text() for file in (STORE / "lua").glob("*/*.lua"))
-    for helper in (STORE / "lua" / "lib").glob("*.lua"):
-        assert helper.stem == "layout" or f"-- include lib/{helper.name}\n" in everything
+    everything = "".join(file.read_text() for file in (STORE / "lua").rglob("*.lua"))
+    for helper in LIB.rglob("*.lua"):
+        assert (
+            helper.stem == "layout" or f"-- include lib/{helper.relative_to(LIB).as_posix()}\n" in everything
+        )
 
 
-LUA_FILES = sorted((STORE / "lua").glob("*/*.lua"))
+LUA_FILES = sorted((STORE / "lua").rglob("*.lua"))
 # Each is one table of its own name.
 MODULES = {
     file.stem
-    for file in (STORE / "lua" / "lib").glob("*.lua")
+    for file in LIB.rglob("*.lua")
     if re.search(rf"^local {file.stem} = (lazily\.made_by)?\(function\(\)$", file.read_text(), re.MULTILINE)
 }
 
@@ -144,7 +147,7 @@ STORE_GLOBALS = {"ARGV", "KEYS", "cmsgpack", "redis", "struct"}
 MOST_LOCALS, MOST_UPVALUES = 75, 30
 
 
-@pytest.mark.parametrize("file", sorted((STORE / "lua" / "lib").glob("*.lua")), ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", sorted(LIB.rglob("*.lua")), ids=lambda f: f.stem)
 def test_a_module_shows_nothing_but_its_table(file: Path) -> None:
     assert names_in(file.read_text()).locals == [file.stem]
 
@@ -174,7 +177,7 @@ def test_every_file_includes_the_modules_that_it_names(file: Path) -> None:
     """Not by way of another module, whose business its own includes are."""
     code = re.sub(r"--.*|'[^'\n]*'", "", file.read_text())
     named = {name for name in re.findall(r"(?<![\w.])(\w+)\.\w+", code) if name in MODULES} - {file.stem}
-    included = set(re.findall(r"^-- include lib/(\w+)\.lua$", file.read_text(), re.MULTILINE))
+    included = set(re.findall(r"^-- include lib/(?:\w+/)*(\w+)\.lua$", file.read_text(), re.MULTILINE))
     assert included & MODULES == named
 
 

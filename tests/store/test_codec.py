@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
-from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobSpec, JobState, RetryPolicy
+from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.job import FINISHED, INDEXED, STATES, JobState
+from jqmaster.domain.jobs.job import FINISHED, INDEXED, STATES, JobState
 from jqmaster.store.keys import Keys
 
 KEYS = Keys("t")

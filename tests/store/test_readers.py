@@ -4,7 +4,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import CONTINUED, Cause, JobSpec, JobState
+from jqmaster.domain.jobs.job import CONTINUED, Cause, JobSpec, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.health.inspect import Inspector

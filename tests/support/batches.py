@@ -8,7 +8,7 @@ import msgpack
 from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchSpec, callback_job_id
 from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.live_value import LiveValue
 from jqmaster.service.batches.batches import BatchService
 from jqmaster.service.batches.expiry import BatchExpiry

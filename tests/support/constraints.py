@@ -8,10 +8,10 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, GateLimits, Override, needs_rematch, new_cid
-from jqmaster.domain.gate_check import Rate
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.matcher import parse_matcher, parse_path
+from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Override, needs_rematch, new_cid
+from jqmaster.domain.constraints.gate_check import Rate
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.matching.matcher import parse_matcher, parse_path
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.constraints import Change, ConstraintStore

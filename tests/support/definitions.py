@@ -10,7 +10,7 @@ from jqmaster.domain.definitions.definition import Definition, Overlap, TimeTrig
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.run import RunRecord
 from jqmaster.domain.definitions.schedule import parse_schedule
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.live_value import LiveValue
 from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.store import codec

@@ -12,8 +12,8 @@ from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.events.template import PAYLOAD, parse_template
 from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Job, JobSpec
-from jqmaster.domain.matcher import EVENT_FIELDS, parse_matcher, parse_path
+from jqmaster.domain.jobs.job import Job, JobSpec
+from jqmaster.domain.matching.matcher import EVENT_FIELDS, parse_matcher, parse_path
 from jqmaster.live_value import LiveValue
 from jqmaster.service.events.gathering import EventGathering
 from jqmaster.service.events.intake import EventIntake

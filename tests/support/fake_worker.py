@@ -19,7 +19,7 @@ from typing import Any
 import msgpack
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.store.jobs.settlements import SettlementStore
 from jqmaster.store.workers.workers import WorkerStore
 

@@ -1,6 +1,6 @@
 """A user, and sessions of hers."""
 
-from jqmaster.domain.access import Role
+from jqmaster.domain.identity.access import Role
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.identity.credentials import StoredUser
 from jqmaster.store.identity.sessions import SessionStore

@@ -9,7 +9,7 @@ import msgpack
 
 from jqmaster.clock import SystemClock
 from jqmaster.config import Durability
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import JqmasterError
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.operator_actions import JobActions

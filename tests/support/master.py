@@ -16,7 +16,7 @@ from jqmaster.api.http.auth import AccessPolicy, Credentials, Sessions
 from jqmaster.api.services import Services
 from jqmaster.app import Master, running_master
 from jqmaster.config import Settings
-from jqmaster.domain.latency import Traffic
+from jqmaster.domain.operations.latency import Traffic
 from jqmaster.store.health import fsck
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.access import StoreAccess

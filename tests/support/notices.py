@@ -7,10 +7,10 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.content import full_access
-from jqmaster.domain.job import Cause, Job, JobState
+from jqmaster.domain.content.content import full_access
+from jqmaster.domain.jobs.job import Cause, Job, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.notices.delivery import DELIVERY_NAMES, DeliveryFigures
-from jqmaster.domain.outcome import Decision
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader

@@ -3,7 +3,7 @@
 from typing import Any
 
 from jqmaster.domain.batches.figures import BatchFigures
-from jqmaster.domain.order import After, AfterWhen
+from jqmaster.domain.jobs.order import After, AfterWhen
 from jqmaster.service.batches.follow_ups import BatchFollowUps
 from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.service.jobs.order import OrderFollowUps

@@ -26,7 +26,7 @@ ROOT: Final = Path(__file__).parents[2]
 READ_AT_START: Final = ("PYTHON", "LC_", "LANG", "TERM", "COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TZ")
 # Modules that the command, masters and workers read, at once or when they need them.
 MODULES: Final = (
-    "certifi", "encodings.idna", "h11", "httpcore", "httptools", "httpx", "jqmaster.app", "jqmaster.cli.commands.root",
+    "certifi", "encodings.idna", "h11", "httpcore", "httptools", "httpx", "jqmaster.app", "jqmaster.cli.root",
     "jqmaster.cli.console.logs", "jqmaster.cli.process.supervisor", "jqmaster.embedded", "rich.console", "rich.table",
     "typer.rich_utils", "uvicorn.lifespan.off", "uvloop", "worker_sdk.middleware", "worker_sdk.pusher.by_process",
     "worker_sdk.tasks", "worker_sdk.worker.asgi", "worker_sdk.worker.assembly", "worker_sdk.worker.puller",
@@ -194,7 +194,7 @@ def _prepare(line: socket.socket) -> dict[str, Any]:
     sys.path[0] = str(ROOT)
     for name in MODULES:
         importlib.import_module(name)
-    for command in importlib.import_module("jqmaster.cli.commands.root").COMMANDS:
+    for command in importlib.import_module("jqmaster.cli.root").COMMANDS:
         importlib.import_module(command.module)
     gc.collect()
     gc.freeze()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.store.jobs.claims import Claim, ClaimOrder, ClaimStore, NotClaimed
 from jqmaster.store.jobs.timers import DueStore
 

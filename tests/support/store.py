@@ -8,16 +8,16 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.challenge import Callback, CallbackAnswer, RequestId, new_request_id
-from jqmaster.domain.constraint_set import NO_RULES
+from jqmaster.domain.challenges.challenge import Callback, CallbackAnswer, RequestId, new_request_id
+from jqmaster.domain.constraints.constraint_set import NO_RULES
+from jqmaster.domain.constraints.lane import Lane
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import FINISHED, HOLDS_SLOTS, Cause, Job, JobSpec, JobState
-from jqmaster.domain.lane import Lane
+from jqmaster.domain.jobs.job import FINISHED, HOLDS_SLOTS, Cause, Job, JobSpec, JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.parts import PartLimits
 from jqmaster.domain.logs.lines import LogLimits
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.parts import PartLimits
-from jqmaster.domain.tally import Tally
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.operations.tally import Tally
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import DamagedError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.local_leader import LocalLeader

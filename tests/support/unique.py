@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from jqmaster.domain.job import JobSpec, JobState
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.unique import OnConflict, Unique, UniqueScope, unique_digest
+from jqmaster.domain.jobs.job import JobSpec, JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.unique import OnConflict, Unique, UniqueScope, unique_digest
 from tests.support.store import StoreWorld
 
 

@@ -16,7 +16,7 @@ import yaml
 from redis import Redis
 from typer.core import TyperGroup
 
-from jqmaster.cli.commands import root
+from jqmaster.cli import root
 from jqmaster.cli.console.output import inert, say_json, show_value
 from jqmaster.config import Settings
 from jqmaster.domain.ids import new_id
@@ -387,7 +387,7 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
         "openapi",
     ):
         assert f" {command} " in done.out
-    probe = "import sys, jqmaster.cli.commands.root; "
+    probe = "import sys, jqmaster.cli.root; "
     probe += "print([m for m in ('httpx', 'pydantic', 'redis', 'uvloop') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
@@ -395,7 +395,7 @@ def test_help_loads_nothing_heavy_and_lists_all_commands() -> None:
 
 def test_a_command_reads_no_module_of_other_commands() -> None:
     modules = sorted({command.module for command in root.COMMANDS})
-    probe = "import sys\nfrom jqmaster.cli.commands.root import app\ntry: app(['version'])\n"
+    probe = "import sys\nfrom jqmaster.cli.root import app\ntry: app(['version'])\n"
     probe += f"finally: print([m for m in {modules} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True).stdout
     assert done.splitlines()[-1] == "['jqmaster.cli.commands.contract']"

@@ -84,7 +84,8 @@ async def test_an_edit_in_between_stops_an_apply_and_says_so(
     """The edit must fall between the look and the write, so the command runs in this process."""
     import typer
 
-    from jqmaster.cli.commands import constraint_calls, constraint_plans
+    from jqmaster.cli.commands import constraint_plans
+    from jqmaster.cli.declared import constraint_calls
 
     await cli("constraints", "apply", cli.file("limits.toml", FILE))
     file = cli.file(

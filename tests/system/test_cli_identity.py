@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from jqmaster.cli.commands.root import app
+from jqmaster.cli.root import app
 from tests.support import real_time
 from tests.support.cli import Outcome, jqmaster
 from tests.system.test_cli import TASKS, Running, RunningAlone

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.spec.examples import JOB_ID
 from tests.support import real_time
 from tests.support.cli import Cli

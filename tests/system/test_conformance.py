@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from jqmaster.cli.commands.root import app
+from jqmaster.cli.root import app
 from jqmaster.conformance import worker_kit
 from tests.support import real_time
 from tests.support.master import master_on

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.constraint import gate_id
-from jqmaster.domain.key_value import key_value
+from jqmaster.domain.constraints.constraint import gate_id
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.store.constraints.constraints import ConstraintStore
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient

@@ -11,7 +11,7 @@ import pytest_asyncio
 from playwright.async_api import expect
 
 import jqmaster
-from jqmaster.domain.access import Role
+from jqmaster.domain.identity.access import Role
 from tests.support import real_time
 from tests.support.marked import NAME, OPEN, REDACT_PATHS, SECRET, Marked, marked
 from tests.support.master import Api, master_on

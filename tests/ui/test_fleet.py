@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.operations.tally import Tally
 from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.scripted_worker import ScriptedWorker

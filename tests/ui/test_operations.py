@@ -6,7 +6,7 @@ import uuid
 import pytest
 from playwright.async_api import expect
 
-from jqmaster.domain.access import Role
+from jqmaster.domain.identity.access import Role
 from tests.support import real_time
 from tests.support.master import Api, master_on
 from tests.support.server import StoreServer

@@ -10,10 +10,10 @@ from jqmaster.api.batches.views import batch_view, why_view
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs.handlers import check_callbacks
-from jqmaster.domain.access import Scope
 from jqmaster.domain.batches.batch import BatchState
+from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.ids import ID_LENGTH, is_id, new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import after_it_was_done
 from jqmaster.service.batches.batches import unknown_batch
 from jqmaster.store.identity.audit import encode_entry

@@ -6,9 +6,9 @@ from jqmaster.api.batches import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import flows
 from jqmaster.api.jobs.flow_schemas import FlowView
-from jqmaster.domain.access import Scope
 from jqmaster.domain.batches.batch import BatchState
-from jqmaster.domain.job import JobState
+from jqmaster.domain.identity.access import Scope
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.jobs.flows import MOST_MEMBERS
 
 _STORE: Final = (503,)

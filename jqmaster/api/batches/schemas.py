@@ -9,8 +9,8 @@ from jqmaster.api.jobs.schemas import JobSummary
 from jqmaster.api.schemas import Answer, Count, Instant, JobId, Request, Seconds, ShortText, Timestamp
 from jqmaster.domain.batches.batch import MAX_DEPTH, MAX_DESCRIPTION, BatchSpec, BatchState, CallbackState
 from jqmaster.domain.batches.batch import BatchCallback as Callback
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.job_terms import MOST_DELAY_S, MOST_TAGS
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.jobs.job_terms import MOST_DELAY_S, MOST_TAGS
 
 
 class CallbackRequest(DefinitionJob):

@@ -13,7 +13,7 @@ from jqmaster.domain.batches.batch import (
     callback_job_id,
 )
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import FINISHED, Job, JobState
+from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 
 
 def batch_view(batch: Batch, unfinished: Mapping[JobState, int] | None) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.http.auth import is_loopback
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
-from jqmaster.domain.challenge import MAX_META_BYTES, Callback, ChallengeState
-from jqmaster.domain.challenge_form import MAX_FORM_BYTES, Audience
+from jqmaster.domain.challenges.challenge import MAX_META_BYTES, Callback, ChallengeState
+from jqmaster.domain.challenges.challenge_form import MAX_FORM_BYTES, Audience
 from jqmaster.domain.ids import is_id
 from jqmaster.errors import (
     ConflictError,

@@ -10,8 +10,8 @@ from typing import Final
 
 from jqmaster.api.challenges.page_texts import LANGUAGES, TEXTS, rule_text
 from jqmaster.api.http.security_headers import NO_STORE, security_headers
-from jqmaster.domain.challenge import Challenge, ChallengeState
-from jqmaster.domain.challenge_form import (
+from jqmaster.domain.challenges.challenge import Challenge, ChallengeState
+from jqmaster.domain.challenges.challenge_form import (
     MAX_COMMENT,
     MAX_TEXT,
     Choice,

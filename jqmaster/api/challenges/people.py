@@ -17,8 +17,8 @@ from jqmaster.api.http.auth import check_csrf
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.problems import status_of
 from jqmaster.api.http.proxy_login import PREFIX, check_proxy_csrf
-from jqmaster.domain.challenge import Callback, Challenge
-from jqmaster.domain.challenge_form import Audience, values_of_texts
+from jqmaster.domain.challenges.challenge import Callback, Challenge
+from jqmaster.domain.challenges.challenge_form import Audience, values_of_texts
 from jqmaster.errors import (
     ChallengeOverError,
     ConflictError,

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from jqmaster.api.challenges import handlers, people, schemas
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.domain.access import Scope
-from jqmaster.domain.challenge import ChallengeState
+from jqmaster.domain.challenges.challenge import ChallengeState
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _QUERY: Final[dict[str, Any]] = {

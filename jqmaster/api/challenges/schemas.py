@@ -15,7 +15,7 @@ from jqmaster.api.schemas import (
     Timestamp,
     Token,
 )
-from jqmaster.domain.challenge import (
+from jqmaster.domain.challenges.challenge import (
     MAX_EXPECT,
     MAX_NONCE_CHARS,
     MAX_WAIT_S,
@@ -23,7 +23,7 @@ from jqmaster.domain.challenge import (
     CallbackSignature,
     ChallengeState,
 )
-from jqmaster.domain.challenge_form import (
+from jqmaster.domain.challenges.challenge_form import (
     CHOICE_PATTERN,
     MAX_CHOICES,
     MAX_COMMENT,
@@ -34,8 +34,8 @@ from jqmaster.domain.challenge_form import (
     FormError,
     form_of,
 )
-from jqmaster.domain.job import JobState
-from jqmaster.domain.progress import MAX_MESSAGE_CHARS
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.progress import MAX_MESSAGE_CHARS
 from jqmaster.errors import FieldError, invalid
 
 

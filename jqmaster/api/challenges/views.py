@@ -5,12 +5,12 @@ from typing import Any
 import msgpack
 
 from jqmaster.api.encoding.answers import RawMsgpack
-from jqmaster.domain.challenge import Challenge
-from jqmaster.domain.challenge_form import Form, document_of
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.challenges.challenge import Challenge
+from jqmaster.domain.challenges.challenge_form import Form, document_of
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.job_content import JobContent
+from jqmaster.domain.content.readable import readable
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.readable import readable
 from jqmaster.service.challenges.reader import ShownChallenge
 
 

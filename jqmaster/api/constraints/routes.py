@@ -5,7 +5,7 @@ from typing import Any, Final
 from jqmaster.api.constraints import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import schemas as job_schemas
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 from jqmaster.service.constraints.preview import PREVIEW_MAX_JOBS, PREVIEW_MAX_S
 from jqmaster.service.constraints.replay import REPLAY_MAX_JOBS, REPLAY_MAX_S
 

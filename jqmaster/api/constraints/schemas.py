@@ -17,10 +17,10 @@ from jqmaster.api.schemas import (
     ShortText,
     Timestamp,
 )
-from jqmaster.domain import matcher as matchers
-from jqmaster.domain.constraint import MAX_OVERRIDES, MAX_REASON, Mode
-from jqmaster.domain.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
-from jqmaster.domain.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
+from jqmaster.domain.constraints.constraint import MAX_OVERRIDES, MAX_REASON, Mode
+from jqmaster.domain.constraints.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
+from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
+from jqmaster.domain.matching import matcher as matchers
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.constraints.key_values import ValueId
 from jqmaster.service.constraints.pauses import MAX_PAUSE_S, PauseTarget

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Call
 from jqmaster.api.views import shown_value
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.instant import iso_ms
 from jqmaster.store.events.documents import StoredEvent

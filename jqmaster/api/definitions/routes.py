@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from jqmaster.api.definitions import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.domain.access import Scope
 from jqmaster.domain.definitions.definition import Kind
 from jqmaster.domain.definitions.run import RunOutcome
+from jqmaster.domain.identity.access import Scope
 from jqmaster.service.definitions.reader import DefinitionFilter
 
 _STORE: Final = (503,)

@@ -34,8 +34,8 @@ from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, 
 from jqmaster.domain.definitions.time_zone import MAX_NAME
 from jqmaster.domain.events.event import TYPE_PATTERN
 from jqmaster.domain.events.trigger import MAX_COLLECTED, MAX_WAIT_S, MIN_WAIT_S
-from jqmaster.domain.job import JobSpec, JobState
-from jqmaster.domain.matcher import MAX_TEXT
+from jqmaster.domain.jobs.job import JobSpec, JobState
+from jqmaster.domain.matching.matcher import MAX_TEXT
 
 _CLOCK = {"type": "string", "pattern": CLOCK_PATTERN, "examples": ["02:30"]}
 

@@ -15,11 +15,10 @@ from jqmaster.api.encoding.validator import FIXED_SIZE, SHORT_STR_SIZE, ScanLimi
 from jqmaster.api.schemas import NAME_PATTERN, is_instant
 from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN, Event
 from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
-from jqmaster.domain.notices.delivery import RESERVED_PREFIX
-from jqmaster.domain.outcome import Outcome
-from jqmaster.domain.unique import (
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.jobs.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term
+from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.jobs.unique import (
     MOST_UNIQUE_KEY_BYTES,
     TTL_S,
     OnConflict,
@@ -27,6 +26,7 @@ from jqmaster.domain.unique import (
     UniqueScope,
     unique_digest,
 )
+from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 from jqmaster.errors import JqmasterError
 
 # Patterns are matched here, for all jobs or results at once: one by one they would take half the time of the decode.

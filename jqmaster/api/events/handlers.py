@@ -15,8 +15,8 @@ from jqmaster.api.events.schemas import EventRequest
 from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.domain.events.event import Event
-from jqmaster.domain.glob import compile_glob
 from jqmaster.domain.ids import new_id
+from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.errors import FieldError, ForbiddenError, InvalidError, TooLargeError, invalid
 from jqmaster.store.events.documents import StoredEvent
 from jqmaster.store.events.events import EventPlace

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.events import handlers, schemas
 from jqmaster.api.http.endpoint import Operation
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _QUERY: Final[dict[str, Any]] = {

@@ -13,8 +13,8 @@ from jqmaster.api.encoding.negotiation import Fields
 from jqmaster.api.http.cookies import SessionCookie
 from jqmaster.api.http.proxy_login import ProxyLogin, check_proxy_csrf
 from jqmaster.config import Settings
-from jqmaster.domain.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
-from jqmaster.domain.caller import TrustedProxies
+from jqmaster.domain.identity.access import LOCAL, ConfiguredTokens, Principal, Scope, digest_of, make_token
+from jqmaster.domain.identity.caller import TrustedProxies
 from jqmaster.errors import ForbiddenError, JqmasterError, UnauthorizedError, UnparsableError
 from jqmaster.service.identity.sessions import Session
 

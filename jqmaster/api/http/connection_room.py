@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from jqmaster.domain.caller import TrustedProxies, caller_of
+from jqmaster.domain.identity.caller import TrustedProxies, caller_of
 from jqmaster.live_value import LiveValue
 
 # This part of the connections, on top of all, is for workers: however many pushers there are, who runs jobs can say so.

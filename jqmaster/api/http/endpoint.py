@@ -25,9 +25,9 @@ from jqmaster.api.http.connection_room import PROVE
 from jqmaster.api.http.problems import invalid_from, problem_response
 from jqmaster.api.http.security_headers import DATA_HEADERS
 from jqmaster.api.services import Services
-from jqmaster.domain.access import Principal
-from jqmaster.domain.access import Scope as AccessScope
-from jqmaster.domain.content import ContentAccess, content_access
+from jqmaster.domain.content.content import ContentAccess, content_access
+from jqmaster.domain.identity.access import Principal
+from jqmaster.domain.identity.access import Scope as AccessScope
 from jqmaster.errors import (
     FieldError,
     ForbiddenError,

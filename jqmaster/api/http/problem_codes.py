@@ -7,7 +7,7 @@ code raises.
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 
 
 @dataclass(frozen=True, slots=True)

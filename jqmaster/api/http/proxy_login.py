@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.api.encoding.negotiation import Fields
-from jqmaster.domain.access import ROLE_SCOPES, Principal
-from jqmaster.domain.caller import TrustedProxies
-from jqmaster.domain.group_roles import GroupRoles
+from jqmaster.domain.identity.access import ROLE_SCOPES, Principal
+from jqmaster.domain.identity.caller import TrustedProxies
+from jqmaster.domain.identity.group_roles import GroupRoles
 from jqmaster.errors import ForbiddenError
 
 logger = logging.getLogger(__name__)

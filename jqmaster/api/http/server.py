@@ -19,7 +19,7 @@ from jqmaster.api.http.limits import ServerLimits
 from jqmaster.api.http.problems import problem_response
 from jqmaster.clock import until_tick_s
 from jqmaster.config import Settings
-from jqmaster.domain.caller import TrustedProxies
+from jqmaster.domain.identity.caller import TrustedProxies
 from jqmaster.errors import OverloadedError
 from worker_sdk.transport.guarded import LINGER_S, App, Receive, Scope, Send, config_of
 from worker_sdk.transport.own_address import url_of

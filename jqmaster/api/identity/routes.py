@@ -4,7 +4,7 @@ from typing import Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.identity import provider, schemas, sessions, tokens, users
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _LOGIN_TEXT: Final = (

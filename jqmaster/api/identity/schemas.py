@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, model_validator
 
 from jqmaster.api.schemas import Answer, Instant, Request, Seconds, Timestamp
-from jqmaster.domain.access import Role, Scope
+from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.service.identity.tokens import MAX_OVERLAP_S
 
 USER_PATTERN: Final = r"^[a-z0-9][a-z0-9._@-]{0,63}$"

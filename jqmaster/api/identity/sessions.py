@@ -6,7 +6,7 @@ from jqmaster.api.http.auth import check_csrf
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.proxy_login import CSRF_TOKEN, PREFIX
 from jqmaster.api.identity.schemas import LoginRequest, OwnPasswordRequest
-from jqmaster.domain.access import Principal, role_of
+from jqmaster.domain.identity.access import Principal, role_of
 from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import ConflictError, UnauthorizedError
 from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of

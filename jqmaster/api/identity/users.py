@@ -4,7 +4,7 @@ from typing import Any
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.identity.schemas import UserPatch, UserRequest
-from jqmaster.domain.access import Role
+from jqmaster.domain.identity.access import Role
 from jqmaster.domain.instant import iso_ms
 from jqmaster.store.identity.credentials import StoredUser
 

@@ -3,8 +3,8 @@
 from pydantic import Field
 
 from jqmaster.api.schemas import Answer, Count, JobId, Timestamp
-from jqmaster.domain.job import JobState
-from jqmaster.domain.order import AfterWhen
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.order import AfterWhen
 
 
 class FlowJob(Answer):

@@ -5,7 +5,7 @@ from typing import Any, Final
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import whole_number
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Cause
+from jqmaster.domain.jobs.job import Cause
 from jqmaster.service.jobs.flows import MOST_JOBS, FlowGraph, FlowNode
 
 LIMIT: Final[dict[str, Any]] = {

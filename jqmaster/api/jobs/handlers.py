@@ -13,10 +13,10 @@ from jqmaster.api.http.endpoint import Call, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
 from jqmaster.config import Durability
-from jqmaster.domain.access import LOCAL, Scope
 from jqmaster.domain.batches.batch import BatchSpec
+from jqmaster.domain.identity.access import LOCAL, Scope
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import FINISHED, JobSpec, JobState
+from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
 from jqmaster.errors import (
     FieldError,
     ForbiddenError,

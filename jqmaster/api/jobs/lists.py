@@ -9,9 +9,9 @@ from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.schemas import query_instant
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.matcher import Matcher, MatcherError, parse_matcher
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.matching.matcher import Matcher, MatcherError, parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.jobs.excerpts import ExcerptPart
 from jqmaster.service.jobs.reader import ListOrder

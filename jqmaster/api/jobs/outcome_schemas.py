@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, RootModel, WithJsonSchema
 
 from jqmaster.api.schemas import DAY_S, SINCE, Answer, AnyValue, JobId, Request, Seconds, Token, instant_ms
-from jqmaster.domain.challenge import MAX_CODE_CHARS
+from jqmaster.domain.challenges.challenge import MAX_CODE_CHARS
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.outcome import HoldOrder, NotReadyReport, Outcome
+from jqmaster.domain.jobs.outcome import HoldOrder, NotReadyReport, Outcome
 
 
 def _reported_time(value: object) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.schemas import Answer, AnyValue, JobId, Request, Token
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 
 _Values = Annotated[
     bytes,

@@ -19,10 +19,10 @@ from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, may_touch, wait_o
 from jqmaster.api.jobs.part_schemas import PartsRequest
 from jqmaster.api.logs.handlers import entry_view, filter_of
 from jqmaster.api.services import Services
-from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.content.job_content import JobContent
+from jqmaster.domain.content.readable import readable
+from jqmaster.domain.jobs.parts import Part, PartPage, PartPlace
 from jqmaster.domain.logs.page import NO_LOG, LinesPage, LogFilter
-from jqmaster.domain.parts import Part, PartPage, PartPlace
-from jqmaster.domain.readable import readable
 from jqmaster.errors import FieldError, TooLargeError, invalid
 from jqmaster.service.jobs.parts import LEAST_PAUSE_S
 from jqmaster.service.jobs.reader import unknown_job

@@ -16,7 +16,7 @@ from jqmaster.api.jobs import (
     why_schemas,
 )
 from jqmaster.api.logs import routes as log_routes
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 from jqmaster.store.link.pages import MAX_PER_CALL
 
 _STORE: Final = (503,)

@@ -28,8 +28,8 @@ from jqmaster.api.schemas import (
     StoredText,
     Timestamp,
 )
-from jqmaster.domain.job import DEFAULT_RETRY, OUTCOMES, JobSpec, JobState, Notify, RetryPolicy
-from jqmaster.domain.job_terms import (
+from jqmaster.domain.jobs.job import DEFAULT_RETRY, OUTCOMES, JobSpec, JobState, Notify, RetryPolicy
+from jqmaster.domain.jobs.job_terms import (
     KEY_TTL_S,
     MAX_RETRY,
     MOST_DELAY_S,
@@ -43,8 +43,8 @@ from jqmaster.domain.job_terms import (
     RETRY_MAX_S,
     TIMEOUT_S,
 )
+from jqmaster.domain.jobs.order import MOST_PREDECESSORS, After, AfterWhen
 from jqmaster.domain.notices.webhook import MAX_URL_CHARS, url_fault
-from jqmaster.domain.order import MOST_PREDECESSORS, After, AfterWhen
 
 
 def _webhook_url(url: str) -> str:

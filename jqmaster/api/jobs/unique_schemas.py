@@ -6,7 +6,7 @@ import msgspec
 from pydantic import Field, field_validator, model_validator
 
 from jqmaster.api.schemas import Answer, Request, Seconds, Timestamp
-from jqmaster.domain.unique import (
+from jqmaster.domain.jobs.unique import (
     MAX_WAIT_S,
     MOST_UNIQUE_KEY_BYTES,
     TTL_S,

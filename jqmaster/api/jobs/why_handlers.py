@@ -3,12 +3,12 @@
 from typing import Any, assert_never
 
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.domain.constraint import Constraint
-from jqmaster.domain.gate_check import GateCheck
+from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.gate_check import GateCheck
+from jqmaster.domain.constraints.limit_kinds import EXPLAINED, closing
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Cause
-from jqmaster.domain.limit_kinds import EXPLAINED, closing
-from jqmaster.domain.verdict import (
+from jqmaster.domain.jobs.job import Cause
+from jqmaster.domain.why.verdict import (
     Ahead,
     AwaitingCallback,
     AwaitingJobs,

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.schemas import Answer, JobId, Timestamp
-from jqmaster.domain.job import JobState
-from jqmaster.domain.limit_kinds import CLOSERS
+from jqmaster.domain.constraints.limit_kinds import CLOSERS
+from jqmaster.domain.jobs.job import JobState
 
 Kind = Annotated[str, WithJsonSchema({"type": "string", "enum": [closer.name for closer in CLOSERS]})]
 Text = Annotated[str, Field(description="Explanation for people, in a sentence or two.")]

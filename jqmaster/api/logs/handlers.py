@@ -10,9 +10,9 @@ from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs.handlers import COME_AGAIN, MAX_WAIT_S, wait_of
 from jqmaster.api.schemas import LATEST_MS, TOKEN_PATTERN
+from jqmaster.domain.content.job_content import GoneContent, JobContent
 from jqmaster.domain.ids import ID_PATTERN
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job_content import GoneContent, JobContent
 from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
 from jqmaster.domain.logs.page import LinesPage, LogFilter, NumberedLine
 from jqmaster.errors import (

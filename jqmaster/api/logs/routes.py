@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.logs import handlers, schemas
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.logs.lines import LEVELS
 
 _STORE: Final = (503,)

@@ -6,7 +6,7 @@ from pydantic import Field, WithJsonSchema
 
 from jqmaster.api.logs import handlers
 from jqmaster.api.schemas import LATEST_MS, Answer, Count, JobId, Request, Timestamp, Token
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.logs.lines import LogLevel
 
 _Text = Annotated[

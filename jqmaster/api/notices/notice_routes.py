@@ -5,7 +5,7 @@ from typing import Final
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.notices import notice_handlers as handlers
 from jqmaster.api.notices import notice_schemas as schemas
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _PUT_TEXT: Final = (

@@ -4,7 +4,7 @@ from typing import Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.notices import handlers, notice_routes, schemas
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _LIST_TEXT: Final = (

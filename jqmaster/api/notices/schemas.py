@@ -4,7 +4,7 @@ from pydantic import Field
 
 from jqmaster.api.jobs.schemas import AttemptView
 from jqmaster.api.schemas import Answer, JobId, Timestamp
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 
 
 class DeliveryView(Answer):

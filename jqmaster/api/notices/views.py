@@ -6,10 +6,10 @@ from typing import Any
 import msgpack
 
 from jqmaster.api.views import attempt_view
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import JobState
-from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.notices.incident import Incident, Message
 from jqmaster.domain.notices.webhook import shown_url
 from jqmaster.service.notices.documents import describe

@@ -4,7 +4,7 @@ from typing import Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.operations import declaration_schemas, declarations
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _LIST_TEXT: Final = (
     "A source is a file or a module whose constraints and definitions are applied together. `jqmaster apply` writes "

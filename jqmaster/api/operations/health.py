@@ -1,7 +1,7 @@
 """Probes, metrics, and the contract itself."""
 
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 from jqmaster.service.operations.metrics import CONTENT_TYPE
 
 

@@ -11,8 +11,8 @@ from sse_starlette import ServerSentEvent
 
 from jqmaster.api.views import action_view
 from jqmaster.clock import Clock
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.job import JobState
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import JqmasterError, OverloadedError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue

@@ -5,7 +5,7 @@ from typing import Any, Final
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.identity import audit
 from jqmaster.api.operations import health, live, masters, schemas
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _READY_TEXT: Final = "Needs no credential. With scope read, the answer describes faults in detail."

@@ -5,7 +5,7 @@ from typing import Any
 
 from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.http.endpoint import Call, Reply
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 from jqmaster.errors import FieldError, ForbiddenError
 from jqmaster.service.operations.live_settings import LiveSetting
 from jqmaster.service.operations.settings_catalog import CATALOG

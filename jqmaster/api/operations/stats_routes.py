@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.operations import stats, stats_schemas
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _SPAN: Final[dict[str, Any]] = {

@@ -16,8 +16,8 @@ from jqmaster.api.schemas import (
     Timestamp,
 )
 from jqmaster.config import Durability
-from jqmaster.domain.failures import LEAST_MORE, MAX_VERSIONS, MORE_FACTOR, TREND_HOURS
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.failures import LEAST_MORE, MAX_VERSIONS, MORE_FACTOR, TREND_HOURS
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.jobs.failure_actions import MAX_IGNORE_S, MAX_REASON
 from jqmaster.service.operations.stats import Span
 

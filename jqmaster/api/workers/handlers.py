@@ -16,10 +16,10 @@ from jqmaster.api.workers.schemas import (
     StartRequest,
     WorkerSelectionRequest,
 )
-from jqmaster.domain.caller import caller_of
-from jqmaster.domain.outcome import Outcome
-from jqmaster.domain.worker import Worker
-from jqmaster.domain.worker_figures import GroupKind
+from jqmaster.domain.identity.caller import caller_of
+from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.workers.worker import Worker
+from jqmaster.domain.workers.worker_figures import GroupKind
 from jqmaster.errors import FieldError, OverloadedError, TooLargeError, after_it_was_done, invalid
 from jqmaster.service.workers.worker_sets import SetOrder, jobs_of
 

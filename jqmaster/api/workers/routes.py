@@ -5,7 +5,7 @@ from typing import Any, Final
 from jqmaster.api.http.endpoint import Operation
 from jqmaster.api.jobs import outcome_schemas
 from jqmaster.api.workers import handlers, push_schemas, schemas
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 _STORE: Final = (503,)
 _REGISTER_TEXT: Final = (

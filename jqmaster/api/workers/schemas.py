@@ -20,10 +20,10 @@ from jqmaster.api.schemas import (
     Token,
     unreserved,
 )
-from jqmaster.domain.contract import Contract
-from jqmaster.domain.progress import MAX_CHECKPOINT_BYTES, MAX_MESSAGE_CHARS, ProgressReport
-from jqmaster.domain.worker import WorkerSpec, WorkerState
-from jqmaster.domain.worker_figures import (
+from jqmaster.domain.jobs.progress import MAX_CHECKPOINT_BYTES, MAX_MESSAGE_CHARS, ProgressReport
+from jqmaster.domain.workers.contract import Contract
+from jqmaster.domain.workers.worker import WorkerSpec, WorkerState
+from jqmaster.domain.workers.worker_figures import (
     FAILING_FACTOR,
     FAILING_SHARE,
     LEAST_ATTEMPTS,

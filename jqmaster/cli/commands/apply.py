@@ -7,10 +7,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jqmaster.cli.commands import constraint_files, definitions
-from jqmaster.cli.commands.constraint_calls import all_constraints
-from jqmaster.cli.commands.constraint_files import spelled
-from jqmaster.cli.commands.declared import KINDS, LEFT_TO_OPERATORS, DeclaredDocuments, declared_by
+from jqmaster.cli.commands import definitions
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
@@ -20,6 +17,10 @@ from jqmaster.cli.console.http import (
     TokenOption,
     path_of,
 )
+from jqmaster.cli.declared import constraint_files
+from jqmaster.cli.declared.constraint_calls import all_constraints
+from jqmaster.cli.declared.constraint_files import spelled
+from jqmaster.cli.declared.documents import KINDS, LEFT_TO_OPERATORS, DeclaredDocuments, declared_by
 
 _COLLECTIONS: Final[Mapping[str, str]] = {
     "constraint": "/api/constraints",

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from jqmaster.cli.commands.constraint_files import spelled
-from jqmaster.cli.commands.jobs import instant
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console.times import instant
+from jqmaster.cli.declared.constraint_files import spelled
 
 _MOST: Final = 500
 _EVERY_S: Final = 1.0

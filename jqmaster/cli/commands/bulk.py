@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jqmaster.cli.commands.jobs import instant
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
@@ -17,6 +16,7 @@ from jqmaster.cli.console.http import (
     TokenOption,
     path_of,
 )
+from jqmaster.cli.console.times import instant
 
 _PATH: Final = "/api/jobs/actions"
 _LOOK_EVERY_S: Final = 0.5

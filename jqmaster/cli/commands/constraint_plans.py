@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from jqmaster.cli.commands.constraint_calls import all_constraints, path_to
-from jqmaster.cli.commands.constraint_files import ConstraintChange, constraints_in, differences, steps_to
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.declared.constraint_calls import all_constraints, path_to
+from jqmaster.cli.declared.constraint_files import ConstraintChange, constraints_in, differences, steps_to
 
 FileArgument = Annotated[
     str,

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from jqmaster.cli.commands import constraint_plans
-from jqmaster.cli.commands.constraint_calls import all_constraints, if_match_of, path_to, set_paused
-from jqmaster.cli.commands.constraint_files import only_one
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
-from jqmaster.domain.limit_kinds import brief
+from jqmaster.cli.declared.constraint_calls import all_constraints, if_match_of, path_to, set_paused
+from jqmaster.cli.declared.constraint_files import only_one
+from jqmaster.domain.constraints.limit_kinds import brief
 
 # Fields that a matcher has, and a constraint has not.
 _MATCHER_KINDS = frozenset(("all", "any", "not", "field"))

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.commands.constraint_calls import if_match_of
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import (
@@ -20,6 +19,7 @@ from jqmaster.cli.console.http import (
     TokenOption,
     path_of,
 )
+from jqmaster.cli.declared.constraint_calls import if_match_of
 
 _PAGE = 500
 # The parts of a definition, and of its job, that people write.

@@ -7,9 +7,9 @@ from urllib.parse import quote
 import typer
 
 from jqmaster.cli.commands.stats import LimitOption
-from jqmaster.cli.commands.times import duration_s
 from jqmaster.cli.console import output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
+from jqmaster.cli.console.times import duration_s
 
 app = typer.Typer(invoke_without_command=True)
 

@@ -56,7 +56,7 @@ def _age_s(file: Path) -> float | None:
 
 
 def _own_address() -> str:
-    from jqmaster.cli.commands.settings import load_settings
+    from jqmaster.cli.console.settings import load_settings
 
     settings = load_settings()
     host = "127.0.0.1" if settings.host in _ANYWHERE else settings.host

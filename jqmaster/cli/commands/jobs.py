@@ -3,16 +3,15 @@
 import json
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-from jqmaster.cli.commands.enqueue_lines import enqueue_lines
-from jqmaster.cli.commands.follow import follow as follow_job
-from jqmaster.cli.commands.follow import stream as stream_parts
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.enqueue_lines import enqueue_lines
+from jqmaster.cli.console.follow import follow as follow_job
+from jqmaster.cli.console.follow import stream as stream_parts
 from jqmaster.cli.console.groups import order_each
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
@@ -22,7 +21,8 @@ from jqmaster.cli.console.http import (
     TokenOption,
     job_path,
 )
-from jqmaster.domain.job_terms import MAX_RETRY, TIMEOUT_S
+from jqmaster.cli.console.times import instant
+from jqmaster.domain.jobs.job_terms import MAX_RETRY, TIMEOUT_S
 
 _LONGEST_WAIT_S = 60.0
 
@@ -388,17 +388,6 @@ def ask_first(question: str) -> None:
     if not sys.stdin.isatty():
         exits.fail(exits.USAGE, "there is no terminal for the confirmation; use --yes")
     typer.confirm(question, abort=True)
-
-
-def instant(text: str | None) -> str | None:
-    """Return an instant as the API takes it. A date alone means its start in UTC."""
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        exits.fail(exits.USAGE, f"{text} is not a time; write 2026-11-21 or 2026-11-21T04:30:00Z")
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
 def read_argument(text: str) -> Any:

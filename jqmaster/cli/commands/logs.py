@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from jqmaster.cli.commands.follow import asked
 from jqmaster.cli.commands.jobs import JobArgument, JobArguments, ask_first
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.follow import asked
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
     JsonOption,

@@ -10,8 +10,6 @@ from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.commands.constraint_calls import if_match_of
-from jqmaster.cli.commands.times import duration_s
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import (
@@ -22,6 +20,8 @@ from jqmaster.cli.console.http import (
     TokenOption,
     path_of,
 )
+from jqmaster.cli.console.times import duration_s
+from jqmaster.cli.declared.constraint_calls import if_match_of
 
 # The parts of a notice that people write.
 FIELDS = (

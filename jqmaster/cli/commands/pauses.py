@@ -5,12 +5,12 @@ from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.commands.constraint_calls import all_constraints, path_to, value_of, whole
-from jqmaster.cli.commands.constraint_files import spelled
-from jqmaster.cli.commands.times import duration_s
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, MasterSession, TokenOption
-from jqmaster.domain.constraint import PAUSE_PREFIX
+from jqmaster.cli.console.times import duration_s
+from jqmaster.cli.declared.constraint_calls import all_constraints, path_to, value_of, whole
+from jqmaster.cli.declared.constraint_files import spelled
+from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 
 TagOption = Annotated[str | None, typer.Option(help="The jobs with this tag.")]
 ConstraintOption = Annotated[str | None, typer.Option(help="The jobs that this constraint matches.")]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from jqmaster.cli.commands.settings import ConfigOption, DataDirOption, RedisOption, load_settings
 from jqmaster.cli.console import exits
+from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings
@@ -185,7 +185,7 @@ async def _serve_several(settings: "Settings") -> None:
     listens."""
     from pydantic import SecretStr
 
-    from jqmaster.cli.commands.settings import plain_settings
+    from jqmaster.cli.console.settings import plain_settings
     from jqmaster.cli.process.shared_port import SharedPort
     from jqmaster.cli.process.supervisor import Supervisor
     from jqmaster.embedded import EmbeddedValkey

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from jqmaster.cli.commands.settings import ConfigOption, DataDirOption, RedisOption, load_settings
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
+from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOption, load_settings
 
 if TYPE_CHECKING:
     from jqmaster.config import Settings

@@ -145,7 +145,7 @@ def remove(name: Name, master: MasterOption = DEFAULT_MASTER, token: TokenOption
 
 
 def _check_role(role: str) -> None:
-    from jqmaster.domain.access import Role as Known
+    from jqmaster.domain.identity.access import Role as Known
 
     if role not in list(Known):
         exits.fail(exits.USAGE, f"{role} is not a role; expected {', '.join(Known)}")

@@ -7,7 +7,7 @@ from hashlib import blake2b
 from typing import Final
 
 from jqmaster.domain.ids import uuid8
-from jqmaster.domain.job import OUTCOMES, CallbackOf, JobSpec, JobState
+from jqmaster.domain.jobs.job import OUTCOMES, CallbackOf, JobSpec, JobState
 
 MAX_DESCRIPTION: Final = 1000
 # A batch in a batch in a batch: each level is one more step for the script that ends the last job.

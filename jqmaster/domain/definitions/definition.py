@@ -13,7 +13,7 @@ from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.schedule import Occurrence, Schedule
 from jqmaster.domain.definitions.time_zone import zone_named
 from jqmaster.domain.events.trigger import EventTrigger
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.jobs.job import JobSpec
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_DESCRIPTION: Final = 1000

@@ -7,8 +7,8 @@ from typing import Final
 
 from jqmaster.domain.definitions.run import RunOutcome, RunReason
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.matcher import EventFields
-from jqmaster.domain.packed import decoded
+from jqmaster.domain.matching.matcher import EventFields
+from jqmaster.domain.matching.packed import decoded
 
 TYPE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f]{1,200}$"
 MAX_TEXT: Final = 1024

@@ -5,8 +5,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jqmaster.domain.definitions.refusal import DefinitionError
-from jqmaster.domain.matcher import EVENT_FIELDS, MISSING, EventFields, Loc, MatcherError, Path, parse_path
-from jqmaster.domain.packed import encoded
+from jqmaster.domain.matching.matcher import (
+    EVENT_FIELDS,
+    MISSING,
+    EventFields,
+    Loc,
+    MatcherError,
+    Path,
+    parse_path,
+)
+from jqmaster.domain.matching.packed import encoded
 
 MAX_DEPTH: Final = 16
 MAX_NODES: Final = 1000

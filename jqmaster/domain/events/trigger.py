@@ -9,8 +9,8 @@ from typing import Any, Final
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.events.event import TYPE_PATTERN
 from jqmaster.domain.events.template import Template
-from jqmaster.domain.glob import compile_glob
-from jqmaster.domain.matcher import (
+from jqmaster.domain.matching.glob import compile_glob
+from jqmaster.domain.matching.matcher import (
     EVENT_FIELDS,
     MISSING,
     EventFields,
@@ -19,7 +19,7 @@ from jqmaster.domain.matcher import (
     Path,
     parse_path,
 )
-from jqmaster.domain.packed import encoded
+from jqmaster.domain.matching.packed import encoded
 
 MAX_WAIT_S: Final = 24 * 3600
 MIN_WAIT_S: Final = 0.1

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.jobs.job import FINISHED, JobState
 
 # Workers send the last lines of an attempt beside its result, and they may come a little later.
 LATE_MS: Final = 1_500

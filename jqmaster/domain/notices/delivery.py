@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgpack
 
 from jqmaster.domain.ids import uuid8
-from jqmaster.domain.job import JobSpec, RetryPolicy
+from jqmaster.domain.jobs.job import JobSpec, RetryPolicy
 
 # Jobs of these names are the masters' own: nobody else pushes or serves them.
 RESERVED_PREFIX: Final = "jq."

@@ -15,7 +15,7 @@ import msgpack
 
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import OUTCOMES, STATES, Job, JobSpec, JobState, Notify
+from jqmaster.domain.jobs.job import OUTCOMES, STATES, Job, JobSpec, JobState, Notify
 from jqmaster.domain.notices.delivery import WEBHOOK_NAME, reserved_job, stable_id
 
 MAX_URL_CHARS: Final = 2048

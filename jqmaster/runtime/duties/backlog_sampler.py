@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.tally import TOTAL, Tally
+from jqmaster.domain.operations.tally import TOTAL, Tally
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.operations.history import BacklogSample, HistoryStore

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import TICK_S, Clock, sleep_to_tick
-from jqmaster.domain.bulk_action import MAX_WATCHED, ActionProgress, ActionState, BulkAction
-from jqmaster.domain.job import ActionKind, Job, JobState
-from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.jobs.bulk_action import MAX_WATCHED, ActionProgress, ActionState, BulkAction
+from jqmaster.domain.jobs.job import ActionKind, Job, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.errors import DamagedError
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.jobs.bulk_actions import described

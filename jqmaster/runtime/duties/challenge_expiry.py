@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.challenge import ChallengeFigures
+from jqmaster.domain.challenges.challenge import ChallengeFigures
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Job, JobState
-from jqmaster.domain.outcome import Outcome, decide_unanswered
+from jqmaster.domain.jobs.job import Job, JobState
+from jqmaster.domain.jobs.outcome import Outcome, decide_unanswered
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store import codec

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import JqmasterError, StaleEpochError
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.outbound.offers import OfferResult, Offers, PutOff, Withheld

@@ -14,6 +14,7 @@ from typing import Final
 
 from jqmaster import __version__
 from jqmaster.clock import Clock
+from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.notices.delivery import (
     DELIVERY_NAMES,
     RESERVED_PREFIX,
@@ -21,8 +22,7 @@ from jqmaster.domain.notices.delivery import (
     DeliveryFigures,
     DeliveryOutcome,
 )
-from jqmaster.domain.outcome import Outcome
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import ConflictError, JqmasterError, NotFoundError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue

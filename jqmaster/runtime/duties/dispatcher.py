@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.assignment import MOST_DOUBLINGS, next_assignments
+from jqmaster.domain.workers.assignment import MOST_DOUBLINGS, next_assignments
 from jqmaster.errors import DamagedError, JqmasterError, StaleEpochError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.live_value import LiveValue

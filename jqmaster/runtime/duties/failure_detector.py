@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.outbound.worker_client import WorkerClient

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.assignment import Candidate
-from jqmaster.domain.breaker import DEFAULT_POLICY, Breaker, BreakerPolicy
-from jqmaster.domain.requirement import name_of, queues_for
-from jqmaster.domain.verdict import Reach
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.matching.requirement import name_of, queues_for
+from jqmaster.domain.why.verdict import Reach
+from jqmaster.domain.workers.assignment import Candidate
+from jqmaster.domain.workers.breaker import DEFAULT_POLICY, Breaker, BreakerPolicy
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 
 # Whatever a worker that refuses asks for: offering again at once would only keep the store busy.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from jqmaster.clock import Clock, until_tick_s
-from jqmaster.domain.silence import CrowdRules, crowd_last_seen_ms
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.workers.silence import CrowdRules, crowd_last_seen_ms
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.constraints.cache import ConstraintCache

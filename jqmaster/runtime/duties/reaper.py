@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Job, JobState
-from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
+from jqmaster.domain.jobs.job import Job, JobState
+from jqmaster.domain.jobs.outcome import Decision, ExpiryRules, Outcome, decide_expired, was_never_taken_up
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace
 from jqmaster.runtime.periodic_loop import LeaderLoop

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.store.jobs.retention import RetentionStore

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.master import Pace
+from jqmaster.domain.operations.master import Pace
 from jqmaster.errors import JqmasterError, OutcomeUnknownError
 from jqmaster.lifecycle import BackgroundLoops, Component, running
 from jqmaster.live_value import LiveValue

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgpack
 
-from jqmaster.domain.master import MasterRecord
+from jqmaster.domain.operations.master import MasterRecord
 from worker_sdk.transport.http_client import DirectRoute, HttpClient, NoAnswerError, NotSentError, field_lines
 from worker_sdk.transport.tls import LiveContext, client_context
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.master import MasterRecord, Pace
+from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.periodic_loop import PeriodicLoop

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from jqmaster.clock import Clock
-from jqmaster.domain.master import MasterRecord, Pace, sub_leader
+from jqmaster.domain.operations.master import MasterRecord, Pace, sub_leader
 from jqmaster.errors import JqmasterError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.leader import Leader

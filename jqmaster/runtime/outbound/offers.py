@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.breaker import Breaker
+from jqmaster.domain.workers.breaker import Breaker
 from jqmaster.runtime.outbound.worker_client import (
     Delivered,
     MaybeDelivered,

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgpack
 
-from jqmaster.domain.challenge import callback_fields
+from jqmaster.domain.challenges.challenge import callback_fields
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, PredecessorResult
 
 _PACKER: Final = msgpack.Packer(autoreset=True)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.errors import AddressRefusedError
 from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard, GuardedRoute

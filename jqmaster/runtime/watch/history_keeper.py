@@ -9,8 +9,8 @@ from functools import partial
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.failure_group import failure_group_id, normalise
-from jqmaster.domain.tally import TOTAL, NameCounts, Tally, TallyBatch
+from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
+from jqmaster.domain.operations.tally import TOTAL, NameCounts, Tally, TallyBatch
 from jqmaster.errors import DamagedError, JqmasterError
 from jqmaster.runtime.periodic_loop import PeriodicLoop
 from jqmaster.store.link.pages import pages

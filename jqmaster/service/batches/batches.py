@@ -9,7 +9,7 @@ from jqmaster.config import Durability
 from jqmaster.domain.batches.batch import Batch, BatchCallback, BatchSpec, BatchState, callback_job_id
 from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import FINISHED, Job, JobSpec, JobState
+from jqmaster.domain.jobs.job import FINISHED, Job, JobSpec, JobState
 from jqmaster.errors import (
     ConflictError,
     FieldError,

@@ -6,7 +6,7 @@ from typing import Final
 
 from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.follow_ups import CarryOut
 from jqmaster.service.jobs.operator_actions import JobActions

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from jqmaster.domain.challenge import (
+from jqmaster.domain.challenges.challenge import (
     Callback,
     CallbackAnswer,
     CallbackSignature,
@@ -12,7 +12,7 @@ from jqmaster.domain.challenge import (
     RequestId,
     new_request_id,
 )
-from jqmaster.domain.challenge_form import Audience, Form
+from jqmaster.domain.challenges.challenge_form import Audience, Form
 from jqmaster.domain.ids import is_id
 from jqmaster.errors import ConflictError, ForbiddenError, unknown_worker
 from jqmaster.service.challenges.request_ids import RequestIds

@@ -5,9 +5,15 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jqmaster.domain.access import Principal, Scope
-from jqmaster.domain.challenge import Callback, CallbackAnswer, Challenge, ChallengeFigures, RequestId
-from jqmaster.domain.challenge_form import Audience, GivenAnswer, Submission, check_submission
+from jqmaster.domain.challenges.challenge import (
+    Callback,
+    CallbackAnswer,
+    Challenge,
+    ChallengeFigures,
+    RequestId,
+)
+from jqmaster.domain.challenges.challenge_form import Audience, GivenAnswer, Submission, check_submission
+from jqmaster.domain.identity.access import Principal, Scope
 from jqmaster.errors import (
     ForbiddenError,
     NotFoundError,

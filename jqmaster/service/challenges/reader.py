@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.challenge import Callback, CallbackAnswer, Challenge, ChallengeState
-from jqmaster.domain.job import Attempt, Job
+from jqmaster.domain.challenges.challenge import Callback, CallbackAnswer, Challenge, ChallengeState
+from jqmaster.domain.jobs.job import Attempt, Job
 from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError
 from jqmaster.service.jobs.reader import existing_job
 from jqmaster.store.jobs.challenges import ChallengeStore

@@ -3,8 +3,8 @@
 from typing import Final, NoReturn
 
 from jqmaster.clock import Clock
-from jqmaster.domain.challenge import CallbackAnswer, RequestId, read_request_id
-from jqmaster.domain.quota import Quota
+from jqmaster.domain.challenges.challenge import CallbackAnswer, RequestId, read_request_id
+from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError, RateLimitedError
 
 # Unknown request IDs that one address may ask for within a minute.

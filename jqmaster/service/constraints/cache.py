@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.constraints.constraints import ConstraintStore, Rules
 from jqmaster.store.jobs.placement import StaleConstraints

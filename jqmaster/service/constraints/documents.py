@@ -4,10 +4,10 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from jqmaster.domain.constraint import Constraint, GateLimits, Mode, Override, check_key
+from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, Override, check_key
+from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.limit_kinds import KINDS, PER_VALUE, ConstraintError
-from jqmaster.domain.matcher import Loc, Matcher, MatcherError, Path, parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import Loc, Matcher, MatcherError, Path, parse_matcher, parse_path
 from jqmaster.errors import FieldError, InvalidError
 
 # They have a meaning of their own in a path.

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from jqmaster.domain.constraint import (
+from jqmaster.domain.constraints.constraint import (
     Constraint,
     GateLimits,
     Override,
@@ -16,11 +16,11 @@ from jqmaster.domain.constraint import (
     new_cid,
     read_key,
 )
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.job import Job
-from jqmaster.domain.key_value import canonical
-from jqmaster.domain.limit_kinds import ConstraintError
-from jqmaster.domain.matcher import MISSING
+from jqmaster.domain.constraints.limit_kinds import ConstraintError
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.matching.key_value import canonical
+from jqmaster.domain.matching.matcher import MISSING
 from jqmaster.errors import NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.domain.constraint import PAUSE_PREFIX
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.limit_kinds import KINDS
+from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
+from jqmaster.domain.constraints.limit_kinds import KINDS
+from jqmaster.domain.content.content import ContentAccess
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.editor import ConstraintEditor, Precondition
 from jqmaster.service.constraints.key_values import KeyValues, ValueId

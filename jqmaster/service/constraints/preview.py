@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.job import Job
-from jqmaster.domain.key_value import KeyValue, key_value
-from jqmaster.domain.matcher import MISSING, Matcher, Path
-from jqmaster.domain.quota import Quota
+from jqmaster.domain.identity.quota import Quota
+from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.matching.key_value import KeyValue, key_value
+from jqmaster.domain.matching.matcher import MISSING, Matcher, Path
 from jqmaster.errors import OverloadedError, RateLimitedError
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane

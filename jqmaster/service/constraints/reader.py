@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.constraint import CID_LENGTH, Constraint, GateLimits, gate_id, key_of
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.job import Job, JobSpec
-from jqmaster.domain.key_value import key_value
+from jqmaster.domain.constraints.constraint import CID_LENGTH, Constraint, GateLimits, gate_id, key_of
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.jobs.job import Job, JobSpec
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.documents import parse_key, parse_matcher_document, refusal

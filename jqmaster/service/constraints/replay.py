@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.constraint import Constraint
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.job import FINISHED, Job, JobState
-from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.key_value import key_value
-from jqmaster.domain.matcher import MISSING
-from jqmaster.domain.replay import STEP_MS, PastRun, Replay, replay
-from jqmaster.domain.tally import TOTAL
+from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.replay import STEP_MS, PastRun, Replay, replay
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.jobs.job import FINISHED, Job, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.matching.key_value import key_value
+from jqmaster.domain.matching.matcher import MISSING
+from jqmaster.domain.operations.tally import TOTAL
 from jqmaster.service.constraints.documents import draft_of
 from jqmaster.service.constraints.preview import PreviewTurns
 from jqmaster.store.constraints.usage import UsageStore

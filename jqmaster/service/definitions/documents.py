@@ -19,8 +19,8 @@ from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.events.template import PAYLOAD, parse_template
 from jqmaster.domain.events.trigger import EventTrigger, parse_collect, parse_debounce
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import STORED_TERMS, JobSpec
-from jqmaster.domain.matcher import EVENT_FIELDS, Loc, MatcherError, parse_matcher
+from jqmaster.domain.jobs.job import STORED_TERMS, JobSpec
+from jqmaster.domain.matching.matcher import EVENT_FIELDS, Loc, MatcherError, parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 
 # They have a meaning of their own in a path.

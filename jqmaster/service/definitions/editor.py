@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from jqmaster.domain import packed
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition, TimeTrigger, new_did
 from jqmaster.domain.events.trigger import EventTrigger
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.matching import packed
 from jqmaster.errors import PreconditionFailedError, RateLimitedError, StoreUnavailableError
 from jqmaster.service.constraints.editor import ANYHOW, Precondition
 from jqmaster.service.definitions.documents import describe, draft_of, refusal, refusing

@@ -9,7 +9,7 @@ from typing import Final
 from jqmaster.domain.definitions.definition import Definition, Kind
 from jqmaster.domain.definitions.run import RunOutcome, RunRecord
 from jqmaster.domain.definitions.schedule import Occurrence
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.service.definitions.firing import unknown_definition
 from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinition, RunPlace
 

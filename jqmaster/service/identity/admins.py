@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jqmaster.domain.access import ConfiguredTokens, Role, Scope
+from jqmaster.domain.identity.access import ConfiguredTokens, Role, Scope
 from jqmaster.errors import ConflictError
 from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.identity.credentials import CredentialStore, StoredToken, StoredUser

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Final
 
 from jqmaster.clock import Clock, until_tick_s
-from jqmaster.domain.access import ConfiguredTokens, Principal, digest_of, token_id_of, with_implied
-from jqmaster.domain.glob import compile_glob
+from jqmaster.domain.identity.access import ConfiguredTokens, Principal, digest_of, token_id_of, with_implied
+from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.errors import JqmasterError, StoreUnavailableError
 from jqmaster.lifecycle import BackgroundLoops
 from jqmaster.store.identity.credentials import CredentialStore, Directory, StoredToken

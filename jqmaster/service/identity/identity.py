@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jqmaster.clock import Clock
-from jqmaster.domain.access import ConfiguredTokens
+from jqmaster.domain.identity.access import ConfiguredTokens
 from jqmaster.lifecycle import Component
 from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.admins import AdminGuard

@@ -6,8 +6,8 @@ import secrets
 from dataclasses import replace
 from typing import Any, Final
 
-from jqmaster.domain.access import digest_of, token_id_of
-from jqmaster.domain.caller import caller_of
+from jqmaster.domain.identity.access import digest_of, token_id_of
+from jqmaster.domain.identity.caller import caller_of
 from jqmaster.errors import ForbiddenError, RateLimitedError, StoreUnavailableError, UnauthorizedError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.identity import devices

@@ -5,8 +5,8 @@ import hmac
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.access import ROLE_SCOPES, ConfiguredTokens, Principal, Role, role_of
-from jqmaster.domain.group_roles import GroupRoles
+from jqmaster.domain.identity.access import ROLE_SCOPES, ConfiguredTokens, Principal, Role, role_of
+from jqmaster.domain.identity.group_roles import GroupRoles
 from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.identity.access_entries import entry

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.domain.access import Scope, make_token
-from jqmaster.domain.glob import compile_glob
+from jqmaster.domain.identity.access import Scope, make_token
+from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError, invalid
 from jqmaster.service.identity.access_entries import audited_token, entry
 from jqmaster.service.identity.admins import AdminGuard

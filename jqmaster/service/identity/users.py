@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from jqmaster.domain.access import Role
-from jqmaster.domain.password_rules import fault_of
+from jqmaster.domain.identity.access import Role
+from jqmaster.domain.identity.password_rules import fault_of
 from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError
 from jqmaster.service.identity.access_entries import audited_user, entry
 from jqmaster.service.identity.admins import AdminGuard

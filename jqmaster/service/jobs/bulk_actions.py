@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.bulk_action import ADMITTED, ActionProgress, BulkAction
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import ActionKind, Job
-from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.jobs.bulk_action import ADMITTED, ActionProgress, BulkAction
+from jqmaster.domain.jobs.job import ActionKind, Job
+from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.errors import ConflictError, FieldError, InvalidError, NotFoundError, RateLimitedError
 from jqmaster.store.health.inspect import MAX_EXAMPLES, Inspector, SelectionCount
 from jqmaster.store.identity.audit import encode_entry

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from jqmaster.config import Durability
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.order import MOST_IN_PUSH, in_order
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.jobs.order import MOST_IN_PUSH, in_order
 from jqmaster.errors import (
     ConflictError,
     FieldError,

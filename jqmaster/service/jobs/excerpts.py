@@ -7,10 +7,10 @@ from typing import Any, Final, Literal
 
 import msgpack
 
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.job import Attempt, Job, JobState
-from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.progress import Progress
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.job_content import JobContent
+from jqmaster.domain.jobs.job import Attempt, Job, JobState
+from jqmaster.domain.jobs.progress import Progress
 from jqmaster.store.jobs.progress import ProgressStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.workers.workers import WorkerStore

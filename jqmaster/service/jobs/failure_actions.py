@@ -3,9 +3,9 @@
 import logging
 from typing import Any, Final
 
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.failures import GroupedFailures, Ignore
+from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.jobs.failures import GroupedFailures, Ignore
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.failures import FailureReader, ShownGroup
 from jqmaster.store.identity.audit import encode_entry

@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.error_type import error_type_of
-from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.failures import MAX_VERSIONS, GroupedFailures, Ignore
-from jqmaster.domain.job import Attempt
-from jqmaster.domain.job_content import JobContent
-from jqmaster.domain.redact import REDACTED
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.job_content import JobContent
+from jqmaster.domain.content.redact import REDACTED
+from jqmaster.domain.jobs.error_type import error_type_of
+from jqmaster.domain.jobs.failure_group import failure_group_id
+from jqmaster.domain.jobs.failures import MAX_VERSIONS, GroupedFailures, Ignore
+from jqmaster.domain.jobs.job import Attempt
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import pages
 from jqmaster.store.operations.history import MAX_GROUPS, HistoryStore

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import Job
+from jqmaster.domain.jobs.job import Job
 from jqmaster.errors import NotFoundError
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.jobs.order import Dependents, OrderStore

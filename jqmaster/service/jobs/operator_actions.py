@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Final, NoReturn
 
-from jqmaster.domain.constraint_set import ConstraintSet
+from jqmaster.domain.constraints.constraint_set import ConstraintSet
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import FINISHED, Job
+from jqmaster.domain.jobs.job import FINISHED, Job
 from jqmaster.errors import ConflictError, NotUniqueError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.batching import NaturalBatcher

@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.parts import PartLimits, PartPage, PartPlace
+from jqmaster.domain.jobs.parts import PartLimits, PartPage, PartPlace
 from jqmaster.errors import ConflictError, TooLargeError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job

@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, Attempt, Job, JobState
-from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.order import Links
-from jqmaster.domain.progress import Progress
+from jqmaster.domain.jobs.job import CONTINUED, FINISHED, HOLDS_SLOTS, LISTED, Attempt, Job, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.jobs.order import Links
+from jqmaster.domain.jobs.progress import Progress
 from jqmaster.errors import NotFoundError
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.health.inspect import Inspector, SelectionCount

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from jqmaster.domain.constraint import Constraint
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.gate_check import GateCheck
+from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.gate_check import GateCheck
+from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import JobState
-from jqmaster.domain.verdict import (
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.why.verdict import (
     FleetFacts,
     Reach,
     Snapshot,

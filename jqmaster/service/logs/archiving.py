@@ -3,8 +3,8 @@
 import contextlib
 from enum import StrEnum
 
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.logs.figures import ArchiveFigures
 from jqmaster.domain.logs.lines import RANK, LogLevel
 from jqmaster.domain.logs.page import NumberedLine

@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncIterator
 
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.job_content import JobContent
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.logs.page import LinesPage, LogFacts, LogFilter
 from jqmaster.domain.logs.piece import Piece, PieceName
 from jqmaster.errors import ConflictError

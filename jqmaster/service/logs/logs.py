@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from jqmaster.clock import Clock
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import FINISHED
+from jqmaster.domain.jobs.job import FINISHED
 from jqmaster.domain.logs.figures import LogFigures
 from jqmaster.domain.logs.lines import LogChunk, LogLimits, LogLine, chunks, clean
 from jqmaster.domain.logs.page import LATE_MS, LinesPage, LogFilter, LogSlice, NumberedLine

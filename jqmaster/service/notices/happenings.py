@@ -4,11 +4,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.domain.content import ContentAccess
+from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.run import RunOutcome
-from jqmaster.domain.failure_group import failure_group_id, normalise
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Cause
+from jqmaster.domain.jobs.failure_group import failure_group_id, normalise
+from jqmaster.domain.jobs.job import Cause
 from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import When

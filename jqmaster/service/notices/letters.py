@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import urlencode
 
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Job
+from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.notices.incident import Message, MessageKind
 from jqmaster.domain.notices.notice import Notice, When
 from jqmaster.net.link_template import links_of

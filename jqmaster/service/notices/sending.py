@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.notices.delivery import MAIL_NAME, SLACK_NAME, WEBHOOK_NAME, reserved_job, stable_id
 from jqmaster.domain.notices.incident import Message
 from jqmaster.domain.notices.notice import Channel, Notice, When

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import FINISHED, Attempt, Job, JobSpec, JobState
+from jqmaster.domain.jobs.job import FINISHED, Attempt, Job, JobSpec, JobState
 from jqmaster.domain.notices.delivery import WEBHOOK_NAME
 from jqmaster.domain.notices.webhook import (
     JobEnd,

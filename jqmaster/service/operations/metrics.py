@@ -19,14 +19,13 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from jqmaster.domain.batches.batch import BatchCallback
 from jqmaster.domain.batches.figures import BatchFigures
-from jqmaster.domain.challenge import CallbackAnswer, ChallengeFigures
+from jqmaster.domain.challenges.challenge import CallbackAnswer, ChallengeFigures
 from jqmaster.domain.definitions.figures import FiringFigures
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.events.event import Effect
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.histogram import BOUNDS_MS, Histogram
-from jqmaster.domain.job import OUTCOMES, JobState
-from jqmaster.domain.latency import BOUNDS_S, Latencies, Latency, Traffic
+from jqmaster.domain.jobs.job import OUTCOMES, JobState
 from jqmaster.domain.logs.figures import ArchiveFigures, LogFigures
 from jqmaster.domain.notices.delivery import (
     MAIL_NAME,
@@ -36,7 +35,8 @@ from jqmaster.domain.notices.delivery import (
     DeliveryOutcome,
 )
 from jqmaster.domain.notices.incident import MessageKind
-from jqmaster.domain.tally import OTHER, Tally
+from jqmaster.domain.operations.latency import BOUNDS_S, Latencies, Latency, Traffic
+from jqmaster.domain.operations.tally import OTHER, Tally
 from jqmaster.errors import JqmasterError
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4

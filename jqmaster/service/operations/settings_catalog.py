@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from jqmaster.config import Settings
-from jqmaster.domain.access import Scope
+from jqmaster.domain.identity.access import Scope
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
 

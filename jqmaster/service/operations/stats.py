@@ -12,11 +12,11 @@ import msgpack
 
 from jqmaster.clock import Clock
 from jqmaster.config import Durability
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.failures import Ignore
+from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.tally import COUNTED, TOTAL, NameCounts
+from jqmaster.domain.jobs.failures import Ignore
+from jqmaster.domain.operations.tally import COUNTED, TOTAL, NameCounts
 from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.failures import FailureReader, ShownGroup

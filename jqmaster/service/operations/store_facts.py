@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Final
 
-from jqmaster.domain.constraint import Constraint
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.reader import ConstraintReader, Usage
 from jqmaster.service.operations.metrics import Saturation, StoreFacts

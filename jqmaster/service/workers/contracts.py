@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.contract import Contract
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.workers.contract import Contract
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.workers.schemas import ArgumentSchema, BadSchemaError, Misfit, as_json

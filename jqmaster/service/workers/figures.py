@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from jqmaster.clock import Clock
-from jqmaster.domain.tally import WorkerCounts
-from jqmaster.domain.worker import Worker
-from jqmaster.domain.worker_figures import Figures, GroupKind, WorkersAlike, figures_of, groups_of
+from jqmaster.domain.operations.tally import WorkerCounts
+from jqmaster.domain.workers.worker import Worker
+from jqmaster.domain.workers.worker_figures import Figures, GroupKind, WorkersAlike, figures_of, groups_of
 from jqmaster.store.operations.history import STEP_MS, HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from jqmaster.domain.master import MasterRole, Pace, SeenMaster, role_of, sub_leader
+from jqmaster.domain.operations.master import MasterRole, Pace, SeenMaster, role_of, sub_leader
 from jqmaster.errors import ConflictError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import encode_entry

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Literal
 
-from jqmaster.domain.slot_rule import SlotRule
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.workers.slot_rule import SlotRule
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.errors import ConflictError, NotFoundError, after_it_was_done, unknown_worker
 from jqmaster.service.workers.workers import existing_worker
 from jqmaster.store.identity.audit import encode_entry

@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from typing import Final
 
-from jqmaster.domain.access import LOCAL, Principal
+from jqmaster.domain.identity.access import LOCAL, Principal
 from jqmaster.domain.ids import is_id
 from jqmaster.errors import FieldError, ForbiddenError
 from jqmaster.store.workers.workers import WorkerStore

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import Any, Final, Protocol
 
 from jqmaster.clock import Clock
-from jqmaster.domain.quota import Quota
+from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import AddressRefusedError, RateLimitedError
 from jqmaster.live_value import LiveValue
 

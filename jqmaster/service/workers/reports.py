@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from jqmaster.domain.challenge import read_request_id
-from jqmaster.domain.constraint import gate_id
+from jqmaster.domain.challenges.challenge import read_request_id
+from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import JobState
-from jqmaster.domain.key_value import key_value
-from jqmaster.domain.outcome import Decision, HoldOrder, Outcome, decide, decide_not_ready
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision, HoldOrder, Outcome, decide, decide_not_ready
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import unknown_worker
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.workers import existing_worker

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.errors import ConflictError, NotFoundError
 from jqmaster.service.workers.operator_actions import WorkerActions
 from jqmaster.store.workers.workers import WorkerStore

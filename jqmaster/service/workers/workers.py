@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 
 from jqmaster.domain.ids import is_id, new_id
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import CONTINUED, Job
-from jqmaster.domain.progress import ProgressReport
-from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.domain.jobs.job import CONTINUED, Job
+from jqmaster.domain.jobs.progress import ProgressReport
+from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.errors import unknown_worker
 from jqmaster.service.workers.registrations import Registrations
 from jqmaster.store import codec

@@ -14,9 +14,9 @@ from jqmaster.domain.batches.batch import (
     CallbackState,
     callback_job,
 )
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
-from jqmaster.domain.job import FINISHED, JobState
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.jobs.job import FINISHED, JobState
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.batches.documents import decode_batch, encode_spec

@@ -4,8 +4,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.constraint import Constraint
-from jqmaster.domain.constraint_set import ConstraintSet
+from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.constraints.constraint_set import ConstraintSet
 from jqmaster.errors import ConflictError, DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.documents import (

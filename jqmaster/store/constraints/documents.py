@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.constraint import Constraint, GateLimits, Mode, Override, gate_id
-from jqmaster.domain.key_value import key_value
-from jqmaster.domain.limit_kinds import KINDS, PER_VALUE
-from jqmaster.domain.matcher import parse_matcher, parse_path
+from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, Override, gate_id
+from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE
+from jqmaster.domain.matching.key_value import key_value
+from jqmaster.domain.matching.matcher import parse_matcher, parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg

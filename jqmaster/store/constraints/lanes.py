@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final, NamedTuple
 
-from jqmaster.domain.constraint_set import ConstraintSet
-from jqmaster.domain.job import TIMED, JobState
+from jqmaster.domain.constraints.constraint_set import ConstraintSet
+from jqmaster.domain.jobs.job import TIMED, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.constraints.constraints import Rules

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.job import Job
+from jqmaster.domain.jobs.job import Job
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
 from jqmaster.store.link.scripts import Arg

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
-from jqmaster.domain.gate_check import GateCheck, Holder
-from jqmaster.domain.job import JobState
-from jqmaster.domain.requirement import name_of
-from jqmaster.domain.verdict import Accuracy, Snapshot, Standing
+from jqmaster.domain.constraints.gate_check import GateCheck, Holder
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.matching.requirement import name_of
+from jqmaster.domain.why.verdict import Accuracy, Snapshot, Standing
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.shard import Shard

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition, Kind, new_did
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord, job_id_of
-from jqmaster.domain.job import JobState, Origin
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.jobs.job import JobState, Origin
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import ConflictError, DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.definitions.documents import (

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain import packed
 from jqmaster.domain.definitions.definition import CatchUp, Definition, Kind, Overlap, TimeTrigger
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.events.template import parse_template
 from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger
-from jqmaster.domain.matcher import EVENT_FIELDS, Path, parse_matcher, parse_path
+from jqmaster.domain.matching import packed
+from jqmaster.domain.matching.matcher import EVENT_FIELDS, Path, parse_matcher, parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.job_documents import job_document, read_job_document

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import RunReason, job_id_of_event
 from jqmaster.domain.events.event import Effect, Event, Started
 from jqmaster.domain.events.index import EventIndex
 from jqmaster.domain.events.trigger import Collect, Debounce
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.definitions.definitions import MAX_INSTANT_MS

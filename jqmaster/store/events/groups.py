@@ -7,11 +7,11 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import RunReason
 from jqmaster.domain.events.trigger import is_collected
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError
 from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.definitions.documents import StoredDefinition, decode_definition

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.batches.batch import Batch, BatchState, CallbackState
-from jqmaster.domain.job import FINISHED, JobState
+from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.batches.documents import decode_batch

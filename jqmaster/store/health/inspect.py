@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.failure_group import failure_group_ids
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState
-from jqmaster.domain.job_filter import GroupsOf, JobFilter
+from jqmaster.domain.jobs.failure_group import failure_group_ids
+from jqmaster.domain.jobs.job import FINISHED, INDEXED, LISTED, STATES, Job, JobState
+from jqmaster.domain.jobs.job_filter import GroupsOf, JobFilter
 from jqmaster.errors import InvalidError
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.jobs.selection import Selection

@@ -20,13 +20,13 @@ Log = Literal["changes", "access"]
 LOGS: Final[tuple[Log, ...]] = get_args(Log)
 
 # The number of changes that are kept; there may be a few more. The bounds of the access log are in
-# lua/lib/access_log.lua.
+# lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
 # A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
 ENTRIES_PER_READ: Final = 200
 # Repeats share an entry that is written behind others of their time, by no more than this: see
-# lua/lib/access_log.lua.
+# lua/lib/identity/access_log.lua.
 MAX_LATE_MS: Final = 2 * 3_600_000
 # The action of an entry that cannot be read.
 DAMAGED: Final = "damaged"

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgpack
 
-from jqmaster.domain.access import Role, Scope
+from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard

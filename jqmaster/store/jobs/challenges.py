@@ -1,4 +1,4 @@
-"""Challenges of jobs, and the callbacks that answer them. `lua/lib/challenges.lua` has their stored form."""
+"""Challenges of jobs, and the callbacks that answer them. `lua/lib/challenges/challenges.lua` has their stored form."""
 
 import logging
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.challenge import (
+from jqmaster.domain.challenges.challenge import (
     CHALLENGE_CODES,
     Callback,
     CallbackAnswer,
@@ -16,10 +16,10 @@ from jqmaster.domain.challenge import (
     ChallengeState,
     RequestId,
 )
-from jqmaster.domain.challenge_form import Audience, Form, GivenAnswer, document_of, form_of
-from jqmaster.domain.job import Job
-from jqmaster.domain.outcome import NotReadyRecord
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.challenges.challenge_form import Audience, Form, GivenAnswer, document_of, form_of
+from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.jobs.outcome import NotReadyRecord
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import unknown_worker
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec

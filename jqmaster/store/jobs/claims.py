@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Any, Final
 
-from jqmaster.domain.challenge import Callback
+from jqmaster.domain.challenges.challenge import Callback
 from jqmaster.domain.ids import TOKEN_BYTES, new_tokens
-from jqmaster.domain.job import JobState
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
-from jqmaster.domain.job import FINISHED, JobSpec, JobState
-from jqmaster.domain.order import MOST_IN_PUSH, AfterWhen
-from jqmaster.domain.tally import Tally
-from jqmaster.domain.unique import OnConflict
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
+from jqmaster.domain.jobs.order import MOST_IN_PUSH, AfterWhen
+from jqmaster.domain.jobs.unique import OnConflict
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.job import Job
-from jqmaster.domain.tally import Tally
-from jqmaster.domain.worker import DetachedBy
+from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.operations.tally import Tally
+from jqmaster.domain.workers.worker import DetachedBy
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.job_times import JobTimes

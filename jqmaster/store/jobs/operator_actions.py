@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
-from jqmaster.domain.job import Job, JobState
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.jobs.job import Job, JobState
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job
 from jqmaster.store.link.scripts import ScriptCall, load

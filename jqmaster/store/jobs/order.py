@@ -4,10 +4,10 @@ predecessors."""
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from jqmaster.domain.constraint_set import NO_RULES, ConstraintSet
-from jqmaster.domain.job import Job, JobState
-from jqmaster.domain.order import Links, SkippedBy
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.jobs.job import Job, JobState
+from jqmaster.domain.jobs.order import Links, SkippedBy
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob, Omitted, PredecessorResult
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints, lane_of_job

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from jqmaster.domain.parts import Part, PartLimits, PartPage, PartPlace
+from jqmaster.domain.jobs.parts import Part, PartLimits, PartPage, PartPlace
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.link.shard import Shard

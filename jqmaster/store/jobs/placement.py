@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 import msgpack
 import msgspec
 
-from jqmaster.domain.constraint import Gate
-from jqmaster.domain.constraint_set import ConstraintSet
-from jqmaster.domain.job import Job, JobSpec
-from jqmaster.domain.lane import Lane
-from jqmaster.domain.matcher import JobFields
-from jqmaster.domain.requirement import name_of
+from jqmaster.domain.constraints.constraint import Gate
+from jqmaster.domain.constraints.constraint_set import ConstraintSet
+from jqmaster.domain.constraints.lane import Lane
+from jqmaster.domain.jobs.job import Job, JobSpec
+from jqmaster.domain.matching.matcher import JobFields
+from jqmaster.domain.matching.requirement import name_of
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 
@@ -138,7 +138,7 @@ class LaneTable:
         return number
 
     def packed(self) -> bytes:
-        """As `homes.read` of lib/homes.lua takes it."""
+        """As `homes.read` of lib/lanes/homes.lua takes it."""
         packed: bytes = _PACKER.pack(self._parts)
         return packed
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Iterable, Sequence
 
-from jqmaster.domain.job import Job
-from jqmaster.domain.progress import Progress, ProgressReport
+from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.jobs.progress import Progress, ProgressReport
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from jqmaster.domain.job import CONTINUED, Attempt, Job
+from jqmaster.domain.jobs.job import CONTINUED, Attempt, Job
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages

@@ -1,6 +1,6 @@
 """Results, kept for a while for those who pushed the jobs."""
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec
 from jqmaster.store.job_times import JobTimes

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from jqmaster.domain.job import Job
-from jqmaster.domain.job_filter import GroupsOf, JobFilter
-from jqmaster.domain.matcher import Matcher
+from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.jobs.job_filter import GroupsOf, JobFilter
+from jqmaster.domain.matching.matcher import Matcher
 from jqmaster.store import codec
 from jqmaster.store.jobs.placement import fields_of
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import unknown_worker
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec

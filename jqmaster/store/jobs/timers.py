@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from jqmaster.domain.job import TIMED, JobState
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.jobs.job import TIMED, JobState
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
 from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.store.link.scripts import ScriptCall, load

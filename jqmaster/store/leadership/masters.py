@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.master import MasterRecord, SeenMaster
+from jqmaster.domain.operations.master import MasterRecord, SeenMaster
 from jqmaster.store import codec
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.shard import Shard

@@ -13,7 +13,7 @@ from typing import Any, Final
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import MovedError, NoScriptError, ResponseError
 
-from jqmaster.domain.latency import Latencies
+from jqmaster.domain.operations.latency import Latencies
 from jqmaster.errors import DamagedError, JqmasterError, OutcomeUnknownError, StaleEpochError
 from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.cluster import ClusterLocator

@@ -1,4 +1,4 @@
-"""Loads lua/ROOM/*.lua, holds each call against the script's contract, and tells its reply apart.
+"""Loads the scripts of lua/ROOM/, holds each call against the script's contract, and tells its reply apart.
 
 A script's head says what it takes and answers:
 
@@ -9,8 +9,8 @@ A script's head says what it takes and answers:
 
 Each of them may go on in the following lines, which begin with two spaces or more behind the dashes.
 
-`-- include lib/NAME.lua` puts a module in its place: one table of that name, with the functions that others may call. A
-module includes what it needs itself; each is put in once.
+`-- include lib/ROOM/NAME.lua` puts a module in its place: one table of that name, with the functions that others may
+call. A module includes what it needs itself; each is put in once.
 
 `ARGV.NAME` in a module is the argument to which the script's header gives this name.
 
@@ -20,7 +20,7 @@ which would cost more than many scripts do.
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -32,7 +32,7 @@ from jqmaster.errors import JqmasterError
 Arg = str | bytes | int | float
 
 _LUA = files("jqmaster.store") / "lua"
-_INCLUDE = re.compile(r"^-- include (lib/\w+\.lua)$", re.MULTILINE)
+_INCLUDE = re.compile(r"^-- include (lib/[\w/]+\.lua)$", re.MULTILINE)
 _FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*(?:\n--  +.*)*))?$", re.MULTILINE)
 _NEXT_LINE = re.compile(r"\n--  +")
 _LAYOUT_ENTRY = re.compile(r"^  (\w+) = (.*),$", re.MULTILINE)
@@ -185,10 +185,17 @@ def _files() -> dict[str, Traversable]:
     return {
         file.name.removesuffix(".lua"): file
         for room in _LUA.iterdir()
-        if room.name != "lib" and room.is_dir()
-        for file in room.iterdir()
-        if file.name.endswith(".lua")
+        if room.name != "lib"
+        for file in _files_in(room)
     }
+
+
+def _files_in(place: Traversable) -> Iterator[Traversable]:
+    if place.is_dir():
+        for inner in place.iterdir():
+            yield from _files_in(inner)
+    elif place.name.endswith(".lua"):
+        yield place
 
 
 @cache

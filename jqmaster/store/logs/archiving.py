@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from jqmaster.domain.job import Job
+from jqmaster.domain.jobs.job import Job
 from jqmaster.domain.logs.page import LogFacts, NumberedLine
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jqmaster.domain.job import Attempt, Job, JobState
+from jqmaster.domain.jobs.job import Attempt, Job, JobState
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, pages

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from jqmaster.domain.challenge import Challenge
-from jqmaster.domain.job import Job
+from jqmaster.domain.challenges.challenge import Challenge
+from jqmaster.domain.jobs.job import Job
 from jqmaster.store.jobs.challenges import ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.shard import Shard

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.bulk_action import ActionProgress, ActionState, BulkAction
-from jqmaster.domain.job import ActionKind
-from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.jobs.bulk_action import ActionProgress, ActionState, BulkAction
+from jqmaster.domain.jobs.job import ActionKind
+from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.shard import Shard

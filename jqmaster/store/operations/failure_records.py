@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.failures import GroupedFailures, Ignore, SeenVersion
+from jqmaster.domain.jobs.failures import GroupedFailures, Ignore, SeenVersion
 from jqmaster.store import codec
 
 _UNREADABLE: Final = (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException)

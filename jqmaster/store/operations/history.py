@@ -11,9 +11,9 @@ from typing import Any, Final, Literal
 
 import msgpack
 
-from jqmaster.domain.failures import MAX_VERSIONS, QUIET_MS, GroupedFailures, Ignore
 from jqmaster.domain.histogram import BUCKETS
-from jqmaster.domain.tally import MAX_NAMES, OTHER, NameCounts, WorkerCounts
+from jqmaster.domain.jobs.failures import MAX_VERSIONS, QUIET_MS, GroupedFailures, Ignore
+from jqmaster.domain.operations.tally import MAX_NAMES, OTHER, NameCounts, WorkerCounts
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import MAX_ENTRIES
 from jqmaster.store.link.pages import pages
@@ -308,7 +308,7 @@ def _pairs(flat: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
 
 
 def _pack(c: NameCounts) -> bytes:
-    """As lua/lib/counts.lua has it."""
+    """As lua/lib/operations/counts.lua has it."""
     return codec.pack(
         [c.pushed, c.succeeded, c.failed, c.canceled, c.skipped, c.retried, c.wait.max_ms, c.run.max_ms, c.backlog,
          c.oldest_wait_ms, c.wait.span(), c.run.span(), c.discarded]

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from jqmaster.domain.job import FINISHED, INDEXED
-from jqmaster.domain.master import Pace
+from jqmaster.domain.jobs.job import FINISHED, INDEXED
+from jqmaster.domain.operations.master import Pace
 from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import changes_of
 from jqmaster.store.link.shard import Shard

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.domain.slot_rule import SlotRule, rule_id
-from jqmaster.domain.worker import DetachedBy, Worker, WorkerSpec
+from jqmaster.domain.workers.slot_rule import SlotRule, rule_id
+from jqmaster.domain.workers.worker import DetachedBy, Worker, WorkerSpec
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.store import codec

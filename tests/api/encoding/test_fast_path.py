@@ -25,8 +25,8 @@ from jqmaster.api.jobs.outcome_schemas import SuccessItem
 from jqmaster.api.jobs.schemas import JobRequest
 from jqmaster.domain.events.event import Event
 from jqmaster.domain.ids import are_ids
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import JqmasterError
 
 LIMITS = ScanLimits(max_nesting=8, max_nodes=200)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from jqmaster.api.http.connection_room import ConnectionRoom, RoomLimits
-from jqmaster.domain.caller import TrustedProxies
+from jqmaster.domain.identity.caller import TrustedProxies
 from jqmaster.live_value import LiveValue
 from tests.support import real_time
 

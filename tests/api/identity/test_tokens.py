@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.app import running_master
 from jqmaster.clock import SystemClock
-from jqmaster.domain.access import ConfiguredTokens, Scope, make_token, token_id_of
+from jqmaster.domain.identity.access import ConfiguredTokens, Scope, make_token, token_id_of
 from jqmaster.domain.ids import new_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue

@@ -10,7 +10,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from tests.support import real_time
 from tests.support.master import ACCEPT, MSGPACK, Api
 from tests.support.scripted_worker import ending, worker_at

@@ -12,7 +12,7 @@ from jqmaster.api.http.auth import AccessPolicy, Scope
 from jqmaster.api.services import MasterCondition, Services
 from jqmaster.app import Master
 from jqmaster.config import Settings
-from jqmaster.domain.latency import Traffic
+from jqmaster.domain.operations.latency import Traffic
 from jqmaster.embedded import EmbeddedStatus
 from tests.support import real_time
 from tests.support.contract import check_answer, document

@@ -5,7 +5,7 @@ import signal
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from jqmaster.domain.tally import OTHER
+from jqmaster.domain.operations.tally import OTHER
 from jqmaster.service.operations.metrics import MAX_READY_NAMES, METRICS, bounded
 from tests.support import real_time
 from tests.support.master import Api, master_on

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from jqmaster.app import Master
-from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.failure_group import failure_group_id
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.spec.examples import JOB_ID
 from tests.support import real_time
 from tests.support.master import Api

@@ -12,7 +12,7 @@ from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.run import RunReason, job_id_of
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.ids import is_id
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.jobs.job import JobSpec
 
 MINUTE_MS = 60_000
 NOW_MS = 1_800_000_000_000

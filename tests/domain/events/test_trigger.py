@@ -12,8 +12,8 @@ from jqmaster.domain.events.index import EventIndex
 from jqmaster.domain.events.template import parse_template
 from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger, parse_collect, parse_debounce
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.matcher import EVENT_FIELDS, MatcherError, parse_matcher, parse_path
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.matching.matcher import EVENT_FIELDS, MatcherError, parse_matcher, parse_path
 
 EVENT_ID = "0198c3f4-5e69-7b8c-9d0e-1f2a3b4c5d6e"
 EVENT = Event(

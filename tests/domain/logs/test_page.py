@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.logs.page import LATE_MS, NO_LOG, LogFacts, LogSlice
 
 pytestmark = pytest.mark.req("D17")

@@ -9,7 +9,8 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import OUTCOMES, Job, JobSpec, JobState, Notify
+from jqmaster.domain.jobs.job import OUTCOMES, Job, JobSpec, JobState, Notify
+from jqmaster.domain.jobs.retry import backoff_ms
 from jqmaster.domain.notices.delivery import DELIVERY_LIFE_MS
 from jqmaster.domain.notices.webhook import (
     MAX_RESULT_BYTES,
@@ -25,7 +26,6 @@ from jqmaster.domain.notices.webhook import (
     signature,
     url_fault,
 )
-from jqmaster.domain.retry import backoff_ms
 from jqmaster.net.webhook_secret import secret_bytes
 from jqmaster.store import codec
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.bulk_action import MAX_WATCHED, STOP_LEAST
-from jqmaster.domain.job import ActionKind, Cause, JobState
-from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.bulk_action import MAX_WATCHED, STOP_LEAST
+from jqmaster.domain.jobs.job import ActionKind, Cause, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.runtime.duties import bulk_actions
 from jqmaster.runtime.duties.bulk_actions import BulkActions
 from jqmaster.service.jobs.bulk_actions import BulkActionService, Wish

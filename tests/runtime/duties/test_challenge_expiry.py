@@ -2,9 +2,9 @@
 
 import pytest
 
-from jqmaster.domain.challenge import CallbackAnswer, ChallengeFigures
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.silence import CrowdRules
+from jqmaster.domain.challenges.challenge import CallbackAnswer, ChallengeFigures
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.workers.silence import CrowdRules
 from jqmaster.errors import StaleEpochError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.challenge_expiry import POLL_S, ChallengeExpiry

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.domain.constraint import gate_id
+from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import constraint_keeper as module
 from jqmaster.runtime.duties.constraint_keeper import PRUNE_EVERY_S, ConstraintKeeper

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.dispatcher import FINISH_WITHIN_S
 from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S

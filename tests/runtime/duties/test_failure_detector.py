@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.domain.silence import CrowdRules
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.workers.silence import CrowdRules
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.failure_detector import DetectorPolicy, FailureDetector
 from jqmaster.runtime.duties.grace import Grace, GracePolicy

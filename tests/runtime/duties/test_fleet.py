@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.breaker import DEFAULT_POLICY, BreakerPolicy
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.verdict import Reach
-from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.domain.why.verdict import Reach
+from jqmaster.domain.workers.breaker import DEFAULT_POLICY, BreakerPolicy
+from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S, Fleet
 from tests.support.clock import ManualClock

@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.silence import CrowdRules
-from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.domain.workers.silence import CrowdRules
+from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import grace as module

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.logs.lines import LogLine, chunks
 from jqmaster.domain.logs.piece import PieceName
 from jqmaster.errors import ArchiveUnavailableError, StaleEpochError, StoreUnavailableError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.notices.delivery import MAIL_NAME
 from jqmaster.net.smtp_url import SmtpUrl
 from jqmaster.runtime.duties.delivery_runner import outcome_of

@@ -4,7 +4,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState, RetryPolicy
+from jqmaster.domain.jobs.job import Cause, JobState, RetryPolicy
 from jqmaster.store.link.wake import JobsReady
 from tests.runtime.conftest import Dispatching
 from tests.support import fake_worker as fake

@@ -3,8 +3,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.runtime.duties import promoter as module
 from jqmaster.runtime.duties.promoter import Promoter
 from jqmaster.store.jobs.timers import TimerRound

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.fleet import Fleet, Member
 from jqmaster.runtime.duties.quarantine import Quarantine

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import ExpiryRules
-from jqmaster.domain.silence import CrowdRules
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import ExpiryRules
+from jqmaster.domain.workers.silence import CrowdRules
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.grace import Grace, GracePolicy

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.domain.constraint import gate_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.constraints.constraint import gate_id
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.store.constraints.lanes import LaneStore

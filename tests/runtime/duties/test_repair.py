@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.runtime.duties import repair as module
 from jqmaster.runtime.duties.repair import RepairLoop

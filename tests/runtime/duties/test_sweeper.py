@@ -1,6 +1,6 @@
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties import sweeper as module
 from jqmaster.runtime.duties.sweeper import Sweeper

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.challenge import CallbackAnswer
-from jqmaster.domain.job import JobState
+from jqmaster.domain.challenges.challenge import CallbackAnswer
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.service.workers.polls import Ask
 from jqmaster.store.link.client import StoreClient

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jqmaster.clock import Clock, SystemClock
-from jqmaster.domain.master import MasterRecord, Pace
+from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.lifecycle import Component
 from jqmaster.live_value import LiveValue

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from jqmaster.app import Master
-from jqmaster.domain.master import MasterRecord
+from jqmaster.domain.operations.master import MasterRecord
 from jqmaster.runtime.leadership.master_client import ANSWER_WITHIN_S, PeerClient
 from tests.support import real_time
 from tests.support.ports import free_port

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.domain.master import MasterRecord, Pace
+from jqmaster.domain.operations.master import MasterRecord, Pace
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.leadership.leader import Leader

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.breaker import Breaker
-from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.jobs.outcome import Outcome
+from jqmaster.domain.workers.breaker import Breaker
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.delivery import Delivery
 from jqmaster.runtime.duties.fleet import Fleet, Member

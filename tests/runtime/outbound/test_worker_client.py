@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.errors import AddressRefusedError
 from jqmaster.live_value import LiveValue
 from jqmaster.net.egress import EgressGuard

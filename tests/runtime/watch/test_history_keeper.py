@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.tally import OTHER_MESSAGES, TOTAL, Tally
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.operations.tally import OTHER_MESSAGES, TOTAL, Tally
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.runtime.watch.history_keeper import FLUSH_S, HistoryKeeper
 from jqmaster.store.operations.history import STEP_MS, HistoryStore

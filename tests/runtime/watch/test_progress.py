@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from jqmaster.domain.worker import Worker
+from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.duties.dispatcher import Dispatcher
 from jqmaster.runtime.duties.fleet import Fleet

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.constraint import Constraint, GateLimits
-from jqmaster.domain.content import full_access
+from jqmaster.domain.constraints.constraint import Constraint, GateLimits
+from jqmaster.domain.content.content import full_access
 from jqmaster.errors import InvalidError, NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.documents import RESERVED_NAMES, draft_of

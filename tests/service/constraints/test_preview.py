@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.content import full_access
+from jqmaster.domain.content.content import full_access
 from jqmaster.errors import OverloadedError, RateLimitedError
 from jqmaster.service.constraints.preview import MAX_PREVIEWS, Preview, Previews, PreviewTurns
 from jqmaster.service.constraints.reader import ConstraintReader

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.content import full_access
-from jqmaster.domain.job import JobSpec
+from jqmaster.domain.content.content import full_access
+from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.service.definitions.editor import DefinitionEditor
 from jqmaster.store.definitions.definitions import KnownDefinition
 from jqmaster.store.identity.audit import AuditStore

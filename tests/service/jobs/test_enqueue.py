@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec, JobState
+from jqmaster.domain.jobs.job import JobSpec, JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.service.jobs.enqueue import Enqueued
 from jqmaster.store.link.scripts import ScriptCall

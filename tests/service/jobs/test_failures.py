@@ -2,10 +2,10 @@
 
 import pytest
 
-from jqmaster.domain.content import ContentAccess
-from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.failures import HOUR_MS, GroupedFailures
-from jqmaster.domain.redact import Redactor
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.content.redact import Redactor
+from jqmaster.domain.jobs.failure_group import failure_group_id
+from jqmaster.domain.jobs.failures import HOUR_MS, GroupedFailures
 from jqmaster.service.jobs.failures import FailureReader
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations.history import GroupCount, HistoryStore

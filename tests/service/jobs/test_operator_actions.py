@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import ConflictError, DamagedError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.orders import CancelOrders

@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.parts import BEGINNING, PartPlace
+from jqmaster.domain.jobs.parts import BEGINNING, PartPlace
 from jqmaster.errors import ConflictError, NotFoundError, TooLargeError
 from jqmaster.service.jobs import parts as module
 from jqmaster.service.jobs.parts import PartService

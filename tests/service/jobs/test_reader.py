@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.service.jobs import reader as module
 from tests.support import real_time
 from tests.support.jobs import Served, running_kept, succeed

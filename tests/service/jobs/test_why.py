@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.constraint import Mode
-from jqmaster.domain.content import full_access
+from jqmaster.domain.constraints.constraint import Mode
+from jqmaster.domain.content.content import full_access
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.verdict import Ahead, ByConstraint, Reach, Running, WorkersUnavailable
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.why.verdict import Ahead, ByConstraint, Reach, Running, WorkersUnavailable
 from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.why import Explanation, WhyPolicy, WhyService

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.challenge import Callback
-from jqmaster.domain.challenge_form import Form
-from jqmaster.domain.content import full_access
+from jqmaster.domain.challenges.challenge import Callback
+from jqmaster.domain.challenges.challenge_form import Form
+from jqmaster.domain.content.content import full_access
 from jqmaster.errors import ConflictError, NotFoundError, PreconditionFailedError, StaleEpochError
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.store.identity.audit import AuditStore

@@ -6,12 +6,12 @@ from typing import Any, cast
 import pytest
 
 from jqmaster.clock import SystemClock
-from jqmaster.domain.content import full_access
+from jqmaster.domain.content.content import full_access
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.master import Pace
-from jqmaster.domain.outcome import Decision, Outcome
-from jqmaster.domain.tally import TOTAL, Tally
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision, Outcome
+from jqmaster.domain.operations.master import Pace
+from jqmaster.domain.operations.tally import TOTAL, Tally
 from jqmaster.errors import InvalidError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper

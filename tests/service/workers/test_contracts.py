@@ -7,10 +7,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.domain.contract import Contract
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.workers.contract import Contract
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import InvalidError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.workers import contracts

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.tally import Tally
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.operations.tally import Tally
 from jqmaster.runtime.watch.history_keeper import HistoryKeeper
 from jqmaster.service.workers.figures import LIVES_S, MINUTES, FiguresCache
 from jqmaster.store.operations.history import STEP_MS, HistoryStore

@@ -4,8 +4,8 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Outcome
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.errors import NotFoundError
 from jqmaster.service.workers.reports import MAX_MESSAGE, ReportService
 from jqmaster.store.jobs.claims import ClaimedJob

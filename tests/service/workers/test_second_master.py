@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from jqmaster.domain.constraint import gate_id
+from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.operator_actions import JobActions

@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.clock import SystemClock
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import AddressRefusedError, NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.runtime.outbound.worker_client import WorkerClient

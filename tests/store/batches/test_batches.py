@@ -6,9 +6,9 @@ import pytest
 
 from jqmaster.domain.batches.batch import BatchCallback, BatchSpec, CallbackState, callback_job_id
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import CallbackOf, Cause, JobState
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.unique import OnConflict, Unique, UniqueScope
+from jqmaster.domain.jobs.job import CallbackOf, Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.jobs.unique import OnConflict, Unique, UniqueScope
 from jqmaster.errors import (
     ConflictError,
     DamagedError,

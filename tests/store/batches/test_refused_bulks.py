@@ -8,8 +8,8 @@ import pytest
 
 from jqmaster.domain.batches.batch import BatchCallback, BatchSpec
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobSpec
-from jqmaster.domain.unique import Unique
+from jqmaster.domain.jobs.job import JobSpec
+from jqmaster.domain.jobs.unique import Unique
 from jqmaster.errors import (
     ConflictError,
     InvalidError,

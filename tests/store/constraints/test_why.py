@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.constraint import Mode, gate_id
-from jqmaster.domain.content import full_access
-from jqmaster.domain.gate_check import GateCheck
+from jqmaster.domain.constraints.constraint import Mode, gate_id
+from jqmaster.domain.constraints.gate_check import GateCheck
+from jqmaster.domain.constraints.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE, closing
+from jqmaster.domain.content.content import full_access
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
-from jqmaster.domain.key_value import key_value
-from jqmaster.domain.limit_kinds import CONCURRENCY, HOLD, PAUSE, RATE, closing
-from jqmaster.domain.outcome import Decision
-from jqmaster.domain.verdict import Accuracy, Ahead, Snapshot, Standing
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.matching.key_value import key_value
+from jqmaster.domain.why.verdict import Accuracy, Ahead, Snapshot, Standing
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.why import WhyPolicy, WhyService

@@ -6,7 +6,7 @@ import pytest
 
 from jqmaster.domain.definitions.definition import CatchUp
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, job_id_of
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import (
     ConflictError,
     DamagedError,

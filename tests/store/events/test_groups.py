@@ -4,7 +4,7 @@ import msgpack
 import pytest
 
 from jqmaster.domain.definitions.run import job_id_of_event
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.events.events import EventVerdict
 from jqmaster.store.events.groups import GroupDecision

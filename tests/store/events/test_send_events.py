@@ -8,7 +8,7 @@ import pytest
 from jqmaster.domain.definitions.run import RunOutcome, job_id_of_event
 from jqmaster.domain.events.event import Effect, Event
 from jqmaster.domain.ids import is_id, new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import ConflictError, OutcomeUnknownError, OverloadedError, StoreUnavailableError
 from jqmaster.service.events import intake
 from jqmaster.store.events.events import EventStore, MatchedEvent, ReceivedEvent, StaleDefinitions

@@ -8,7 +8,7 @@ import pytest
 
 from jqmaster.domain.batches.batch import BatchCallback
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health import batches as health
 from jqmaster.store.health.batches import BatchFault, batch_faults

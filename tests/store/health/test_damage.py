@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.link.pages import MAX_PER_CALL
 from tests.store.jobs.test_claim import DAMAGES, damage

@@ -1,10 +1,10 @@
-"""fsck and the repair hold the index of `expires_at` against the records (lib/expiry.lua)."""
+"""fsck and the repair hold the index of `expires_at` against the records (lib/jobs/expiry.lua)."""
 
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from jqmaster.domain.job import Job, JobState
+from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.store.keys import Keys
 from tests.store.health.test_repair import repaired
 from tests.store.jobs.test_operator_actions import job_in

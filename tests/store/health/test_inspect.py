@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.job import LISTED, Cause, Job, JobState
-from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.failure_group import failure_group_id
+from jqmaster.domain.jobs.job import LISTED, Cause, Job, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import InvalidError
 from jqmaster.store import codec
 from jqmaster.store.health import inspect

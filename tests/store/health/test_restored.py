@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient

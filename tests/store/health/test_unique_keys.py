@@ -2,8 +2,8 @@
 
 import pytest
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.unique import Unique
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.unique import Unique
 from jqmaster.store.health.fsck import check
 from jqmaster.store.health.repair import Repair
 from tests.support.store import TIMES, StoreWorld

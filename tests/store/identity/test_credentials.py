@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.access import Role, Scope
+from jqmaster.domain.identity.access import Role, Scope
 from jqmaster.store.identity.credentials import CredentialStore, StoredToken, StoredUser
 from tests.support.identity import USER
 from tests.support.store import StoreWorld

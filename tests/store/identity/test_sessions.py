@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.access import Role
+from jqmaster.domain.identity.access import Role
 from jqmaster.store.identity.credentials import CredentialStore, StoredUser
 from jqmaster.store.identity.sessions import MAX_SESSIONS, Grant, SessionStore
 from tests.support.identity import IDLE_MS, LIFE_MS, USER, opened, refused

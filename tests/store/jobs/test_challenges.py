@@ -3,7 +3,7 @@
 import msgpack
 import pytest
 
-from jqmaster.domain.challenge import (
+from jqmaster.domain.challenges.challenge import (
     Callback,
     CallbackAnswer,
     CallbackSignature,
@@ -11,12 +11,12 @@ from jqmaster.domain.challenge import (
     RequestId,
     new_request_id,
 )
-from jqmaster.domain.challenge_form import Audience, Form, GivenAnswer
-from jqmaster.domain.constraint import new_cid
+from jqmaster.domain.challenges.challenge_form import Audience, Form, GivenAnswer
+from jqmaster.domain.constraints.constraint import new_cid
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.matcher import parse_path
-from jqmaster.domain.outcome import Decision, NotReadyRecord
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision, NotReadyRecord
+from jqmaster.domain.matching.matcher import parse_path
 from jqmaster.errors import NotFoundError
 from jqmaster.store import codec
 from jqmaster.store.jobs.challenges import NOT_OPENED, AskedForm, OpenedChallenge, ReceivedCallback

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import DamagedError, StaleEpochError
 from jqmaster.store.codec import GATE_BYTES, HEAD_SIZE
 from jqmaster.store.jobs.claims import MAX_CLAIM_BYTES, Claim, ClaimOrder, NotClaimed

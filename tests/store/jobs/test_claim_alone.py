@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from jqmaster.store import layout
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, NotClaimed

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.constraint_set import NO_RULES
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.constraints.constraint_set import NO_RULES
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store.jobs.settlements import Settlement
 from tests.support.store import LEASE_MS, OFFER_MS, StoreWorld
 

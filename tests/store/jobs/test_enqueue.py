@@ -4,7 +4,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.domain.job import Cause, Job, JobState, RetryPolicy
+from jqmaster.domain.jobs.job import Cause, Job, JobState, RetryPolicy
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.health import generation
 from jqmaster.store.jobs.enqueue import AcceptanceStore, Accepted, Bound, KeyedSpec, KeysTaken

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_operator_actions import WAITING, job_in

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.job import Cause, JobSpec, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobSpec, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store import codec
 from jqmaster.store.jobs.enqueue import Accepted
 from tests.support.store import StoreWorld

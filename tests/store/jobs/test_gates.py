@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.constraint import Mode, gate_id
-from jqmaster.domain.gate_check import Rate
-from jqmaster.domain.job import JobState
-from jqmaster.domain.key_value import key_value
-from jqmaster.domain.matcher import parse_matcher
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.constraints.constraint import Mode, gate_id
+from jqmaster.domain.constraints.gate_check import Rate
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.matching.key_value import key_value
+from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.jobs.claims import ClaimedJob, NotClaimed
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull

@@ -22,11 +22,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jqmaster.domain.constraint import Constraint, GateLimits, Mode, gate_id, needs_rematch
-from jqmaster.domain.gate_check import Rate
-from jqmaster.domain.job import WAITING, Job, JobState
-from jqmaster.domain.key_value import key_value
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, gate_id, needs_rematch
+from jqmaster.domain.constraints.gate_check import Rate
+from jqmaster.domain.jobs.job import WAITING, Job, JobState
+from jqmaster.domain.jobs.outcome import Decision
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import StaleEpochError
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.store.constraints.constraints import Rules

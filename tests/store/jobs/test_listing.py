@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import FINISHED, Job, JobState
-from jqmaster.domain.job_filter import JobFilter
-from jqmaster.domain.matcher import parse_matcher
+from jqmaster.domain.jobs.job import FINISHED, Job, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import InvalidError
 from jqmaster.store.jobs import listing
 from tests.store.jobs.test_claim import damage

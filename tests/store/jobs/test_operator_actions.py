@@ -7,10 +7,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.domain.constraint_set import NO_RULES
-from jqmaster.domain.job import Attempt, Cause, Job, JobState
-from jqmaster.domain.order import After
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.constraints.constraint_set import NO_RULES
+from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobState
+from jqmaster.domain.jobs.order import After
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store import codec
 from jqmaster.store.jobs.operator_actions import Changes, Refusal, StateConflict
 from jqmaster.store.jobs.placement import StaleConstraints

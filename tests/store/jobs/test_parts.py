@@ -2,8 +2,8 @@
 
 import pytest
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.parts import BEGINNING, PartPlace
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.parts import BEGINNING, PartPlace
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from tests.store.jobs.test_settle import HANDED_BACK
 from tests.support.store import RESULT_TTL_MS, StoreWorld

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.progress import Progress, ProgressReport
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.progress import Progress, ProgressReport
 from jqmaster.store.health.fsck import Finding
 from jqmaster.store.jobs.claims import Claim, ClaimedJob
 from tests.store.jobs.test_reclaim import LOST, ending

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_claim import damage
 from tests.store.jobs.test_settle import RETRYING

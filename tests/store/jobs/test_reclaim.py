@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.job import Cause, Job, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, Job, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.leases import ExpiredLease

@@ -1,8 +1,8 @@
 """Records and histories of jobs, read whole and by their heads; one that cannot be read hides no other."""
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import CONTINUED, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import CONTINUED, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ
 from tests.support.store import StoreWorld

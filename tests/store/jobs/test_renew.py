@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from jqmaster.live_value import LiveValue
 from jqmaster.store.jobs.leases import LeaseStore

@@ -2,9 +2,9 @@
 
 import pytest
 
-from jqmaster.domain.challenge import CallbackAnswer
-from jqmaster.domain.job import JobState
-from jqmaster.domain.requirement import queue_of
+from jqmaster.domain.challenges.challenge import CallbackAnswer
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.matching.requirement import queue_of
 from jqmaster.store import codec
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_documents import job_document, read_job_document

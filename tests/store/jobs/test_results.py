@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_operator_actions import FINISHED, WAITING, job_in
 from tests.support.store import RESULT_GRACE_MS, RESULT_TTL_MS, StoreWorld

@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.job import FINISHED, Attempt, Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import FINISHED, Attempt, Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import NotFoundError
 from tests.store.jobs.test_claim import damage
 from tests.support.store import RESULT_TTL_MS, StoreWorld

@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from jqmaster.domain.job import FINISHED, TRANSITIONS, WAITING, Cause, Job, JobSpec, JobState
-from jqmaster.domain.outcome import Decision, ExpiryRules, Outcome, decide, decide_expired
+from jqmaster.domain.jobs.job import FINISHED, TRANSITIONS, WAITING, Cause, Job, JobSpec, JobState
+from jqmaster.domain.jobs.outcome import Decision, ExpiryRules, Outcome, decide, decide_expired
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.jobs.enqueue import Accepted

@@ -1,6 +1,6 @@
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import StaleEpochError
 from tests.store.jobs.test_operator_actions import FINISHED, job_in
 from tests.support.store import StoreWorld

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.constraint import gate_id
+from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
-from jqmaster.domain.key_value import key_value
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.matching.key_value import key_value
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull, Bound, Conflict, KeyedSpec, KeysHeld, NotUnique
 from jqmaster.store.jobs.operator_actions import KeyHeld, Refusal
 from tests.support.constraints import ConstrainedWorld

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store.jobs.claims import ClaimedJob
 from jqmaster.store.jobs.enqueue import Accepted, Conflict, NotUnique, Outcome
 from jqmaster.store.jobs.operator_actions import KeyHeld

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.master import MasterRecord, SeenMaster
+from jqmaster.domain.operations.master import MasterRecord, SeenMaster
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.leadership import masters as registry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import DamagedError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.jobs.enqueue import Accepted, KeyedSpec
 from jqmaster.store.keys import Keys

@@ -10,7 +10,7 @@ import pytest
 import redis
 from redis.crc import key_slot
 
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import OutcomeUnknownError, StoreUnavailableError
 from jqmaster.store.jobs.enqueue import Accepted, Outcome
 from jqmaster.store.keys import Keys

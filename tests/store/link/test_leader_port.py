@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, TravellingClaim
 from jqmaster.store.link.scripts import ScriptCall, load

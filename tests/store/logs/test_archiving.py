@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.errors import DamagedError, StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import ClaimedJob

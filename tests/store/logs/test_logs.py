@@ -3,7 +3,7 @@
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import JobState
+from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.logs.lines import LogChunk, LogLine, chunks
 from jqmaster.domain.logs.page import LATE_MS, NO_LOG, LogSlice
 from jqmaster.errors import StaleEpochError

@@ -3,9 +3,9 @@
 import msgpack
 import pytest
 
-from jqmaster.domain.job import OUTCOMES, Cause, JobState, Notify
+from jqmaster.domain.jobs.job import OUTCOMES, Cause, JobState, Notify
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.notices.webhook import JobEnd, delivery_id, read_end
-from jqmaster.domain.outcome import Decision
 from jqmaster.errors import StoreUnavailableError
 from jqmaster.service.notices.webhooks import WebhookFollowUps
 from jqmaster.store.jobs.follow_ups import FollowUpStore

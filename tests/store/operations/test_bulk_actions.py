@@ -2,10 +2,10 @@
 
 import pytest
 
-from jqmaster.domain.bulk_action import ActionProgress, ActionState, BulkAction
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import ActionKind, Cause, JobState
-from jqmaster.domain.job_filter import JobFilter
+from jqmaster.domain.jobs.bulk_action import ActionProgress, ActionState, BulkAction
+from jqmaster.domain.jobs.job import ActionKind, Cause, JobState
+from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.operations import bulk_actions as actions

@@ -5,10 +5,10 @@ from dataclasses import replace
 import msgpack
 import pytest
 
-from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, GroupedFailures
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.jobs.failure_group import failure_group_id
+from jqmaster.domain.jobs.failures import HOUR_MS, MAX_VERSIONS, QUIET_MS, GroupedFailures
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.operations.history import KEEP_GROUPS_MS, GroupCount, HistoryStore
 from tests.support.store import StoreWorld

@@ -6,10 +6,10 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.domain.constraint_set import NO_RULES
-from jqmaster.domain.failure_group import failure_group_id
-from jqmaster.domain.job import JobState
-from jqmaster.domain.tally import COUNTED, OTHER, TOTAL, NameCounts
+from jqmaster.domain.constraints.constraint_set import NO_RULES
+from jqmaster.domain.jobs.failure_group import failure_group_id
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.operations.tally import COUNTED, OTHER, TOTAL, NameCounts
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.operations.history import (
     KEEP_GROUPS_MS,

@@ -6,8 +6,8 @@ import pytest
 
 from jqmaster.domain.batches.batch import BatchSpec
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import ActionKind
-from jqmaster.domain.master import Pace
+from jqmaster.domain.jobs.job import ActionKind
+from jqmaster.domain.operations.master import Pace
 from jqmaster.live_value import LiveValue
 from jqmaster.store.batches.batches import BatchStore
 from jqmaster.store.identity.audit import AuditStore, encode_entry

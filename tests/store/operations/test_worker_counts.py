@@ -2,7 +2,7 @@
 
 import msgpack
 
-from jqmaster.domain.tally import WorkerCounts
+from jqmaster.domain.operations.tally import WorkerCounts
 from jqmaster.store.operations.history import KEEP_WORKERS_MS, STEP_MS, HistoryStore
 from tests.support.store import StoreWorld
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import Cause, JobState
-from jqmaster.domain.order import After, AfterWhen, SkippedBy
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.jobs.order import After, AfterWhen, SkippedBy
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.jobs.claims import Omitted

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jqmaster.domain.contract import Contract
+from jqmaster.domain.workers.contract import Contract
 from jqmaster.store.workers import contracts
 from jqmaster.store.workers.contracts import LIFE_MS, ContractStore
 from tests.support.store import StoreWorld

@@ -2,8 +2,8 @@
 
 import pytest
 
-from jqmaster.domain.job import JobState
-from jqmaster.domain.outcome import Decision
+from jqmaster.domain.jobs.job import JobState
+from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.errors import StaleEpochError
 from jqmaster.store import codec
 from jqmaster.store.jobs.claims import Claim, NotClaimed

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.slot_rule import SlotRule
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.workers.slot_rule import SlotRule
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.workers.workers import Commanded

@@ -9,8 +9,8 @@ import msgpack
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.job import CONTINUED, JobState
-from jqmaster.domain.worker import WorkerSpec
+from jqmaster.domain.jobs.job import CONTINUED, JobState
+from jqmaster.domain.workers.worker import WorkerSpec
 from jqmaster.errors import StaleEpochError
 from jqmaster.store import codec
 from jqmaster.store.identity.audit import AuditStore, encode_entry

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.worker import Worker, WorkerSpec
+from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.errors import DamagedError, StaleEpochError, StoreUnavailableError
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.workers.workers import WorkerStore

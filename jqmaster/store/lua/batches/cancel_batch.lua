@@ -5,7 +5,7 @@
 -- REPLY ok | unknown | complete
 -- CHECKS FIRST that there is such a batch, and that it is not complete, unless it was canceled before
 -- include lib/clock.lua
--- include lib/batches.lua
+-- include lib/batches/batches.lua
 local batch_key, due_key = KEYS[1], KEYS[2]
 local now_ms, id = clock.now_ms(ARGV[1]), ARGV[3]
 

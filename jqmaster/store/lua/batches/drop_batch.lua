@@ -5,7 +5,7 @@
 -- REPLY ok | kept
 -- CHECKS FIRST that this call is the newest that fills the batch, and that the batch never had a member
 -- include lib/clock.lua
--- include lib/batches.lua
+-- include lib/batches/batches.lua
 local batch_key = KEYS[1]
 local now_ms, id, filled_by = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 

@@ -7,7 +7,7 @@
 -- CHECKS FIRST the epoch, then the state of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/batches.lua
+-- include lib/batches/batches.lua
 local epoch_key, batches_key, due_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag = ARGV[2]

@@ -8,7 +8,7 @@
 -- CHECKS FIRST the mark of the data; whether the ID is taken, and by what; that the parent takes new members
 -- include lib/clock.lua
 -- include lib/lists.lua
--- include lib/batches.lua
+-- include lib/batches/batches.lua
 local batch_key, batches_key, due_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, id, spec, parent = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local expires_at_ms, life_ms, callbacks = tonumber(ARGV[6]), tonumber(ARGV[7]), cmsgpack.unpack(ARGV[8])

@@ -9,9 +9,9 @@
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lists.lua
--- include lib/batches.lua
--- include lib/follow_ups.lua
--- include lib/audit_log.lua
+-- include lib/batches/batches.lua
+-- include lib/jobs/follow_ups.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, epoch, id, changes, counts = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5], cmsgpack.unpack(ARGV[6])
 local audit_entry, audit_max = ARGV[7], tonumber(ARGV[8])

@@ -5,7 +5,7 @@
 -- REPLY ok | unknown
 -- CHECKS FIRST that there is such a batch
 -- include lib/clock.lua
--- include lib/follow_ups.lua
+-- include lib/jobs/follow_ups.lua
 local batch_key = KEYS[1]
 local now_ms, id = clock.now_ms(ARGV[1]), ARGV[3]
 

@@ -5,7 +5,7 @@
 -- REPLY ok | unknown
 -- CHECKS FIRST that there is such a batch
 -- include lib/clock.lua
--- include lib/batches.lua
+-- include lib/batches/batches.lua
 local batch_key, due_key = KEYS[1], KEYS[2]
 local now_ms, id, expires_at_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 

@@ -2,15 +2,15 @@
 -- Enqueues the callbacks of batches that are due, each once: the job, and the mark at its batch, are written in one
 -- step. A full backlog of a constraint refuses none of them.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset
--- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the rules) lanes(as lib/homes.lua reads them)
---   mark(of the data; empty: whatever it is) [+ batch_id callback job_id terms(as in jobs/enqueue.lua) digest
---   rest_of_record]
+-- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) edition(of the rules)
+--   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   [+ batch_id callback job_id terms(as in jobs/enqueue/enqueue.lua) digest rest_of_record]
 -- REPLY ok:[1 enqueued, 0 it was not due](of each) | stale_epoch | stale_rules | other_data
 -- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; that each is due
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/lane_writes.lua
--- include lib/new_jobs.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/new_jobs.lua
 local epoch_key, rules_key, scheduled_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, wake_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
 local tag, edition, mark = ARGV[2], ARGV[5], ARGV[7]

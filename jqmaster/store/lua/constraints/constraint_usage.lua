@@ -6,9 +6,9 @@
 --   alone(0: not closed, or not by time),held until(0: not held),is_open,text of its key value]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
--- include lib/slots.lua
--- include lib/gates.lua
--- include lib/waiting.lua
+-- include lib/constraints/slots.lua
+-- include lib/constraints/gates.lua
+-- include lib/constraints/waiting.lua
 local now_ms = clock.now_ms(ARGV[1])
 local FIRST = 3
 

@@ -8,7 +8,7 @@
 -- include lib/clock.lua
 -- include lib/leadership.lua
 -- include lib/lists.lua
--- include lib/parking.lua
+-- include lib/lanes/parking.lua
 local epoch_key, gates_due_key, holds_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
 local FIRST = 5

@@ -6,8 +6,8 @@
 -- REPLY ok:removed | stale_epoch
 -- CHECKS FIRST epoch, then that each lane is empty
 -- include lib/leadership.lua
--- include lib/lanes.lua
--- include lib/lane_writes.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
 local epoch_key, epoch = KEYS[1], ARGV[2]
 local tag = ARGV[1]
 local FIRST = 3

@@ -10,7 +10,7 @@
 -- REPLY ok:edition | changed:document(empty: there is none) | full
 -- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local rules_key, constraints_key, limits_key, old_limits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local overrides_key, old_overrides_key, reopened_key, counted_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local audit_key = KEYS[9]

@@ -2,7 +2,7 @@
 -- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now
 -- on where the new lane says, whether there is room or not.
 -- KEYS epoch:string rules:hash damaged:set
--- ARGV now_ms tag epoch edition lanes(as lib/homes.lua reads them)
+-- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them)
 --   read(whole: the records were short when they were matched; beginnings: they may be long)
 --   homes(of each job its old lane, 8 bytes, and the number of its lane from 1, u16; 0: its record cannot be read)
 --   [+ id(none twice)]
@@ -10,13 +10,13 @@
 -- CHECKS FIRST epoch, the edition of the rules, then state and lane of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/record.lua
--- include lib/passing.lua
--- include lib/lanes.lua
--- include lib/lane_writes.lua
--- include lib/homes.lua
--- include lib/slots.lua
--- include lib/challenges.lua
+-- include lib/jobs/record.lua
+-- include lib/constraints/passing.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/lanes/homes.lua
+-- include lib/constraints/slots.lua
+-- include lib/challenges/challenges.lua
 local epoch_key, rules_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, edition, definitions = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], homes.read(ARGV[5])
 local tag, read, places = ARGV[2], ARGV[6], ARGV[7]

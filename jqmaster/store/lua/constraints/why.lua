@@ -12,13 +12,13 @@
 --   fault(why no claim finds this ready job; empty: one does) | unknown
 -- CHECKS FIRST that the job exists; it writes nothing
 -- include lib/clock.lua
--- include lib/record.lua
--- include lib/slots.lua
--- include lib/gates.lua
--- include lib/waiting.lua
--- include lib/lanes.lua
--- include lib/lane_faults.lua
--- include lib/jobs_ahead.lua
+-- include lib/jobs/record.lua
+-- include lib/constraints/slots.lua
+-- include lib/constraints/gates.lua
+-- include lib/constraints/waiting.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_faults.lua
+-- include lib/lanes/jobs_ahead.lua
 local rules_key, leader_key, running_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, job_id, head_bytes, max_holders = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local max_lanes, is_keyed = tonumber(ARGV[6]), ARGV[7] == '1'

@@ -4,7 +4,7 @@
 -- KEYS epoch:string definitions:hash definitions_due:zset definition_clocks:hash rules:hash scheduled:zset
 --   expiring:zset
 -- ARGV now_ms tag epoch(empty: whoever comes; the clocks of the definitions are compared) wake_channel(empty: nobody to
---   wake) finished_channel edition lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   wake) finished_channel edition lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   max_runs runs_life_ms(of the records to keep)
 --   batch(MessagePack: [[name, ETag, clock as it was read, handled_ms, when it is due next or -1, overlap], …])
 --   [+ number(of its definition, from 1) verdict(fires; queued: it waits already; manual: by itself, at now_ms;
@@ -14,12 +14,12 @@
 -- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; ETag and clock of each definition
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/record.lua
--- include lib/lane_writes.lua
--- include lib/new_jobs.lua
--- include lib/cancellation.lua
--- include lib/batches.lua
--- include lib/run_records.lua
+-- include lib/jobs/record.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/new_jobs.lua
+-- include lib/jobs/cancellation.lua
+-- include lib/batches/batches.lua
+-- include lib/definitions/run_records.lua
 local epoch_key, definitions_key, due_key, clocks_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local rules_key, scheduled_key, expiring_key = KEYS[5], KEYS[6], KEYS[7]
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]

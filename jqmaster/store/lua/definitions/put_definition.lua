@@ -10,7 +10,7 @@
 -- REPLY ok | changed | full
 -- CHECKS FIRST that nobody changed or fired it since it was read; that there is room for one more
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local definitions_key, due_key, clocks_key, runs_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local expected_clock, definition_clock, due_at_ms = ARGV[5], ARGV[6], ARGV[7]

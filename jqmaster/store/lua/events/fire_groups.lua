@@ -3,20 +3,20 @@
 -- group that is gone, or whose definition was changed since it was read, is left alone.
 -- KEYS epoch:string rules:hash scheduled:zset expiring:zset definitions:hash definition_clocks:hash event_groups:zset
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel edition(of the rules)
---   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   max_runs runs_life_ms(of the run records to keep) retry_ms(when to look again at a group without room)
 --   [+ group(MessagePack: [ID, definition, its ETag or empty where it is gone, overlap, verdict: fires, skipped or
---   gone, reason, IDs of its events, terms as in jobs/enqueue.lua, digest, rest_of_record])]
+--   gone, reason, IDs of its events, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record])]
 -- REPLY ok:[fired, overlap, superseded, skipped, gone, changed, or backlog_full: it waits on](of each),[workers that
 --   ran a replaced job] | stale_epoch | stale_rules | other_data
 -- CHECKS FIRST the epoch; the mark of the data; the edition of the rules; that each group is there, and its definition
 --   as it was read
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/lane_writes.lua
--- include lib/event_jobs.lua
--- include lib/batches.lua
--- include lib/run_records.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/events/event_jobs.lua
+-- include lib/batches/batches.lua
+-- include lib/definitions/run_records.lua
 local epoch_key, rules_key, scheduled_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local definitions_key, clocks_key, groups_key = KEYS[5], KEYS[6], KEYS[7]
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]

@@ -4,21 +4,21 @@
 -- KEYS rules:hash scheduled:zset expiring:zset definition_clocks:hash event_edition:string events:zset
 --   event_bodies:hash event_groups:zset event_slots:hash
 -- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the rules)
---   lanes(as lib/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
 --   max_runs runs_life_ms(of the run records to keep) event_edition(of the definitions that were matched)
 --   dedupe_ms(how long a key is remembered) max_events events_life_ms(of the events to keep)
 --   max_argument_bytes(of the list of a group) definitions(MessagePack: [[name, did, overlap], …])
 --   [+ event(MessagePack: [id, digest of its key or empty, body, [[number of the definition from 1, verdict, reason,
---   job_id, terms as in jobs/enqueue.lua, digest, rest_of_record], …]]; verdicts: fires, skipped, collect, debounce; of
---   the last two the end is: [slot, most or -1, wait_ms, max_ms or -1], empty, argument)]
+--   job_id, terms as in jobs/enqueue/enqueue.lua, digest, rest_of_record], …]]; verdicts: fires, skipped, collect,
+--   debounce; of the last two the end is: [slot, most or -1, wait_ms, max_ms or -1], empty, argument)]
 -- REPLY ok:now_ms,[is_duplicate, event_id, lines of `definition effect reason job_id`](of each),[workers that ran a
 --   replaced job] | stale_rules | stale_definitions | other_data
 -- CHECKS FIRST the mark of the data; the edition of the rules; that of the definitions; whether each key was seen
 -- include lib/clock.lua
--- include lib/lane_writes.lua
--- include lib/event_jobs.lua
--- include lib/batches.lua
--- include lib/run_records.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/events/event_jobs.lua
+-- include lib/batches/batches.lua
+-- include lib/definitions/run_records.lua
 -- include lib/lists.lua
 local rules_key, scheduled_key, expiring_key, clocks_key, edition_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local events_key, bodies_key, groups_key, slots_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]

@@ -4,7 +4,7 @@
 -- ARGV tag gate [+ id]
 -- REPLY ok:is_listed,[id of each that holds no slot there]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/handed_over_faults.lua
+-- include lib/constraints/handed_over_faults.lua
 local gates_key, gate_id = KEYS[1], ARGV[2]
 local FIRST = 3
 

@@ -10,12 +10,12 @@
 --   fault of its place in the order of jobs, fault of its place in the index of `expires_at`]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
--- include lib/record.lua
--- include lib/slots.lua
--- include lib/lanes.lua
--- include lib/challenges.lua
--- include lib/dependents.lua
--- include lib/expiry.lua
+-- include lib/jobs/record.lua
+-- include lib/constraints/slots.lua
+-- include lib/lanes/lanes.lua
+-- include lib/challenges/challenges.lua
+-- include lib/jobs/dependents.lua
+-- include lib/jobs/expiry.lua
 local results_key, rules_key = KEYS[1], KEYS[2]
 local now_ms, tag = clock.now_ms(ARGV[1]), ARGV[2]
 local head_bytes, found_in = tonumber(ARGV[3]), ARGV[4]

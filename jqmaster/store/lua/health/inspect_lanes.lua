@@ -4,7 +4,7 @@
 -- ARGV tag [+ lane]
 -- REPLY ok:[text]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/lane_faults.lua
+-- include lib/lanes/lane_faults.lua
 local rules_key = KEYS[1]
 local FIRST = 2
 

@@ -5,7 +5,7 @@
 -- ARGV tag [+ id]
 -- REPLY ok:text of the sum:[text]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/log_faults.lua
+-- include lib/logs/log_faults.lua
 local FIRST = 2
 
 local faults = {}

@@ -4,7 +4,7 @@
 -- ARGV tag [+ name]
 -- REPLY ok:[text]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/ready_counts.lua
+-- include lib/lanes/ready_counts.lua
 local names_key, counts_key = KEYS[1], KEYS[2]
 local FIRST = 2
 

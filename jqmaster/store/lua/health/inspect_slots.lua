@@ -4,7 +4,7 @@
 -- ARGV tag [+ gates(as slots:{gates} names them)]
 -- REPLY ok:[gates that are not listed],[gate,counted,held] of each whose count is wrong
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/gate_ids.lua
+-- include lib/constraints/gate_ids.lua
 local lists_key, counts_key = KEYS[1], KEYS[2]
 local tag = ARGV[1]
 local FIRST = 2

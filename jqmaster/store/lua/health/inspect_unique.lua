@@ -4,7 +4,7 @@
 -- ARGV tag [+ digest]
 -- REPLY ok:[text]
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/unique_faults.lua
+-- include lib/jobs/unique_faults.lua
 local FIRST = 2
 
 local faults = {}

@@ -11,7 +11,7 @@
 -- CHECKS FIRST epoch, then the fault of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, events_key, bodies_key, groups_key, slots_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local names_key, definitions_key, edition_key, audit_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local now_ms, epoch, wake_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]

@@ -6,9 +6,9 @@
 -- CHECKS FIRST epoch, each job
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/handed_over.lua
--- include lib/handed_over_faults.lua
--- include lib/audit_log.lua
+-- include lib/constraints/handed_over.lua
+-- include lib/constraints/handed_over_faults.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, gates_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, tag, epoch, gate_id = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local audit_entry, audit_max = ARGV[5], tonumber(ARGV[6])

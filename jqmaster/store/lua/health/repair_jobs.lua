@@ -8,18 +8,18 @@
 -- CHECKS FIRST epoch; of each job that it is not set aside, and that its record can be read
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/record.lua
--- include lib/gate_ids.lua
--- include lib/slots.lua
--- include lib/lanes.lua
--- include lib/parking.lua
--- include lib/lane_writes.lua
--- include lib/challenges.lua
--- include lib/dependents.lua
--- include lib/follow_ups.lua
--- include lib/job_logs.lua
--- include lib/expiry.lua
--- include lib/audit_log.lua
+-- include lib/jobs/record.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/slots.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/parking.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/challenges/challenges.lua
+-- include lib/jobs/dependents.lua
+-- include lib/jobs/follow_ups.lua
+-- include lib/logs/job_logs.lua
+-- include lib/jobs/expiry.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, results_key, rules_key, damaged_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, found_in, lease_ms = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 local result_ttl_ms = tonumber(ARGV[6])

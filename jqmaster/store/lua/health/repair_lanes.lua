@@ -7,12 +7,12 @@
 -- CHECKS FIRST epoch, then what is wrong with each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/record.lua
--- include lib/lanes.lua
--- include lib/turns.lua
--- include lib/parking.lua
--- include lib/lane_faults.lua
--- include lib/audit_log.lua
+-- include lib/jobs/record.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/turns.lua
+-- include lib/lanes/parking.lua
+-- include lib/lanes/lane_faults.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local audit_max = tonumber(ARGV[6])

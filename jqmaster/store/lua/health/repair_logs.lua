@@ -6,8 +6,8 @@
 -- CHECKS FIRST epoch, then the fault of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/log_faults.lua
--- include lib/audit_log.lua
+-- include lib/logs/log_faults.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, totals_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 local FIRST = 6

@@ -7,9 +7,9 @@
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/gate_ids.lua
--- include lib/parking.lua
--- include lib/audit_log.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/lanes/parking.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, lists_key, counts_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local audit_max = tonumber(ARGV[6])

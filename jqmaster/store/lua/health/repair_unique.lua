@@ -7,9 +7,9 @@
 -- CHECKS FIRST epoch, then the fault of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/uniqueness.lua
--- include lib/unique_faults.lua
--- include lib/audit_log.lua
+-- include lib/jobs/uniqueness.lua
+-- include lib/jobs/unique_faults.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, epoch, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 local FIRST = 6

@@ -5,7 +5,7 @@
 -- REPLY ok | none
 -- CHECKS FIRST that there is one
 -- include lib/clock.lua
--- include lib/access_log.lua
+-- include lib/identity/access_log.lua
 local session_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, digest, sessions_prefix, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 

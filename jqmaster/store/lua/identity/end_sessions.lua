@@ -5,7 +5,7 @@
 -- REPLY ok:count
 -- CHECKS FIRST which of them there are; nothing is written down where there is none
 -- include lib/clock.lua
--- include lib/access_log.lua
+-- include lib/identity/access_log.lua
 local sessions_key, access_key, folds_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, session_prefix, fold_group, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local FIRST = 5

@@ -5,7 +5,7 @@
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
--- include lib/access_log.lua
+-- include lib/identity/access_log.lua
 local access_key, folds_key = KEYS[1], KEYS[2]
 local now_ms, kind, access_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 

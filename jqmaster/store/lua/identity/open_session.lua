@@ -10,7 +10,7 @@
 -- REPLY ok:until_ms | changed
 -- CHECKS FIRST that what was proved has not changed since
 -- include lib/clock.lua
--- include lib/access_log.lua
+-- include lib/identity/access_log.lua
 local session_key, sessions_key, credentials_key, logins_key, attempts_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local access_key, folds_key = KEYS[6], KEYS[7]
 local now_ms, digest, subject, field, expected = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]

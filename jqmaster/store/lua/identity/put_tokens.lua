@@ -7,8 +7,8 @@
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that each is as it was read; that there is room for the new ones
 -- include lib/clock.lua
--- include lib/access_log.lua
--- include lib/identity.lua
+-- include lib/identity/access_log.lua
+-- include lib/identity/identity.lua
 local tokens_key, uses_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, access_entry, max_tokens, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local session_prefix, sessions_prefix = ARGV[5], ARGV[6]

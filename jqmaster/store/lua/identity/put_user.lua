@@ -7,8 +7,8 @@
 -- REPLY ok:version | changed | full
 -- CHECKS FIRST that it is as it was read; that there is room for one more
 -- include lib/clock.lua
--- include lib/access_log.lua
--- include lib/identity.lua
+-- include lib/identity/access_log.lua
+-- include lib/identity/identity.lua
 local users_key, logins_key, sessions_key, identity_key, access_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local folds_key = KEYS[6]
 local now_ms, name, expected, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]

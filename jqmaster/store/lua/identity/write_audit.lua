@@ -5,7 +5,7 @@
 -- REPLY ok
 -- CHECKS FIRST nothing that could refuse
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local audit_key = KEYS[1]
 local now_ms, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 

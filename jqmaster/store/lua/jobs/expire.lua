@@ -6,12 +6,12 @@
 -- CHECKS FIRST epoch, then the state of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 -- include lib/lists.lua
--- include lib/lanes.lua
--- include lib/lane_writes.lua
--- include lib/followed.lua
--- include lib/expiry.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/followed.lua
+-- include lib/jobs/expiry.lua
 local epoch_key, expiring_key, skipped_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local tag = ARGV[2]

@@ -6,7 +6,7 @@
 -- REPLY ok:result | nothing | unfinished:state
 -- CHECKS FIRST the state
 -- include lib/clock.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 local job_key, result_key, results_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, id, grace_ms, watch = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local is_unfinished = layout.is_unfinished

@@ -6,10 +6,10 @@
 -- CHECKS FIRST epoch, then the state of each
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 -- include lib/lists.lua
--- include lib/lanes.lua
--- include lib/lane_writes.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
 local epoch_key, waiting_key, damaged_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, from_state = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag = ARGV[2]

@@ -5,7 +5,7 @@
 -- ARGV attempt number(of the place; 0: before the first part) max_parts watch(1: mark an unfinished job)
 -- REPLY ok:state:attempt:[id value, of each part] | unknown
 -- CHECKS FIRST whether the job exists
--- include lib/record.lua
+-- include lib/jobs/record.lua
 local job_key, parts_key = KEYS[1], KEYS[2]
 local after_attempt, after_number, max_parts, watch = tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local is_unfinished = layout.is_unfinished

@@ -8,12 +8,12 @@
 -- CHECKS FIRST the epoch, then the state of each and what it waits for
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 -- include lib/lists.lua
--- include lib/lanes.lua
--- include lib/lane_writes.lua
--- include lib/dependents.lua
--- include lib/followed.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/dependents.lua
+-- include lib/jobs/followed.lua
 local epoch_key, awaiting_key, scheduled_key, skipped_key, expiring_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, wake_channel, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
 local tag, job_id, cursor, count = ARGV[2], ARGV[6], ARGV[7], ARGV[8]

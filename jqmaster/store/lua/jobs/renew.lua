@@ -8,7 +8,7 @@
 --   from 0 of each claim to cancel],[of each that is lost],fence(the newest one given; 0: none was),max_jobs | unknown
 -- CHECKS FIRST that the worker is registered; then state, token and worker of each claim
 -- include lib/clock.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 -- include lib/lists.lua
 local worker_key, workers_key, running_key, epoch_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, worker_id, worker_id_bytes, free = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]

@@ -2,17 +2,17 @@
 -- Makes a job that was skipped for one of its predecessors wait again, if each of them has succeeded or may still do
 -- so; one that waits for none of them any more starts. It has all its retries, and no more expires.
 -- KEYS job:string expiring:zset rules:hash awaiting_jobs:zset scheduled:zset skipped:zset
--- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/homes.lua reads them)
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   finished_at_ms(when it was skipped, as the caller read it)
 -- REPLY ok:1 revived, 0 it cannot be now | stale_rules
 -- CHECKS FIRST the edition of the rules, its state and cause, that it was not skipped again, each predecessor
 -- include lib/clock.lua
--- include lib/record.lua
--- include lib/lanes.lua
--- include lib/lane_writes.lua
--- include lib/homes.lua
--- include lib/dependents.lua
--- include lib/followed.lua
+-- include lib/jobs/record.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/lanes/homes.lua
+-- include lib/jobs/dependents.lua
+-- include lib/jobs/followed.lua
 local job_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
 local awaiting_key, scheduled_key, skipped_key = KEYS[4], KEYS[5], KEYS[6]
 local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]

@@ -5,7 +5,7 @@
 -- ARGV after_ms(empty: from the start) after_id count from_rank most job_prefix is_backward(1: the latest first)
 -- REPLY ok:[id started_ms],members_read
 -- CHECKS FIRST nothing; it writes nothing
--- include lib/record.lua
+-- include lib/jobs/record.lua
 local running_key = KEYS[1]
 local after_ms, after_id, count = tonumber(ARGV[1]), ARGV[2], tonumber(ARGV[3])
 local from_rank, most, job_prefix, is_backward = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1'

@@ -6,7 +6,7 @@
 --   max_bytes keep_ms finished_channel [+ value]
 -- REPLY ok | stale | full
 -- CHECKS FIRST state, token and worker of the claim, and the limits of the attempt
--- include lib/record.lua
+-- include lib/jobs/record.lua
 local job_key, parts_key = KEYS[1], KEYS[2]
 local id, token_bytes, worker_id_bytes, first = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local max_parts, max_bytes, keep_ms, finished_channel = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7], ARGV[8]

@@ -7,7 +7,7 @@
 -- REPLY ok:[index from 0 of each claim that does not hold its job any more]
 -- CHECKS FIRST state, token and worker of each claim
 -- include lib/clock.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 local now_ms, tag, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3]
 local FIRST, WIDTH = 4, 6
 

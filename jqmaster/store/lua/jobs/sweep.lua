@@ -10,12 +10,12 @@
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/leadership.lua
--- include lib/uniqueness.lua
--- include lib/record.lua
--- include lib/batches.lua
--- include lib/dependents.lua
--- include lib/followed.lua
--- include lib/job_logs.lua
+-- include lib/jobs/uniqueness.lua
+-- include lib/jobs/record.lua
+-- include lib/batches/batches.lua
+-- include lib/jobs/dependents.lua
+-- include lib/jobs/followed.lua
+-- include lib/logs/job_logs.lua
 local epoch_key, finished_key, expiring_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, limit, retention_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag, max_jobs, archives_logs = ARGV[2], tonumber(ARGV[6]), ARGV[7] == '1'

@@ -8,7 +8,7 @@
 -- include lib/clock.lua
 -- include lib/lists.lua
 -- include lib/leadership.lua
--- include lib/dependents.lua
+-- include lib/jobs/dependents.lua
 local epoch_key, results_key = KEYS[1], KEYS[2]
 local now_ms, epoch, limit, tag = clock.now_ms(ARGV[1]), ARGV[2], tonumber(ARGV[3]), ARGV[4]
 

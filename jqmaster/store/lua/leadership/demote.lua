@@ -5,7 +5,7 @@
 -- REPLY ok | not_leader | alone
 -- CHECKS FIRST that it leads, under the epoch that the caller saw; that another master lives
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local leader_key, demoted_key, masters_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, holder, master_id, fresh_ms, hold_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5]
 local audit_entry, audit_max, wake_channel = ARGV[6], ARGV[7], ARGV[8]

@@ -8,7 +8,7 @@
 --   others
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local leader_key, epoch_key, demoted_key, masters_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, holder, silent_id, seen_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], tonumber(ARGV[4])
 local master_id, nonce, ttl_ms = ARGV[5], ARGV[6], ARGV[7]

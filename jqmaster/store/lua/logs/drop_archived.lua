@@ -6,7 +6,7 @@
 -- REPLY ok:1 if chunks are left | changed | stale_epoch
 -- CHECKS FIRST epoch, and that these chunks are there as the archive has them
 -- include lib/leadership.lua
--- include lib/job_logs.lua
+-- include lib/logs/job_logs.lua
 local epoch_key, log_key, logs_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local epoch, id, archived, last = ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local chunks, bytes = tonumber(ARGV[6]), tonumber(ARGV[7])

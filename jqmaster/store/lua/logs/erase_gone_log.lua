@@ -5,7 +5,7 @@
 -- REPLY ok | kept
 -- CHECKS FIRST that the job is gone
 -- include lib/clock.lua
--- include lib/job_logs.lua
+-- include lib/logs/job_logs.lua
 local job_key, erasures_key = KEYS[1], KEYS[2]
 local now_ms, id = clock.now_ms(ARGV[1]), ARGV[3]
 

@@ -6,7 +6,7 @@
 -- REPLY ok:state:over_ms:attempt:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | unknown
 -- CHECKS FIRST whether the job exists
 -- include lib/clock.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 local job_key, log_key, logs_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, after, max_chunks, watch = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local is_unfinished = layout.is_unfinished

@@ -10,8 +10,8 @@
 --   behind:last line that the claim sent before, in the midst of a chunk | stale
 -- CHECKS FIRST token and worker of the claim, and whether chunks begin behind what it sent
 -- include lib/clock.lua
--- include lib/record.lua
--- include lib/job_logs.lua
+-- include lib/jobs/record.lua
+-- include lib/logs/job_logs.lua
 local job_key, log_key, logs_key, times_key, logged_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local totals_key = KEYS[6]
 local now_ms, id, token_bytes, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]

@@ -7,7 +7,7 @@
 -- CHECKS FIRST epoch
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/job_logs.lua
+-- include lib/logs/job_logs.lua
 local epoch_key, times_key, waits_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, epoch, retention_ms, wait_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
 local tag, limit = ARGV[2], tonumber(ARGV[6])

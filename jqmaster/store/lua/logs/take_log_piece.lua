@@ -6,7 +6,7 @@
 -- REPLY ok:record:archived:dropped:[end, attempt, base, lines, size and chunk, of each] | none | damaged | stale_epoch
 -- CHECKS FIRST epoch, and that there is a record and chunks
 -- include lib/leadership.lua
--- include lib/job_logs.lua
+-- include lib/logs/job_logs.lua
 local epoch_key, job_key, log_key, logs_key, times_key, waits_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local epoch, id, max_chunks, ref = ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 

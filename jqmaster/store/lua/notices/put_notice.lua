@@ -7,7 +7,7 @@
 -- REPLY ok | changed | full
 -- CHECKS FIRST that nobody changed it since it was read; that there is room for one more
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local notices_key, states_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, name, expected_etag, document = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local audit_entry, audit_max, max_notices = ARGV[5], ARGV[6], tonumber(ARGV[7])

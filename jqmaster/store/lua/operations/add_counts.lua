@@ -7,7 +7,7 @@
 -- REPLY ok:now_ms | repeat
 -- CHECKS FIRST the number of the call
 -- include lib/clock.lua
--- include lib/counts.lua
+-- include lib/operations/counts.lua
 local flushed_key, names_key = KEYS[1], KEYS[2]
 local now_ms, number, max_names, other_name = clock.now_ms(ARGV[1]), tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 local tag, minutes_ms, hours_ms = ARGV[2], tonumber(ARGV[6]), tonumber(ARGV[7])

@@ -9,7 +9,7 @@
 -- CHECKS FIRST the epoch; that the action is under way
 -- include lib/clock.lua
 -- include lib/leadership.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local epoch_key, running_key, action_key, audit_key, watched_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local now_ms, epoch, id, progress, done = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local audit_entry, audit_max, keep_ms = ARGV[6], ARGV[7], ARGV[8]

@@ -7,7 +7,7 @@
 -- REPLY ok | full
 -- CHECKS FIRST that not too many are under way
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local actions_key, running_key, action_key, audit_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local now_ms, id, spec, ids, progress = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local audit_entry, audit_max, max_running, max_kept = ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])

@@ -7,7 +7,7 @@
 -- REPLY ok:version | changed
 -- CHECKS FIRST that nobody changed them since they were read
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local settings_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, expected_version, document, audit_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 local audit_max, wake_channel = ARGV[5], ARGV[6]

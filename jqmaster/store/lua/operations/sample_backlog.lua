@@ -6,7 +6,7 @@
 -- REPLY ok:now_ms,[ready since_ms(0: not known)]
 -- CHECKS FIRST nothing; it writes nothing
 -- include lib/clock.lua
--- include lib/record.lua
+-- include lib/jobs/record.lua
 local counts_key = KEYS[1]
 local now_ms = clock.now_ms(ARGV[1])
 local tag = ARGV[2]

@@ -5,7 +5,7 @@
 -- REPLY ok | unknown | same
 -- CHECKS FIRST that the group is known and ignored
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local groups_key, ignores_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, id, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 

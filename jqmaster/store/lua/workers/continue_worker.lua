@@ -7,8 +7,8 @@
 -- REPLY ok | refused
 -- CHECKS FIRST that it was cut off for its silence and nothing else; of each claim, that it still holds it
 -- include lib/clock.lua
--- include lib/record.lua
--- include lib/history.lua
+-- include lib/jobs/record.lua
+-- include lib/jobs/history.lua
 local worker_key, running_key = KEYS[1], KEYS[2]
 local now_ms, worker_id_bytes, tag, is_last, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local FIRST, WIDTH = 6, 3

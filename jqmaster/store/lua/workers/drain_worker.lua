@@ -6,7 +6,7 @@
 -- REPLY ok:1 if that is new | unknown | detached
 -- CHECKS FIRST that the worker is registered and not cut off
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local worker_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 

@@ -5,7 +5,7 @@
 -- REPLY ok | unknown
 -- CHECKS FIRST that there is such a rule
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local slot_rules_key, audit_key = KEYS[1], KEYS[2]
 local now_ms, rule_id, audit_entry, audit_max = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
 

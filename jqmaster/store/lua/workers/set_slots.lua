@@ -7,7 +7,7 @@
 -- REPLY ok:1 if that is new | unknown | detached
 -- CHECKS FIRST that the worker is registered and not cut off
 -- include lib/clock.lua
--- include lib/audit_log.lua
+-- include lib/identity/audit_log.lua
 local worker_key, slot_rules_key, audit_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, max_jobs, rule_id, rule, audit_entry = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local audit_max, wake_channel = ARGV[6], ARGV[7]

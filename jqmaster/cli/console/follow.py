@@ -1,0 +1,158 @@
+"""`jqmaster job ID --follow` and `--stream`: show how far a job is, or its partial results, until it is over."""
+
+import contextlib
+import io
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NoReturn, Protocol
+
+import typer
+
+from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.http import MasterSession, job_path
+from jqmaster.domain.jobs.job import FINISHED, JobState
+
+# Workers tell about once a second.
+EVERY_S: Final = 0.5
+# A master that is replaced is away for seconds.
+PATIENCE_S: Final = 60.0
+_RETRY_S: Final = 1.0
+# Shorter than the time that a call may take.
+_PARTS_WAIT_S: Final = 5
+
+_GOOD: Final = frozenset({JobState.SUCCEEDED, JobState.DISCARDED})
+
+
+class Display(Protocol):
+    """The part of the terminal, or of the output, that shows a job."""
+
+    def show(self, view: Mapping[str, Any]) -> None: ...
+
+
+def follow(http: MasterSession, job_id: str, *, as_json: bool) -> NoReturn:
+    """Show the job until it is over: as a bar in a terminal, elsewhere as lines. End the command with its outcome."""
+    with _display(as_json) as display:
+        while True:
+            view = asked(http, job_path(job_id))
+            display.show(view)
+            if view["state"] in FINISHED:
+                break
+            time.sleep(EVERY_S)
+    _end(view)
+
+
+def stream(http: MasterSession, job_id: str) -> NoReturn:
+    """Print each partial result as a line of JSON until the job is over. End the command with its outcome."""
+    after = "0-0"
+    while True:
+        page = asked(http, job_path(job_id, "parts"), {"after": after, "wait": _PARTS_WAIT_S})
+        for part in page["parts"]:
+            output.say_json(part)
+        sys.stdout.flush()
+        if page["is_last"]:
+            _end(asked(http, job_path(job_id)))
+        after = page["next"]
+
+
+def _end(view: Mapping[str, Any]) -> NoReturn:
+    state = view["state"]
+    if state in _GOOD:
+        raise typer.Exit(exits.OK)
+    message = view["attempts"][-1]["message"] if view["attempts"] else None
+    cause = f" ({view['cause']})" if view["cause"] not in (None, state) else ""
+    exits.fail(exits.FAILED, f"job {view['id']} {state}{cause}" + (f": {message}" if message else ""))
+
+
+def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
+    """Return the answer at a path. A master that does not answer is asked again for a while."""
+    end_s = time.monotonic() + PATIENCE_S
+    while True:
+        held = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(held):
+                _, answer = http.call("GET", path, query=query)
+        except typer.Exit as ended:
+            if ended.exit_code != exits.UNREACHABLE or time.monotonic() >= end_s:
+                sys.stderr.write(held.getvalue())
+                raise
+            time.sleep(_RETRY_S)
+        else:
+            found: Mapping[str, Any] = answer
+            return found
+
+
+@contextlib.contextmanager
+def _display(as_json: bool) -> Iterator[Display]:
+    from rich.console import Console
+
+    console = Console()
+    if as_json or not console.is_terminal:
+        yield _Lines(as_json)
+        return
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.fields[state]}", markup=False),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.description}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        yield _Bar(bar)
+
+
+class _Lines:
+    """A line for each change."""
+
+    def __init__(self, as_json: bool) -> None:
+        self._as_json = as_json
+        self._last: Any = None
+
+    def show(self, view: Mapping[str, Any]) -> None:
+        told = {field: view[field] for field in ("id", "state", "cause", "attempt", "progress")}
+        if told == self._last:
+            return
+        self._last = told
+        if self._as_json:
+            output.say_json(told)
+        else:
+            output.say(_text(view))
+        sys.stdout.flush()
+
+
+class _Bar:
+    """A bar that moves."""
+
+    def __init__(self, bar: Any) -> None:
+        self._bar = bar
+        self._task: Any = None
+
+    def show(self, view: Mapping[str, Any]) -> None:
+        progress = view["progress"] or {}
+        fraction = progress.get("fraction")
+        if view["state"] == JobState.SUCCEEDED and fraction is None:
+            fraction = 1.0
+        fields = {
+            "description": output.inert(progress.get("message") or ""),
+            "completed": fraction or 0.0,
+            "total": 1.0 if fraction is not None or view["state"] != JobState.RUNNING else None,
+            "state": _state(view),
+        }
+        if self._task is None:
+            self._task = self._bar.add_task(**fields)
+        else:
+            self._bar.update(self._task, **fields)
+
+
+def _text(view: Mapping[str, Any]) -> str:
+    progress = view["progress"] or {}
+    fraction, message = progress.get("fraction"), progress.get("message")
+    share = "" if fraction is None else f"{fraction:.0%}"
+    return "  ".join(part for part in (_state(view), share, message) if part)
+
+
+def _state(view: Mapping[str, Any]) -> str:
+    state = str(view["state"])
+    return f"{state} (attempt {view['attempt']})" if view["attempt"] > 1 and state == "running" else state

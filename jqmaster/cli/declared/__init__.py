@@ -1,0 +1,1 @@
+"""Documents that files declare, and the calls that make a master agree with them."""

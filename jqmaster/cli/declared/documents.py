@@ -1,0 +1,129 @@
+"""The constraints and definitions that a file or a module declares, each as the master would show it."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from jqmaster.cli.commands.definitions import FIELDS, OF_ARGUMENT
+from jqmaster.cli.commands.worker import object_at
+from jqmaster.cli.console import exits
+from jqmaster.cli.console.http import rule_line
+from jqmaster.cli.declared import constraint_files
+
+KINDS: Final = ("constraint", "definition")
+# Tables that a later release takes.
+_PLANNED: Final = ("notice",)
+_MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
+# Operators change these fields while something is wrong. They stay unless the source sets them.
+LEFT_TO_OPERATORS: Final = ("enabled", "reason")
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredDocuments:
+    """The documents of a source, by kind and name."""
+
+    source: str
+    documents: Mapping[str, Mapping[str, dict[str, Any]]]
+
+
+def declared_by(target: str, source: str | None) -> DeclaredDocuments:
+    """Return what a file, or the Tasks at MODULE:OBJECT, declares. End the command with all of its faults."""
+    is_module = _MODULE.fullmatch(target) is not None and not Path(target).exists()
+    tables = _tables_of_module(target) if is_module else _tables_of_file(target)
+    constraints, faults = constraint_files.checked(tables["constraint"])
+    definitions, more = _checked_definitions(tables["definition"])
+    if faults := faults + more:
+        exits.fail(exits.REFUSED, "\n".join(f"{target}: {fault}" for fault in faults))
+    name = source or (target if is_module else "stdin" if target == "-" else Path(target).name)
+    return DeclaredDocuments(
+        _UNNAMEABLE.sub("-", name)[:100], {"constraint": constraints, "definition": definitions}
+    )
+
+
+def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
+    data = constraint_files.parsed(file)
+    if not isinstance(data, dict) or not data:
+        # A file that was cut off must not remove everything; `{"definition": []}` says so on purpose.
+        exits.fail(exits.REFUSED, f"{file} declares nothing: expected tables named {' or '.join(KINDS)}")
+    for name in data:
+        if name in _PLANNED:
+            exits.fail(exits.REFUSED, f"{file}: this release takes no tables named {name}")
+        if name not in KINDS:
+            hint = f", not `{name}`" if name.rstrip("s") in KINDS else f"; what is `{name}`?"
+            exits.fail(exits.REFUSED, f"{file}: expected tables named `constraint` and `definition`{hint}")
+        tables = data[name]
+        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            exits.fail(exits.REFUSED, f"{file}: `{name}` is no list of tables")
+    return {kind: data.get(kind, []) for kind in KINDS}
+
+
+def _tables_of_module(target: str) -> dict[str, list[dict[str, Any]]]:
+    from jqmaster.api.encoding.answers import encode
+    from jqmaster.api.encoding.negotiation import Encoding
+
+    found = object_at(target)
+    if not callable(getattr(found, "definitions", None)):
+        exits.fail(exits.USAGE, f"{target} is no worker_sdk.Tasks")
+    try:
+        documents = found.definitions()
+        definitions = [json.loads(encode(document, Encoding.JSON)) for document in documents.values()]
+    except (TypeError, ValueError) as error:
+        exits.fail(exits.REFUSED, f"{target}: {error}")
+    return {"constraint": [], "definition": definitions}
+
+
+def _checked_definitions(
+    tables: Iterable[Mapping[str, Any]],
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """Return each of these definitions as the master would show it, by name, and the faults of the others. A field of
+    LEFT_TO_OPERATORS that the source leaves out is missing."""
+    from pydantic import ValidationError
+
+    from jqmaster.api.definitions.schemas import DefinitionRequest
+    from jqmaster.api.encoding.answers import encode
+    from jqmaster.api.encoding.envelopes import read_map
+    from jqmaster.api.encoding.json_bridge import json_to_msgpack
+    from jqmaster.api.encoding.negotiation import Encoding
+    from jqmaster.api.encoding.validator import ScanLimits
+    from jqmaster.api.http.problems import invalid_from
+    from jqmaster.errors import JqmasterError
+    from jqmaster.service.definitions.documents import describe, draft_of
+
+    limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
+    wanted: dict[str, dict[str, Any]] = {}
+    faults: list[str] = []
+    for number, table in enumerate(tables, 1):
+        name = table.get("name")
+        if not isinstance(name, str):
+            faults.append(f"definition {number} has no name")
+            continue
+        if name in wanted:
+            faults.append(f"definition {number} has the same name as an earlier one: {name}")
+            continue
+        try:
+            fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
+            try:
+                request = DefinitionRequest.model_validate(fields)
+            except ValidationError as error:
+                raise invalid_from(error) from None
+            job = request.job.to_spec()
+            document = describe(draft_of(name, request.model_dump(), job))
+        except TypeError as error:
+            faults.append(f"definition {name}: {error}")
+            continue
+        except JqmasterError as error:
+            rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
+            faults.append("\n".join([f"definition {name}: {error.detail}", *rules]))
+            continue
+        document["argument"] = request.argument
+        document["job"] |= {"argument": request.job.argument, "headers": dict(job.headers)}
+        shown = json.loads(encode(document, Encoding.JSON))
+        left_out = [field for field in LEFT_TO_OPERATORS if field not in table]
+        wanted[name] = {field: shown[field] for field in FIELDS if field not in left_out} | {
+            "job": {field: value for field, value in shown["job"].items() if field not in OF_ARGUMENT}
+        }
+    return wanted, faults

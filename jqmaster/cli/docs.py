@@ -1,0 +1,160 @@
+"""docs/config.md, from the settings and the exit codes, and docs/errors.md, from the codes of problems:
+`python -m jqmaster.cli.docs --write`.
+"""
+
+import sys
+import types
+from pathlib import Path
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from jqmaster.api.http.problem_codes import CODES
+from jqmaster.cli.console.exits import TABLE
+from jqmaster.config import Settings
+from jqmaster.domain.identity.access import Scope
+from jqmaster.service.operations.settings_catalog import CATALOG
+
+TARGET = Path("docs/config.md")
+ERRORS = Path("docs/errors.md")
+
+_HEAD = """\
+# Settings
+
+Written by `make docs` from `jqmaster/config.py`; do not edit.
+
+A setting comes from the first of these sources that has it: an option of `jqmaster serve`, a variable `JQMASTER_…`, the TOML
+file that `--config` or `JQMASTER_CONFIG` names (its keys are the names below), and the default. Unknown names in the file are
+refused. Separate the entries of a list in a variable by blanks: `JQMASTER_ALLOWED_HOSTS="jobs.example.org jobs.internal"`.
+
+Settings with *yes* at run time can be changed on all running masters at once (`jqmaster settings set NAME=VALUE`,
+`PATCH /api/settings`). Such a change takes precedence over all sources above, until `jqmaster settings reset NAME`.
+
+| Setting | Variable | Type | Default | Run time | Meaning |
+|---|---|---|---|---|---|
+"""
+
+_ERRORS_HEAD = """\
+# Errors
+
+Written by `make docs` from `jqmaster/api/http/problem_codes.py`; do not edit.
+
+A master answers an error as a problem ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) of at most 4 KiB:
+
+```json
+{"type": "about:blank", "title": "Not valid", "status": 422, "code": "invalid",
+ "detail": "priority: Input should be a valid integer",
+ "errors": [{"loc": ["priority"], "msg": "Input should be a valid integer"}]}
+```
+
+* Programs should read `code` and the status. A new version may send codes that this page does not list: treat an unknown
+  code by its status.
+* `detail` is for people and may change. `errors` lists each invalid field (`loc`, its path from the outside in) and what is
+  wrong with it (`msg`). `detail` repeats the first.
+* A **429** or **503** has `Retry-After`, in seconds. After a 503 the request had no effect, except with the code
+  `outcome_unknown`: then it may have taken effect, and it is safe to repeat it with the same ID.
+* A **500** is an internal error of the master. A 502 or 504 comes from a proxy; treat it like `outcome_unknown`.
+* If the connection breaks before the answer, or the caller gives up, the request may have taken effect: repeat it with the
+  same ID.
+
+| Code | Status | When | What to do |
+|---|---|---|---|
+"""
+
+_CLIENTS = """
+## Variables of the client commands, workers and pushers
+
+| Variable | Option | Meaning |
+|---|---|---|
+| `JQMASTER_URL` | `--master` | Address of the master. Workers and pushers accept several, separated by blanks, and try them in turn. |
+| `JQMASTER_TOKEN` | | Bearer token. |
+| `JQMASTER_TOKEN_FILE` | `--token-file` | File that holds the token, for commands only. It takes precedence over `JQMASTER_TOKEN`. |
+| `JQMASTER_CLIENT_CAFILE` | | CA certificates (PEM) that sign the masters' certificates. Default: the system's CA certificates. |
+| `JQMASTER_CLIENT_CERTFILE`, `JQMASTER_CLIENT_KEYFILE` | | Certificate and key (PEM) to present to masters. |
+| `JQMASTER_WORKER_CERTFILE`, `JQMASTER_WORKER_KEYFILE` | | Certificate and key (PEM) with which a worker serves HTTPS. |
+| `JQMASTER_WORKER_CLIENT_CAFILE` | | CA certificates (PEM). If set, the worker accepts only masters whose certificate is signed by one of them. |
+| `JQMASTER_WORKER_URL` | `--url` | URL at which masters reach a worker that `jqmaster worker` runs, if it differs from the listening address. |
+
+## Exit codes
+
+| Code | Meaning |
+|---|---|
+"""
+
+
+def config_document() -> str:
+    rows = [_row(name, field) for name, field in Settings.model_fields.items()]
+    codes = [f"| {code} | {meaning} |\n" for code, meaning in TABLE]
+    return _HEAD + "".join(rows) + _CLIENTS + "".join(codes)
+
+
+def errors_document() -> str:
+    rows = [
+        f"| `{entry.code}` | {', '.join(map(str, entry.statuses))} | {entry.when} | {entry.remedy} |\n"
+        for entry in sorted(CODES, key=lambda entry: (entry.statuses[0], entry.code))
+    ]
+    return _ERRORS_HEAD + "".join(rows)
+
+
+def _row(name: str, field: FieldInfo) -> str:
+    cells = [
+        f"`{name}`",
+        f"`JQMASTER_{name.upper()}`",
+        _type_text(field),
+        _default_text(field),
+        _run_time(name),
+        field.description or "",
+    ]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _run_time(name: str) -> str:
+    scope = CATALOG[name].change_scope
+    return "" if scope is None else "yes, by an admin" if scope == Scope.ADMIN else "yes"
+
+
+def _type_text(field: FieldInfo) -> str:
+    limits = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    bounds = [
+        f"{sign} {getattr(m, word)}"
+        for m in field.metadata
+        for word, sign in limits.items()
+        if hasattr(m, word)
+    ]
+    return ", ".join([_name(field.annotation), *bounds])
+
+
+def _name(annotation: Any) -> str:
+    origin, args = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in args)
+    if origin in (Union, types.UnionType):
+        return " or ".join(_name(arg) for arg in args if arg is not type(None))
+    if origin is list:
+        return f"list of {_name(args[0])}"
+    return {
+        "str": "text",
+        "SecretStr": "text, secret",
+        "int": "integer",
+        "bool": "`true` or `false`",
+        "float": "number",
+        "Path": "path",
+    }[annotation.__name__]
+
+
+def _default_text(field: FieldInfo) -> str:
+    value = field.get_default(call_default_factory=True)
+    if value is None or value == []:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(f"`{item}`" for item in value)
+    return f"`{value}`"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        TARGET.write_text(config_document(), "utf-8")
+        ERRORS.write_text(errors_document(), "utf-8")
+    else:
+        sys.stdout.write(config_document())
+        sys.stdout.write(errors_document())

@@ -1,0 +1,1 @@
+"""Challenges, and the forms that people answer."""

@@ -1,0 +1,212 @@
+"""Challenges: work that an attempt gave to another system, which answers with a callback."""
+
+import base64
+import hashlib
+import hmac
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final, Literal, NamedTuple
+
+from jqmaster.domain.challenges.challenge_form import Audience, Form, GivenAnswer
+from jqmaster.domain.histogram import Histogram
+
+# The length of the secret part of a request ID. People see a part of it: 144 of its 192 bits are never shown.
+SECRET_BYTES: Final = 24
+SHOWN_CHARS: Final = 8
+# Enough to tell two apart, and half the room of a whole digest for each challenge that is open.
+DIGEST_BYTES: Final = 16
+_JOB_CHARS: Final = 22
+_SECRET_CHARS: Final = 32
+
+# A nonce of a worker has as many random bits as a request ID has secret ones, in base64.
+MIN_NONCE_CHARS: Final = 32
+MAX_NONCE_CHARS: Final = 64
+MAX_EXPECT: Final = 1_000
+MAX_META_BYTES: Final = 4_096
+MAX_WAIT_S: Final = 366 * 86_400
+MAX_CODE_CHARS: Final = 64
+
+
+class ChallengeState(StrEnum):
+    """`expired`: too few callbacks came in time. `void`: its attempt ended before they came, for another reason."""
+
+    PROCESSING = "processing"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    VOID = "void"
+
+
+# As the store keeps them; a code is never changed.
+CHALLENGE_CODES: Final = {
+    ChallengeState.PROCESSING: 0,
+    ChallengeState.SUCCEEDED: 1,
+    ChallengeState.FAILED: 2,
+    ChallengeState.EXPIRED: 3,
+    ChallengeState.VOID: 4,
+}
+
+
+class RequestId(NamedTuple):
+    """The parts of a request ID. Only its owner knows the whole: the store keeps `digest`, and people see `shown`."""
+
+    text: str
+    job_id: str
+    shown: str
+    digest: bytes
+
+
+def new_request_id(job_id: str, token: str = "", nonce: str = "") -> RequestId:
+    """Return a request ID that nobody can guess. It begins with the ID of its job, by which it is found. With a nonce
+    that nobody can guess, it is the same whenever this token and nonce are given."""
+    job = base64.urlsafe_b64encode(uuid.UUID(job_id).bytes).rstrip(b"=").decode()
+    secret = (
+        hashlib.sha256(f"{token}\n{nonce}".encode()).digest()[:SECRET_BYTES]
+        if nonce
+        else secrets.token_bytes(SECRET_BYTES)
+    )
+    return _split(job + base64.urlsafe_b64encode(secret).decode(), job_id)
+
+
+def read_request_id(text: str) -> RequestId | None:
+    """Return the parts of a request ID, or None if the text is not a request ID."""
+    if len(text) != _JOB_CHARS + _SECRET_CHARS or not text.isascii():
+        return None
+    try:
+        job_id = str(
+            uuid.UUID(bytes=base64.b64decode(text[:_JOB_CHARS] + "==", altchars=b"-_", validate=True))
+        )
+    except ValueError:
+        return None
+    return _split(text, job_id)
+
+
+def _split(text: str, job_id: str) -> RequestId:
+    digest = hashlib.sha256(text.encode()).digest()[:DIGEST_BYTES]
+    return RequestId(text, job_id, text[_JOB_CHARS : _JOB_CHARS + SHOWN_CHARS], digest)
+
+
+@dataclass(frozen=True, slots=True)
+class CallbackSignature:
+    """How the outside system signs its callbacks: HMAC-SHA256 of the body, in a header behind a prefix."""
+
+    header: str
+    secret: str
+    prefix: str = ""
+    encoding: Literal["hex", "base64"] = "hex"
+
+    def is_valid(self, value: str, body: bytes) -> bool:
+        """Return whether a header's value is the signature of a body."""
+        if not value.startswith(self.prefix):
+            return False
+        mac = hmac.digest(self.secret.encode(), body, "sha256")
+        expected = mac.hex() if self.encoding == "hex" else base64.b64encode(mac).decode()
+        given = value[len(self.prefix) :].strip()
+        return hmac.compare_digest(
+            (given.lower() if self.encoding == "hex" else given).encode(), expected.encode()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """A callback as it came: any bytes, with the type that their sender gave them."""
+
+    content_type: str
+    body: bytes
+    received_at_ms: int = 0
+
+    @property
+    def digest(self) -> bytes:
+        """Return what tells this callback from others."""
+        return hashlib.sha256(self.content_type.encode() + b"\n" + self.body).digest()[:DIGEST_BYTES]
+
+
+def callback_fields(callbacks: Sequence[Callback]) -> dict[str, Any]:
+    """Return what a worker gets: the first callback, and all of them where there are several."""
+    listed = [
+        {"content_type": one.content_type, "body": one.body, "received_at_ms": one.received_at_ms}
+        for one in callbacks
+    ]
+    return {"callback": listed[0] if listed else None} | ({"callbacks": listed} if len(listed) > 1 else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """A challenge as the store has it; times are store milliseconds, 0 where there is none.
+
+    `shown` is the part of its request ID that people see. `awaiting_since_ms`: when its attempt reported that the
+    outside system has the work, and `run_at_ms` when its callbacks were given to a worker. When a
+    challenge is over, the store keeps how many callbacks came, and not their bodies. With a `form`, people answer it:
+    `answers` has what they chose, and `link` its whole request ID until it is over. They are reminded
+    `remind_ms` after it was reported; None: they are not.
+    """
+
+    job_id: str
+    shown: str
+    attempt: int
+    state: ChallengeState
+    opened_at_ms: int
+    wait_ms: int
+    expect: int = 1
+    awaiting_since_ms: int = 0
+    due_at_ms: int = 0
+    received: int = 0
+    received_at_ms: int = 0
+    run_at_ms: int = 0
+    ended_at_ms: int = 0
+    fraction: float | None = None
+    note: str = ""
+    told_at_ms: int = 0
+    meta: bytes | None = None
+    callbacks: Sequence[Callback] = ()
+    digest: bytes = b""
+    form: Form | None = None
+    audience: Audience = Audience.LINK
+    answers: Sequence[GivenAnswer] = ()
+    link: str = field(default="", repr=False)
+    remind_ms: int | None = None
+
+    @property
+    def remind_at_ms(self) -> int:
+        """Return when people are reminded; 0: never, or the time is not known yet."""
+        is_known = self.remind_ms is not None and self.awaiting_since_ms > 0
+        return self.awaiting_since_ms + (self.remind_ms or 0) if is_known else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it waits for a callback."""
+        return self.state is ChallengeState.PROCESSING and self.received < self.expect
+
+
+class CallbackAnswer(StrEnum):
+    """The answer to a callback. `repeated`: the same one came before. `conflict`: another one did. `over`: the attempt
+    that waited for it is over."""
+
+    TAKEN = "taken"
+    REPEATED = "repeated"
+    CONFLICT = "conflict"
+    OVER = "over"
+    UNKNOWN = "unknown"
+
+
+class ChallengeFigures:
+    """Counts of one process, for its metrics: challenges `opened` and `expired`, `callbacks` by what became of them,
+    and the `waits` from the opening of challenges to their callbacks."""
+
+    __slots__ = ("callbacks", "expired", "opened", "waits")
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self.expired = 0
+        self.callbacks: Counter[CallbackAnswer] = Counter()
+        self.waits = Histogram()
+
+    def received(self, answer: CallbackAnswer, after_ms: int) -> None:
+        """Count a callback, which came so long after its challenge was opened."""
+        self.callbacks[answer] += 1
+        if answer is CallbackAnswer.TAKEN:
+            self.waits.add(after_ms)

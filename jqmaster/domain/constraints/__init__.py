@@ -1,0 +1,1 @@
+"""Constraints: the kinds of limits, gates and lanes."""

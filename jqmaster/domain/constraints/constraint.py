@@ -1,0 +1,270 @@
+"""Constraints: a limit on the jobs that a matcher selects, and its gates."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from jqmaster.domain.constraints.gate_check import Rate
+from jqmaster.domain.constraints.limit_kinds import AWAITING_COUNTS, KINDS, PER_VALUE, ConstraintError
+from jqmaster.domain.matching.key_value import KeyValue, canonical, key_value
+from jqmaster.domain.matching.matcher import (
+    MISSING,
+    JobFields,
+    Loc,
+    Matcher,
+    MatcherError,
+    Path,
+    Reader,
+    check_scalar,
+)
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
+MAX_OVERRIDES: Final = 1000
+MAX_REASON: Final = 500
+# The names of pauses begin so.
+PAUSE_PREFIX: Final = "pause-"
+# The canonical bytes of a value that is a list or a map: overrides are kept in the memory of every master.
+MAX_COMPOSITE_BYTES: Final = 4096
+NO_KEY: Final = "0" * 16
+
+_NAME: Final = re.compile(NAME_PATTERN.replace("$", r"\Z"))
+CID_LENGTH: Final = 8
+_CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
+
+
+class Mode(StrEnum):
+    ENFORCE = "enforce"
+    # Counts what it would have delayed, and delays nothing.
+    SHADOW = "shadow"
+
+
+@dataclass(frozen=True, slots=True)
+class GateLimits:
+    """The limits of one gate: a field for each of PER_VALUE. None: no limit of that kind."""
+
+    concurrency: int | None = None
+    rate: Rate | None = None
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Other limits for one value of the key. A `None` leaves the limit of the constraint; paused adds to its pause."""
+
+    value: object
+    limits: GateLimits
+
+
+# --- constraints
+
+
+class Counted(NamedTuple):
+    """The facts that the store keeps about jobs that pass the gates of a constraint."""
+
+    slots: bool
+    starts: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A limit on the jobs that `matcher` selects, one for each value of `key` where there is one.
+
+    `cid` names the incarnation: slots and starts are counted under it. `paused` None means that it was not given,
+    False that the constraint is prepared for a pause; both let jobs pass. Raise ConstraintError.
+    """
+
+    name: str
+    cid: str
+    matcher: Matcher
+    enabled: bool = True
+    mode: Mode = Mode.ENFORCE
+    key: Path | None = None
+    concurrency: int | None = None
+    rate: Rate | None = None
+    paused: bool | None = None
+    max_backlog: int | None = None
+    fair: bool = False
+    # False: the slot of a job is free as soon as its work is with another system.
+    counts_awaiting: bool = True
+    overrides: tuple[Override, ...] = ()
+    # Why it exists, for people.
+    reason: str = ""
+    # The leader deletes it then. None: it stays.
+    expires_at_ms: int | None = None
+    _by_value: Mapping[bytes, GateLimits] = field(init=False, repr=False, compare=False)
+    _read_key: Reader = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _check_own(self)
+        own = self._own_limits()
+        by_value: dict[bytes, GateLimits] = {}
+        first: dict[bytes, int] = {}
+        for i, override in enumerate(self.overrides):
+            value = _check_override(override, ("overrides", i))
+            if value in first:
+                raise ConstraintError(
+                    ("overrides", i, "value"), f"the same value as overrides.{first[value]}"
+                )
+            first[value] = i
+            by_value[value] = _merged(override.limits, own)
+        object.__setattr__(self, "_by_value", by_value)
+        object.__setattr__(self, "_read_key", (self.key or Path("name")).reader())
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """Return the fields of a job that decide about its gates."""
+        return self.matcher.reads | {self.key.root} if self.key else self.matcher.reads
+
+    @property
+    def counted(self) -> Counted:
+        counted = {
+            kind.counts
+            for limits in (self, *(override.limits for override in self.overrides))
+            for kind in PER_VALUE
+            if getattr(limits, kind.name) is not None
+        }
+        return Counted("slots" in counted, "starts" in counted)
+
+    def limits_of(self, key: KeyValue | None) -> GateLimits:
+        """Return the limits at the gate of `key`; None is the gate of a constraint without a key."""
+        limits = self._by_value.get(key.canonical) if key else None
+        return limits or self._own_limits()
+
+    def _own_limits(self) -> GateLimits:
+        return GateLimits(**{kind.name: kind.at_gate(getattr(self, kind.name)) for kind in PER_VALUE})
+
+
+def _merged(limits: GateLimits, own: GateLimits) -> GateLimits:
+    return GateLimits(
+        **{kind.name: kind.merged(getattr(own, kind.name), getattr(limits, kind.name)) for kind in PER_VALUE}
+    )
+
+
+def _check_own(constraint: Constraint) -> None:
+    if not _NAME.match(constraint.name):
+        raise ConstraintError(("name",), "must be 1 to 100 of A-Z a-z 0-9 _ . : -")
+    if not _CID.fullmatch(constraint.cid):
+        raise ConstraintError(("cid",), "must be 8 hexadecimal digits")
+    if len(constraint.reason) > MAX_REASON:
+        raise ConstraintError(("reason",), f"longer than {MAX_REASON} characters")
+    given = [kind for kind in KINDS if getattr(constraint, kind.name) is not kind.none]
+    for kind in given:
+        kind.check(getattr(constraint, kind.name), ())
+    if constraint.key is None:
+        for kind in given:
+            if kind.needs_key:
+                raise ConstraintError((kind.name,), kind.needs_key)
+        if constraint.overrides:
+            raise ConstraintError(("overrides",), "require a key whose values they name")
+    else:
+        check_key(constraint.key)
+    if not (constraint.counts_awaiting or constraint.counted.slots):
+        raise ConstraintError((AWAITING_COUNTS.name,), AWAITING_COUNTS.needs)
+    if len(constraint.overrides) > MAX_OVERRIDES:
+        raise ConstraintError(("overrides",), f"more than {MAX_OVERRIDES}")
+    if not (given or constraint.overrides):
+        *names, last = (kind.name for kind in KINDS)
+        raise ConstraintError((), f"has no limit: give {', '.join(names)} or {last}")
+
+
+def check_key(key: Path) -> None:
+    """Raise ConstraintError unless `key` may split a constraint."""
+    if key.root == "tags":
+        raise ConstraintError(("key",), "cannot be tags: a job has many tags, but needs one value of the key")
+
+
+def _check_override(override: Override, loc: Loc) -> bytes:
+    """Return the canonical bytes of its value."""
+    check_key_value(override.value, (*loc, "value"))
+    for kind in PER_VALUE:
+        kind.check(getattr(override.limits, kind.name), loc)
+    return canonical(override.value)
+
+
+def check_key_value(value: object, loc: Loc) -> None:
+    """Raise ConstraintError unless an override may name this value: a scalar, or a list or map of them."""
+    for part in _scalars(value):
+        try:
+            check_scalar(part, loc)
+        except MatcherError as error:
+            raise ConstraintError(error.loc, error.msg) from None
+    if isinstance(value, list | dict) and len(canonical(value)) > MAX_COMPOSITE_BYTES:
+        raise ConstraintError(loc, f"a list or map longer than {MAX_COMPOSITE_BYTES} bytes")
+
+
+def _scalars(value: object) -> Iterator[object]:
+    if isinstance(value, list):
+        for member in value:
+            yield from _scalars(member)
+    elif isinstance(value, dict):
+        for key, member in value.items():
+            yield key
+            yield from _scalars(member)
+    else:
+        yield value
+
+
+def new_cid() -> str:
+    """A name for a new incarnation of a constraint."""
+    return os.urandom(4).hex()
+
+
+def keeps_counts(old: Constraint, new: Constraint) -> bool:
+    """Return whether slots and starts counted for `old` count for `new`: their gates are the same."""
+    return old.enabled and new.enabled and old.key == new.key
+
+
+def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
+    """Return whether jobs that were matched before `new` have to be matched again. A constraint that no longer limits
+    does not require it, unless jobs stand in another order because of it.
+    """
+    if _orders(old) != _orders(new):
+        return True
+    if new is None or not new.enabled:
+        return False
+    if old is None or not keeps_counts(old, new) or old.matcher != new.matcher:
+        return True
+    return any(now and not before for before, now in zip(old.counted, new.counted, strict=True))
+
+
+def _orders(constraint: Constraint | None) -> bool:
+    return (
+        constraint is not None and constraint.enabled and constraint.fair and constraint.mode is Mode.ENFORCE
+    )
+
+
+# --- gates
+
+
+class Gate(NamedTuple):
+    """One constraint at one value of its key; `text` shows that value, empty where there is no key."""
+
+    id: str
+    cid: str
+    text: str
+    is_keyed: bool
+
+
+def key_of(constraint: Constraint, fields: JobFields) -> KeyValue | None:
+    """Return the job's value of the key of `constraint`. None: it has no value, so the constraint does not apply."""
+    value = constraint._read_key(fields)
+    return None if value is MISSING else key_value(value)
+
+
+def read_key(constraint: Constraint, fields: JobFields) -> object:
+    """Return the job's value of the key that `constraint` has, MISSING where it has none."""
+    return constraint._read_key(fields)
+
+
+def value_id(key: KeyValue) -> str:
+    """Return 16 hexadecimal digits that tell this value of a key from all others."""
+    return blake2b(key.canonical, digest_size=8).hexdigest()
+
+
+def gate_id(cid: str, key: KeyValue | None) -> str:
+    """`cid`, then 16 hexadecimal digits: scripts read from it whose gate it is."""
+    return cid + (NO_KEY if key is None else value_id(key))

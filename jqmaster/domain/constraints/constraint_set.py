@@ -1,0 +1,146 @@
+"""All constraints together: which gates a job has to pass, and so in which lane it waits."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from jqmaster.domain.constraints.constraint import Constraint, Gate, gate_id, key_of
+from jqmaster.domain.constraints.lane import Lane, unkeyed_lane
+from jqmaster.domain.matching.matcher import JobFields, Matches
+from jqmaster.domain.matching.requirement import name_of
+
+# Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of
+# today must not pay for those of yesterday.
+MAX_KNOWN_NAMES: Final = 10_000
+MAX_KNOWN_LANES: Final = 10_000
+
+
+class _MatchStep(NamedTuple):
+    """One enabled constraint, as the jobs of one name meet it."""
+
+    constraint: Constraint
+    # None: all jobs of the name match.
+    matches: Matches | None
+    # None: each value of the key has a gate of its own.
+    gate: Gate | None
+    # Name of the set of shared gates.
+    bit: int
+
+
+class NamePlan:
+    """The facts about all jobs of one name, before any of them is read."""
+
+    __slots__ = ("is_decided", "sole_lane", "steps")
+
+    def __init__(self, steps: tuple[_MatchStep, ...]) -> None:
+        self.steps = steps
+        self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
+        # Filled when it is first asked for.
+        self.sole_lane: Lane | None = None
+
+
+class ConstraintSet:
+    """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
+
+    __slots__ = ("_enabled", "_lanes", "_plans", "constraints", "edition", "reads")
+
+    def __init__(self, edition: int, constraints: Sequence[Constraint]) -> None:
+        self.edition = edition
+        self.constraints = tuple(constraints)
+        enabled = [constraint for constraint in self.constraints if constraint.enabled]
+        # The fields of a job that decide about its gates.
+        self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
+        gates = [
+            None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
+            for constraint in enabled
+        ]
+        # In the order of the gates, so that those which a job passes need not be sorted.
+        pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
+        self._enabled = [
+            _MatchStep(constraint, constraint.matcher.matches, gate, 1 << i)
+            for i, (constraint, gate) in enumerate(pairs)
+        ]
+        self._plans: dict[str, NamePlan] = {}
+        # Placements without keyed gates, by queue and set of shared gates.
+        self._lanes: dict[tuple[str, int], Lane] = {}
+
+    def plan(self, queue: str) -> NamePlan:
+        """Return the plan that depends on the name alone; each queue of a name has one, for its lane."""
+        plan = self._plans.get(queue)
+        if plan is None:
+            if len(self._plans) >= MAX_KNOWN_NAMES:
+                self._plans.clear()
+            plan = self._plans[queue] = NamePlan(tuple(self._steps(name_of(queue))))
+        return plan
+
+    def _steps(self, name: str) -> Iterator[_MatchStep]:
+        for step in self._enabled:
+            verdict = step.constraint.matcher.for_name(name)
+            if verdict is not False:
+                yield step._replace(matches=None if verdict is True else verdict)
+
+    def scan(self, fields: JobFields) -> tuple[int, list[Gate]]:
+        """Return the set of shared gates that the job passes, and its keyed gates sorted by ID."""
+        return self._scan(self.plan(fields.name), fields)
+
+    def _scan(self, plan: NamePlan, fields: JobFields) -> tuple[int, list[Gate]]:
+        shared, keyed = 0, list[Gate]()
+        for constraint, matches, gate, bit in plan.steps:
+            if matches is not None and not matches(fields):
+                continue
+            if gate is not None:
+                shared |= bit
+            elif (value := key_of(constraint, fields)) is not None:
+                keyed.append(Gate(gate_id(constraint.cid, value), constraint.cid, value.text, True))
+        if len(keyed) > 1:
+            keyed.sort()
+        return shared, keyed
+
+    def shared_gates(self, shared: int) -> tuple[Gate, ...]:
+        """Return the gates of a set that `scan` gave, sorted by ID."""
+        return tuple(step.gate for step in self._enabled if step.gate is not None and step.bit & shared)
+
+    def gates(self, fields: JobFields) -> tuple[tuple[Gate, ...], tuple[Gate, ...]]:
+        """Return the gates that the job passes, shadow gates too: those without a key, those with one; sorted by ID."""
+        shared, keyed = self.scan(fields)
+        return self.shared_gates(shared), tuple(keyed)
+
+    def matching(self, fields: JobFields) -> list[Constraint]:
+        """Return the enabled constraints that apply to the job, in the order given."""
+        applying = {
+            step.constraint.cid
+            for step in self.plan(fields.name).steps
+            if (step.matches is None or step.matches(fields))
+            and (step.gate is not None or key_of(step.constraint, fields) is not None)
+        }
+        return [constraint for constraint in self.constraints if constraint.cid in applying]
+
+    def lane_of_queue(self, queue: str) -> Lane | None:
+        """Return the lane of all jobs of that queue, which is the name of those that ask for no labels. None: other
+        fields of a job decide."""
+        plan = self.plan(queue)
+        if plan.sole_lane is None and plan.is_decided:
+            plan.sole_lane = self._unkeyed_lane(queue, sum(step.bit for step in plan.steps))
+        return plan.sole_lane
+
+    def lane_of(self, fields: JobFields) -> Lane:
+        """Return the lane that the job waits in. The caller who has no fields yet asks `lane_of_queue` first."""
+        queue = fields.queue
+        plan = self.plan(queue)
+        if plan.is_decided and (sole_lane := self.lane_of_queue(queue)):
+            return sole_lane
+        shared, keyed = self._scan(plan, fields)
+        lane = self._lanes.get((queue, shared))
+        if lane is None:
+            if len(self._lanes) >= MAX_KNOWN_LANES:
+                self._lanes.clear()
+            lane = self._lanes[queue, shared] = self._unkeyed_lane(queue, shared)
+        if not keyed:
+            return lane
+        return Lane(queue, lane.edition, lane.group, lane.shared, tuple(keyed), lane.base_id)
+
+    def _unkeyed_lane(self, queue: str, shared: int) -> Lane:
+        return unkeyed_lane(queue, self.edition, self.shared_gates(shared))
+
+
+# Before anybody made a constraint.
+NO_RULES: Final = ConstraintSet(0, ())

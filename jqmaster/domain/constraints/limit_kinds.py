@@ -1,0 +1,370 @@
+"""The kinds of limits that a constraint can have: one object each, with one interface.
+
+`KINDS` lists them for all code that handles constraints: checks, documents, the store, usage, command line and web UI.
+`CLOSERS` are the kinds that can close a gate, and the hold that a worker asks for.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
+
+from jqmaster.domain.constraints.gate_check import GateCheck, Holder, Rate
+from jqmaster.domain.instant import iso_ms, span
+from jqmaster.domain.matching.matcher import Loc
+
+MAX_CONCURRENCY: Final = 1_000_000
+MAX_RATE: Final = 100_000
+MAX_PERIOD_MS: Final = 31 * 86_400_000
+MAX_BACKLOG: Final = 100_000_000
+MAX_NAMED_HOLDERS: Final = 3
+# A period that is absurdly long is kept as long as this, so that it stays finite in milliseconds, and refused.
+_ABSURD_S: Final = 1e12
+
+V = TypeVar("V")
+
+
+class ConstraintError(ValueError):
+    """A constraint that is refused: `loc` leads to the part of the document, `msg` names the rule."""
+
+    def __init__(self, loc: Loc, msg: str) -> None:
+        super().__init__(f"{'.'.join(map(str, loc))}: {msg}" if loc else msg)
+        self.loc = loc
+        self.msg = msg
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A number that a form asks for. `path` leads to it in the document."""
+
+    name: str
+    path: tuple[str, ...]
+    least: float
+    most: float
+    is_whole: bool = True
+
+
+class LimitKind(ABC, Generic[V]):
+    """One kind of limit. A value of it is what `Constraint` and `Limits` have in the field called `name`."""
+
+    # The field in documents and classes.
+    name: ClassVar[str]
+    # The value of a constraint without this limit.
+    none: ClassVar[Any] = None
+    # True if one value of the key may have a limit of its own.
+    is_per_value: ClassVar[bool] = True
+    # The facts that the store has to keep about jobs that pass the gate.
+    counts: ClassVar[Literal["slots", "starts"] | None] = None
+    # The numbers that it consists of; a limit without them is a switch.
+    figures: ClassVar[tuple[Figure, ...]] = ()
+    # The reason why it needs a key, if it does.
+    needs_key: ClassVar[str] = ""
+
+    def check(self, value: V, loc: Loc) -> None:
+        """Raise ConstraintError for a value out of bounds."""
+
+    def parse(self, document: Any) -> V:
+        """Return the value of a document whose types are checked."""
+        value: V = document
+        return value
+
+    def document(self, value: V) -> Any:
+        """Return the value as clients write and read it."""
+        return value
+
+    def pack(self, value: V) -> Any:
+        """Return the value as the store keeps it."""
+        return value
+
+    def unpack(self, stored: Any) -> V:
+        """Return the value of what `pack` returned."""
+        value: V = stored
+        return value
+
+    def at_gate(self, value: V) -> V:
+        """Return the limit of a gate for this value of a constraint."""
+        return value
+
+    def merged(self, own: V, override: V) -> V:
+        """Return the limit of a gate whose value of the key has an override."""
+        return own if override is None else override
+
+    @abstractmethod
+    def script_fields(self, value: V) -> Mapping[str, int | None]:
+        """Return this value as scripts read it. A constraint omits `None`; an override has an empty place for it."""
+
+    @abstractmethod
+    def brief(self, document: Any) -> str:
+        """Return the limit in a few words, "" for none. `document` is what `document` returned."""
+
+
+class Explained(ABC):
+    """Something that `why` tells about a gate."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        """Return the fields of the answer about this gate."""
+
+
+class GateCloser(Explained):
+    """Something that can close a gate."""
+
+    @abstractmethod
+    def closes(self, gate: GateCheck) -> bool:
+        """Return whether it closes the gate by itself."""
+
+    @abstractmethod
+    def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        """Return the sentence that explains it. `silent_ms`: how long dead workers have been silent."""
+
+    def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
+        """Return the limit, how much of it is in use, and its period in seconds, each if it has one."""
+        return None, None, None
+
+
+class ConcurrencyLimit(LimitKind[int | None], GateCloser):
+    name = "concurrency"
+    counts = "slots"
+    figures = (Figure("concurrency", ("concurrency",), 1, MAX_CONCURRENCY),)
+
+    def check(self, value: int | None, loc: Loc) -> None:
+        if value == 0:
+            raise ConstraintError((*loc, self.name), "must be 1 or more; to let no job run, set paused")
+        if value is not None and not 1 <= value <= MAX_CONCURRENCY:
+            raise ConstraintError((*loc, self.name), f"must be 1 to {MAX_CONCURRENCY}")
+
+    def script_fields(self, value: int | None) -> Mapping[str, int | None]:
+        return {"concurrency": value}
+
+    def brief(self, document: Any) -> str:
+        return "" if document is None else f"{document} at once"
+
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"concurrency": gate.figures.get("concurrency"), "running": gate.running}
+
+    def closes(self, gate: GateCheck) -> bool:
+        most = gate.figures.get("concurrency")
+        return most is not None and (gate.running or 0) >= most
+
+    def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        shown = [_holder(holder, now_ms, silent_ms) for holder in gate.holders[:MAX_NAMED_HOLDERS]]
+        more = (gate.running or 0) - len(shown)
+        holders = f": {', '.join(shown)}{f', and {more} more' if more > 0 else ''}" if shown else ""
+        return f"{gate.running} of {gate.figures['concurrency']} slots taken{holders}."
+
+    def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
+        return gate.figures.get("concurrency"), gate.running, None
+
+
+class RateLimit(LimitKind[Rate | None], GateCloser):
+    name = "rate"
+    counts = "starts"
+    figures = (
+        Figure("limit", ("rate", "limit"), 1, MAX_RATE),
+        Figure("period", ("rate", "period_s"), 0.001, MAX_PERIOD_MS / 1000, is_whole=False),
+    )
+
+    def check(self, value: Rate | None, loc: Loc) -> None:
+        if value is None:
+            return
+        if value.limit == 0:
+            raise ConstraintError(
+                (*loc, "rate", "limit"), "must be 1 or more; to let no job start, set paused"
+            )
+        if not 1 <= value.limit <= MAX_RATE:
+            raise ConstraintError((*loc, "rate", "limit"), f"must be 1 to {MAX_RATE}")
+        if not 1 <= value.period_ms <= MAX_PERIOD_MS:
+            raise ConstraintError(
+                (*loc, "rate", "period_s"), f"must be 0.001 to {MAX_PERIOD_MS // 1000} seconds"
+            )
+
+    def parse(self, document: Any) -> Rate | None:
+        if document is None:
+            return None
+        period_s = max(-1.0, min(document["period_s"], _ABSURD_S))
+        return Rate(document["limit"], round(period_s * 1000))
+
+    def document(self, value: Rate | None) -> Any:
+        return None if value is None else {"limit": value.limit, "period_s": value.period_ms / 1000}
+
+    def pack(self, value: Rate | None) -> Any:
+        return None if value is None else [value.limit, value.period_ms]
+
+    def unpack(self, stored: Any) -> Rate | None:
+        return None if stored is None else Rate(*stored)
+
+    def script_fields(self, value: Rate | None) -> Mapping[str, int | None]:
+        limit, period_ms = (value.limit, value.period_ms) if value else (None, None)
+        return {"rate_limit": limit, "rate_period_ms": period_ms}
+
+    def brief(self, document: Any) -> str:
+        return "" if document is None else f"{document['limit']} in {document['period_s']:g} s"
+
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"rate": self.document(_rate(gate)), "starts": gate.figures.get("starts")}
+
+    def closes(self, gate: GateCheck) -> bool:
+        rate = _rate(gate)
+        return rate is not None and gate.figures.get("starts", 0) >= rate.limit
+
+    def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        rate = _rate(gate)
+        assert rate
+        opens = ""
+        if gate.opens_at_ms is not None:
+            opens = (
+                f"; the next may start in {span(gate.opens_at_ms - now_ms)}, at {iso_ms(gate.opens_at_ms)}"
+            )
+        starts = gate.figures["starts"]
+        used = f"{starts} of {rate.limit} starts in the last {span(rate.period_ms)} are used"
+        return f"{used}{opens}."
+
+    def use(self, gate: GateCheck) -> tuple[int | None, int | None, float | None]:
+        rate = _rate(gate)
+        return (rate.limit, gate.figures.get("starts"), rate.period_ms / 1000) if rate else (None, None, None)
+
+
+class Pause(LimitKind[bool | None], GateCloser):
+    """A pause. True: no job starts. False: the constraint is prepared for a pause. None: the value was not given."""
+
+    name = "paused"
+
+    def document(self, value: bool | None) -> Any:
+        return bool(value)
+
+    def at_gate(self, value: bool | None) -> bool:
+        return bool(value)
+
+    def merged(self, own: bool | None, override: bool | None) -> bool:
+        return bool(own or override)
+
+    def script_fields(self, value: bool | None) -> Mapping[str, int | None]:
+        return {"is_paused": int(bool(value))}
+
+    def brief(self, document: Any) -> str:
+        return "paused" if document else ""
+
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"paused": self.closes(gate)}
+
+    def closes(self, gate: GateCheck) -> bool:
+        return bool(gate.figures.get("is_paused"))
+
+    def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        return "it is paused until somebody resumes it."
+
+
+class Backlog(LimitKind[int | None]):
+    """At most so many waiting jobs: a push beyond it is refused. It closes no gate."""
+
+    name = "max_backlog"
+    is_per_value = False
+    figures = (Figure("max_backlog", ("max_backlog",), 0, MAX_BACKLOG),)
+
+    def check(self, value: int | None, loc: Loc) -> None:
+        if value is not None and not 0 <= value <= MAX_BACKLOG:
+            raise ConstraintError((*loc, self.name), f"must be 0 to {MAX_BACKLOG}")
+
+    def script_fields(self, value: int | None) -> Mapping[str, int | None]:
+        return {"max_backlog": value}
+
+    def brief(self, document: Any) -> str:
+        return "" if document is None else f"{document} waiting"
+
+
+class AwaitingCounts(LimitKind[bool]):
+    """Whether jobs that await callbacks count at the concurrency. It closes no gate by itself."""
+
+    name = "counts_awaiting"
+    none = True
+    is_per_value = False
+    needs = "requires a concurrency, of which jobs that await callbacks are left out"
+
+    def script_fields(self, value: bool) -> Mapping[str, int | None]:
+        return {"is_awaiting_free": int(not value)}
+
+    def brief(self, document: Any) -> str:
+        return "" if document in (None, True) else "awaiting jobs do not count"
+
+
+class Fairness(LimitKind[bool], Explained):
+    """The values of the key take turns within each priority. It closes no gate."""
+
+    name = "fair"
+    none = False
+    is_per_value = False
+    needs_key = "requires a key, between whose values to be fair"
+
+    def script_fields(self, value: bool) -> Mapping[str, int | None]:
+        return {"is_fair": int(value)}
+
+    def brief(self, document: Any) -> str:
+        return "fair" if document else ""
+
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        return {"fair": bool(gate.figures.get("is_fair"))}
+
+
+class Hold(GateCloser):
+    """A worker asked that no job start for a while: no part of a constraint."""
+
+    name = "hold"
+
+    def shown(self, gate: GateCheck) -> Mapping[str, Any]:
+        until_ms = gate.figures.get("held_until_ms")
+        return {"held_until": None if until_ms is None else iso_ms(until_ms)}
+
+    def closes(self, gate: GateCheck) -> bool:
+        return "held_until_ms" in gate.figures
+
+    def why(self, gate: GateCheck, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+        until_ms = gate.figures["held_until_ms"]
+        return f"a worker asked to hold it until {iso_ms(until_ms)}, {span(until_ms - now_ms)} from now."
+
+
+CONCURRENCY: Final = ConcurrencyLimit()
+RATE: Final = RateLimit()
+PAUSE: Final = Pause()
+BACKLOG: Final = Backlog()
+AWAITING_COUNTS: Final = AwaitingCounts()
+FAIRNESS: Final = Fairness()
+HOLD: Final = Hold()
+# In the order in which documents and lists name them.
+KINDS: Final[tuple[LimitKind[Any], ...]] = (
+    CONCURRENCY,
+    RATE,
+    PAUSE,
+    BACKLOG,
+    FAIRNESS,
+    AWAITING_COUNTS,
+)
+PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
+# The longest-lasting first.
+CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, CONCURRENCY, RATE)
+# In the order in which an answer shows them.
+EXPLAINED: Final[tuple[Explained, ...]] = (CONCURRENCY, RATE, PAUSE, HOLD, FAIRNESS)
+
+
+def closing(gate: GateCheck) -> tuple[GateCloser, ...]:
+    """Return everything that closes the gate by itself, the longest-lasting first."""
+    return tuple(closer for closer in CLOSERS if closer.closes(gate)) if gate.is_closed else ()
+
+
+def brief(document: Mapping[str, Any]) -> str:
+    """Return the limits of a document, or of one value, in a few words."""
+    return ", ".join(text for kind in KINDS if (text := kind.brief(document.get(kind.name))))
+
+
+def _rate(gate: GateCheck) -> Rate | None:
+    limit = gate.figures.get("rate_limit")
+    return None if limit is None else Rate(limit, gate.figures["period_ms"])
+
+
+def _holder(holder: Holder, now_ms: int, silent_ms: Mapping[str, int]) -> str:
+    # Its slot is free when its lease ends: whoever reads this need not look for a leak.
+    silent_for_ms = silent_ms.get(holder.worker_id)
+    silent = "" if silent_for_ms is None else f" (worker silent for {span(silent_for_ms)})"
+    since = span(now_ms - holder.since_ms)
+    return f"job {holder.job_id} on worker {holder.worker_id or '?'} for {since}{silent}"

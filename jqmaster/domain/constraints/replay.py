@@ -1,0 +1,164 @@
+"""Replay of jobs that have run under a constraint that was not there: which of them it would have held back."""
+
+import heapq
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jqmaster.domain.constraints.constraint import Constraint
+from jqmaster.domain.matching.key_value import KeyValue
+
+STEP_MS: Final = 60_000
+MAX_TOP_KEYS: Final = 20
+_FREE: Final = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run of a job that the constraint applies to. `ended_ms` None: it still runs. `key` None: the constraint has
+    none."""
+
+    started_ms: int
+    ended_ms: int | None
+    key: KeyValue | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPoint:
+    """One minute. `held` is the most jobs that were held at the same time in it."""
+
+    at_ms: int
+    started: int
+    held: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeyReplay:
+    """One value of the key."""
+
+    value: KeyValue
+    started: int
+    held: int
+    longest_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """The effect that the constraint would have had from `from_ms` to `to_ms`.
+
+    `held`: jobs that would have started later, of which `held_now` would still wait. `most_held`: the most of
+    them at the same time. `p95_ms` and `longest_ms` tell how long the held jobs would have waited, so far.
+    `keys`: the values with the most held jobs.
+    """
+
+    from_ms: int
+    to_ms: int
+    started: int
+    held: int
+    held_now: int
+    most_held: int
+    p95_ms: int | None
+    longest_ms: int | None
+    keys: list[KeyReplay] | None
+    distinct_keys: int | None
+    points: list[ReplayPoint]
+
+
+@dataclass(frozen=True, slots=True)
+class _Delay:
+    """A job that wanted to start at `from_ms` and would have started at `to_ms`, or would still wait."""
+
+    from_ms: int
+    to_ms: float
+    key: KeyValue | None
+
+
+def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms: int) -> Replay:
+    """Let the jobs ask to start when they did start, in that order, and run as long as they did run.
+
+    Those that started before `from_ms` are not held, but hold their slots and count for rates. A backlog limit and
+    turns between values delay no job at its gate, and are left out.
+    """
+    by_gate: dict[bytes | None, list[PastRun]] = {}
+    for run in runs:
+        by_gate.setdefault(run.key.canonical if run.key else None, []).append(run)
+    delays: list[_Delay] = []
+    for gate in by_gate.values():
+        delays += _delays(constraint, sorted(gate, key=lambda run: run.started_ms), from_ms, to_ms)
+    started = [run for gate in by_gate.values() for run in gate if run.started_ms >= from_ms]
+    waits = sorted(int(min(delay.to_ms, to_ms)) - delay.from_ms for delay in delays)
+    most_held, points = _timeline(started, delays, from_ms, to_ms)
+    return Replay(
+        from_ms=from_ms,
+        to_ms=to_ms,
+        started=len(started),
+        held=len(delays),
+        held_now=sum(delay.to_ms > to_ms for delay in delays),
+        most_held=most_held,
+        p95_ms=waits[(len(waits) * 95 - 1) // 100] if waits else None,
+        longest_ms=waits[-1] if waits else None,
+        keys=None if constraint.key is None else _top_keys(started, delays, to_ms),
+        distinct_keys=None if constraint.key is None else len({run.key for run in started}),
+        points=points,
+    )
+
+
+def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms: int) -> Iterable[_Delay]:
+    """Yield the delayed ones of the runs at one gate, which are in the order of their start."""
+    key = runs[0].key
+    limits = constraint.limits_of(key)
+    ends: list[float] = []
+    most_starts = limits.rate.limit if limits.rate else 0
+    starts: deque[float] = deque(maxlen=most_starts)
+    last = 0.0
+    for run in runs:
+        at = float(run.started_ms)
+        if run.started_ms >= from_ms:
+            at = _FREE if limits.paused else max(at, last)
+            if limits.rate and len(starts) == most_starts:
+                at = max(at, starts[0] + limits.rate.period_ms)
+            if limits.concurrency is not None:
+                while len(ends) >= limits.concurrency:
+                    at = max(at, heapq.heappop(ends))
+            last = at
+            if at > run.started_ms:
+                yield _Delay(run.started_ms, at, run.key)
+        took = _FREE if run.ended_ms is None else run.ended_ms - run.started_ms
+        if limits.concurrency is not None:
+            heapq.heappush(ends, at + took)
+        if limits.rate:
+            starts.append(at)
+
+
+def _timeline(
+    started: Sequence[PastRun], delays: Sequence[_Delay], from_ms: int, to_ms: int
+) -> tuple[int, list[ReplayPoint]]:
+    """Return the most jobs that are held at the same time, and the same by minute."""
+    first, last = from_ms // STEP_MS, (to_ms - 1) // STEP_MS
+    starts = Counter(run.started_ms // STEP_MS for run in started)
+    changes = [(delay.from_ms, 1) for delay in delays]
+    changes += [(int(delay.to_ms), -1) for delay in delays if delay.to_ms <= to_ms]
+    changes.sort()
+    present, at, points = 0, 0, []
+    for minute in range(first, last + 1):
+        most = present
+        while at < len(changes) and changes[at][0] < (minute + 1) * STEP_MS:
+            present += changes[at][1]
+            most = max(most, present)
+            at += 1
+        points.append(ReplayPoint(minute * STEP_MS, starts[minute], most))
+    return max((point.held for point in points), default=0), points
+
+
+def _top_keys(started: Sequence[PastRun], delays: Sequence[_Delay], to_ms: int) -> list[KeyReplay]:
+    counts = Counter(run.key for run in started if run.key is not None)
+    held: Counter[KeyValue] = Counter()
+    longest: dict[KeyValue, int] = {}
+    for delay in delays:
+        if delay.key is not None:
+            held[delay.key] += 1
+            waited = int(min(delay.to_ms, to_ms)) - delay.from_ms
+            longest[delay.key] = max(longest.get(delay.key, 0), waited)
+    order = sorted(counts, key=lambda key: (-held[key], -counts[key], key.canonical))
+    return [KeyReplay(key, counts[key], held[key], longest.get(key, 0)) for key in order[:MAX_TOP_KEYS]]

@@ -1,0 +1,1 @@
+"""The content of jobs as one caller may see it."""

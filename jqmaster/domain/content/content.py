@@ -1,0 +1,199 @@
+"""Access to content: the values that jobs carry or leave behind.
+
+Content is every value of an argument, a header, a result and an error, the text of an error, and the values of a
+constraint's key that are read from one of these. Names, tags, states, times, counts and types of exceptions are not.
+
+Two rules decide, here and nowhere else: a caller without the right to content sees none of it, and what `redact_paths`
+names is shown to nobody.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
+
+from jqmaster.domain.content.redact import REDACTED, Redactor, redactor_of
+from jqmaster.domain.identity.access import Principal, Scope
+from jqmaster.domain.matching.matcher import EVENT_FIELDS, FIELDS, Loc, Path, parse_path
+from jqmaster.errors import FieldError, ForbiddenError
+
+Cover = Literal["[hidden]", "[redacted]"]
+HIDDEN: Final = "[hidden]"
+
+# The fields of matchers and keys that read content, and the root of `redact_paths` that covers each: the payload of an
+# event becomes the argument of jobs.
+_CONTENT_ROOTS: Final = {"argument": "argument", "headers": "headers", "payload": "argument"}
+_FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentAccess:
+    """The content that one caller may see. Views and use cases take one; there is no default.
+
+    `allows_name`: the caller may see the content of jobs of such names, even where `is_granted` is false.
+    """
+
+    is_granted: bool
+    redactor: Redactor
+    allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
+
+    def for_name(self, name: str) -> "ContentAccess":
+        """Return the access to jobs of one name."""
+        if self.is_granted or self.allows_name is None or not self.allows_name(name):
+            return self
+        return replace(self, is_granted=True)
+
+    # --- keys and matchers
+
+    def cover_of(self, path: Path | None) -> Cover | None:
+        """Return the text that stands in place of all values at this path of jobs; None where they are shown."""
+        if path is None or path.root not in _CONTENT_ROOTS:
+            return None
+        if self.redactor.meets(_CONTENT_ROOTS[path.root], path.parts):
+            return REDACTED
+        return None if self.is_granted else HIDDEN
+
+    def key_text(self, key: Path | None, text: str) -> str:
+        """Return the value of a constraint's key, as people read it."""
+        if cover := self.cover_of(key):
+            return cover
+        # Only maps and lists begin so: a text that would is in quotes.
+        is_composite = text.startswith(("{", "["))
+        if key is not None and is_composite and self.redactor.reaches_any_depth(key.root):
+            return REDACTED
+        return text
+
+    def check_path(self, path: Path | None, loc: Loc) -> None:
+        """Raise ForbiddenError unless the caller may have jobs told apart by their values at this path."""
+        cover = self.cover_of(path)
+        if cover == REDACTED:
+            rule = "is redacted, holds something redacted, or lies within it (see redact_paths)"
+            raise _refusal("content_redacted", loc, rule)
+        if cover:
+            raise _refusal("content_hidden", loc, "reads what jobs carry, which the caller may not see")
+
+    def check_matcher(self, document: Mapping[str, Any], loc: Loc) -> None:
+        """Raise ForbiddenError unless the caller may select jobs by this matcher, which was parsed before."""
+        for leaf, at in _leaves(document, loc):
+            self.check_path(parse_path(leaf["field"], fields=_FIELDS), (*at, "field"))
+
+    def matcher(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the document of a matcher, with constants that are compared with content covered."""
+        for kind in ("all", "any"):
+            if kind in document:
+                return {kind: [self.matcher(member) for member in document[kind]]}
+        if "not" in document:
+            return {"not": self.matcher(document["not"])}
+        cover = self.cover_of(parse_path(document["field"], fields=_FIELDS))
+        if cover is None or document["op"] == "exists":
+            return dict(document)
+        return {**document, "value": [cover] if document["op"] == "in" else cover}
+
+    def constraint(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the document of a constraint, or of one override with its `key`, with content covered."""
+        shown = dict(document)
+        if shown.get("matcher"):
+            shown["matcher"] = self.matcher(shown["matcher"])
+        cover = self.cover_of(parse_path(shown["key"])) if shown.get("key") else None
+        if cover and shown.get("overrides"):
+            shown["overrides"] = [{**override, "value": cover} for override in shown["overrides"]]
+        if cover and "value" in shown:
+            shown["value"] = cover
+        return shown
+
+    # --- texts of errors
+
+    @property
+    def error_text_cover(self) -> Cover | None:
+        """Return the text that stands in place of the texts of errors; None where they are shown. To redact
+        `error.message`, where SDKs put the text of an exception, redacts its copies too.
+        """
+        if self.redactor.meets("error", ("message",)):
+            return REDACTED
+        return None if self.is_granted else HIDDEN
+
+    @property
+    def shows_error_type(self) -> bool:
+        """Return whether types of exceptions are shown: to everybody, unless they are redacted."""
+        return not self.redactor.meets("error", ("type",))
+
+    def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the document of a filter of jobs: a text that errors are searched for is text of errors. The ID of a
+        group is a digest of one.
+        """
+        shown = dict(document)
+        if shown.get("text") and (cover := self.error_text_cover):
+            shown["text"] = cover
+        if shown.get("matcher"):
+            shown["matcher"] = self.matcher(shown["matcher"])
+        if not self.is_granted:
+            shown.pop("failure_group", None)
+        return shown
+
+    def audited(self, action: str, document: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """A document of the audit log: a constraint, one of its overrides, a filter of jobs."""
+        if not isinstance(document, Mapping):
+            return document
+        kind = action.partition(".")[0]
+        if kind == "jobs" and isinstance(document.get("filter"), Mapping):
+            return {**document, "filter": self.filter(document["filter"])}
+        if kind == "definition" and document.get("matcher"):
+            return {**document, "matcher": self.matcher(document["matcher"])}
+        if kind != "constraint":
+            return dict(document)
+        if "value" in document and "key" not in document and self.redactor.has("argument", "headers"):
+            # Written by an earlier version, which did not say of which key.
+            return {**document, "value": REDACTED}
+        return self.constraint(document)
+
+    def check_error_text(self, loc: Loc) -> None:
+        """Raise ForbiddenError unless the caller may look for a text in errors."""
+        cover = self.error_text_cover
+        if cover == REDACTED:
+            raise _refusal("content_redacted", loc, "looks at texts of errors, which are redacted")
+        if cover:
+            raise _refusal("content_hidden", loc, "looks at texts of errors, which the caller may not see")
+
+    def check_failure_group(self, loc: Loc) -> None:
+        """Raise ForbiddenError unless the caller may select jobs by a group of failures."""
+        if not self.is_granted:
+            raise _refusal("content_hidden", loc, "tells texts of errors apart, which the caller may not see")
+
+
+def content_access(
+    principal: Principal | None, *, viewers_see_content: bool, redact_paths: Sequence[str]
+) -> ContentAccess:
+    """Return the access of a caller. It sees content if it may read, and may act on jobs or could have sent them."""
+    redactor = redactor_of(tuple(redact_paths))
+    scopes = principal.scopes if principal else frozenset[Scope]()
+    if principal is None or Scope.READ not in scopes:
+        return ContentAccess(False, redactor)
+    if viewers_see_content or Scope.OPERATE in scopes:
+        return ContentAccess(True, redactor)
+    if Scope.PUSH not in scopes:
+        return ContentAccess(False, redactor)
+    return ContentAccess(principal.allows_name is None, redactor, principal.allows_name)
+
+
+def full_access(redact_paths: Sequence[str]) -> ContentAccess:
+    """Return access to everything that anybody may see."""
+    return ContentAccess(True, redactor_of(tuple(redact_paths)))
+
+
+def no_access(redact_paths: Sequence[str]) -> ContentAccess:
+    """Return access to no content, for answers that are the same for every caller."""
+    return ContentAccess(False, redactor_of(tuple(redact_paths)))
+
+
+def _refusal(code: str, loc: Loc, rule: str) -> ForbiddenError:
+    place = ".".join(map(str, loc))
+    return ForbiddenError(f"{place} {rule}", code=code, errors=[FieldError(loc, rule)])
+
+
+def _leaves(document: Mapping[str, Any], loc: Loc) -> Iterator[tuple[Mapping[str, Any], Loc]]:
+    if "field" in document:
+        yield document, loc
+    if "not" in document:
+        yield from _leaves(document["not"], (*loc, "not"))
+    for kind in ("all", "any"):
+        for at, member in enumerate(document.get(kind, ())):
+            yield from _leaves(member, (*loc, kind, at))

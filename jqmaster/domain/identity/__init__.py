@@ -1,0 +1,1 @@
+"""Callers: scopes, roles, passwords and quotas."""

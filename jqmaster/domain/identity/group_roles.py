@@ -1,0 +1,40 @@
+"""Roles of people that another system knows by their groups."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from jqmaster.domain.identity.access import Role
+
+# The highest role first: it wins where several groups have one.
+_RANKED: Final = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
+
+
+class GroupRoles:
+    """The role of each group, and of people who are in none of them."""
+
+    def __init__(self, entries: Iterable[str] = (), default: str | None = None) -> None:
+        """`entries`: each `GROUP=ROLE`. Raise ValueError for an entry of another form, or a group that is named twice
+        with different roles."""
+        self._roles: dict[str, Role] = {}
+        for text in entries:
+            # The name of a group may hold the sign itself, as names in a directory do (`cn=admins,ou=groups`).
+            group, sign, role = text.rpartition("=")
+            if not group or not sign or role not in _RANKED:
+                raise ValueError(f"{text[:100]}: expected GROUP=ROLE, with one of {', '.join(Role)}")
+            if self._roles.setdefault(group, Role(role)) != role:
+                raise ValueError(f"the group {group[:100]} has two roles")
+        self._default = Role(default) if default else None
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nobody has a role by these rules."""
+        return not self._roles and self._default is None
+
+    def known(self, groups: Iterable[str]) -> list[str]:
+        """Return the groups that have a role, each once."""
+        return sorted({group for group in groups if group in self._roles})
+
+    def role_of(self, groups: Iterable[str]) -> Role | None:
+        """Return the highest role of these groups, or the default; None: they give no role."""
+        found = {self._roles[group] for group in groups if group in self._roles}
+        return next((role for role in _RANKED if role in found), self._default)

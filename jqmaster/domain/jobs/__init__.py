@@ -1,0 +1,1 @@
+"""Jobs: their states, terms, attempts and endings."""

@@ -1,0 +1,123 @@
+"""One action on many jobs: which jobs it may touch, and when it stops by itself. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from jqmaster.domain.jobs.job import FINISHED, ActionKind, Job, JobState, states_for
+from jqmaster.domain.jobs.job_filter import JobFilter
+
+
+class ActionState(StrEnum):
+    """`stopped`: too many of the retried jobs failed again. `failed`: it could not go on; its message says why."""
+
+    RUNNING = "running"
+    DONE = "done"
+    CANCELED = "canceled"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+# The states in which each action may touch a job, in the order in which jobs pass through them, so that the action
+# meets a job again that moves on.
+ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(kind) for kind in ActionKind}
+
+# Jobs move while an action goes through them. An idempotent action goes through them again until it finds nothing more
+# to do, at most so often.
+MAX_PASSES: Final = 3
+_REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.SET_PRIORITY})
+
+# So many retried jobs must have ended before their share of failures says anything.
+STOP_LEAST: Final = 20
+# A retry that stops by itself has at most so many unfinished jobs at a time: the cost of a bad wave.
+MAX_WATCHED: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAction:
+    """A requested action on jobs by `filter` or by `ids`; the other one is `None`. It touches jobs that were created by
+    `created_at_ms`.
+    """
+
+    id: str
+    kind: ActionKind
+    filter: JobFilter | None
+    ids: tuple[str, ...] | None
+    by: str
+    created_at_ms: int
+    priority: int | None = None
+    rate_per_s: float | None = None
+    stop_at_failure_share: float | None = None
+
+    @property
+    def states(self) -> tuple[JobState, ...]:
+        """Return the states of its jobs."""
+        admitted = ADMITTED[self.kind]
+        return tuple(s for s in admitted if self.filter is None or self.filter.may_be_in(s))
+
+    @property
+    def passes(self) -> int:
+        return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
+
+    def touches(self, job: Job) -> bool:
+        """Return whether the action may touch a job that it selects. A job that it has touched, and that came back
+        since, is not touched again: a retried job that failed once more has ended after the action began, and so has
+        started.
+        """
+        if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
+            return False
+        match self.kind:
+            case ActionKind.RETRY:
+                return job.finished_at_ms <= self.created_at_ms
+            case ActionKind.RUN:
+                return job.started_at_ms <= self.created_at_ms
+            case ActionKind.SET_PRIORITY:
+                return job.priority != self.priority
+            case _:
+                return True
+
+
+@dataclass(slots=True)
+class ActionProgress:
+    """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before the end.
+    `watched`: retried jobs whose end is waited for; `ended` and `failed_again` count those that ended.
+    """
+
+    state: ActionState = ActionState.RUNNING
+    matched: int | None = None
+    looked_at: int = 0
+    done: int = 0
+    refused: int = 0
+    ended: int = 0
+    failed_again: int = 0
+    cursor: str | None = None
+    pass_number: int = 1
+    done_in_pass: int = 0
+    watched: list[str] = field(default_factory=list)
+    finished_at_ms: int = 0
+    message: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.state is not ActionState.RUNNING
+
+    def end(self, state: ActionState, now_ms: int, message: str | None = None) -> None:
+        self.state, self.finished_at_ms, self.message = state, now_ms, message
+        self.matched = self.done + self.refused if state is ActionState.DONE else self.matched
+        self.cursor = None
+        self.watched = []
+
+    def note_ended(self, job_id: str, job: Job | None) -> bool:
+        """Count a watched job if it has ended; return whether it has. No `job`: it was deleted, so it had ended."""
+        is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
+        if job is not None and job.state not in FINISHED and not is_failed:
+            return False
+        self.watched.remove(job_id)
+        self.ended += 1
+        self.failed_again += is_failed
+        return True
+
+    def fails_too_often(self, share: float | None) -> bool:
+        """Return whether enough of the retried jobs ended to say that more than `share` of them failed again."""
+        return share is not None and self.ended >= STOP_LEAST and self.failed_again > share * self.ended

@@ -1,0 +1,196 @@
+"""The consequences of an attempt's end for its job. Every kind of ending is decided here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from jqmaster.domain.jobs.job import Cause, Job, JobState
+from jqmaster.domain.jobs.retry import backoff_ms
+
+Report = Literal["success", "failure", "deferred", "handed_back", "canceled", "discarded", "challenged"]
+
+
+# The reason of a failed attempt, as its worker reports it. `undecodable`: the worker could not decode the job.
+# `invalid_argument`: the argument does not fit the handler, which did not run.
+# `callback_timeout` and `not_ready` are the master's own: no callback came in time, or the job was not ready for too
+# long.
+Reason = Literal["other", "timeout", "undecodable", "invalid_argument", "callback_timeout", "not_ready"]
+_CAUSES: Final[Mapping[Reason, Cause]] = {
+    "other": Cause.ERROR,
+    "timeout": Cause.TIMEOUT,
+    "undecodable": Cause.UNDECODABLE,
+    "invalid_argument": Cause.INVALID_ARGUMENT,
+    "callback_timeout": Cause.CALLBACK_TIMEOUT,
+    "not_ready": Cause.NOT_READY,
+}
+_ENDINGS: Final[Mapping[Cause, str]] = {
+    Cause.TIMEOUT: "timeout",
+    Cause.CALLBACK_TIMEOUT: "callback_timeout",
+}
+# The same argument meets the same fate the next time.
+_HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
+
+
+@dataclass(frozen=True, slots=True)
+class NotReadyReport:
+    """The handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`, and each
+    further one is twice as long, up to `max_wait_s`. The job fails when it was not ready for `for_s`; None: never.
+    """
+
+    max_wait_s: float
+    for_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NotReadyRecord:
+    """Since when a job is found not ready, and how often in a row, this time included."""
+
+    since_ms: int
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldOrder:
+    """The outside system behind a constraint asked for a pause: of one value of its key, or, without a key, of all."""
+
+    constraint: str
+    key: object = None
+    has_key: bool = False
+
+
+# Not frozen: a frozen dataclass takes three times as long to make, and each result makes one.
+@dataclass(slots=True)
+class Outcome:
+    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the handler's
+    name for a failure. `request_id` is of the challenge whose callback a `challenged` attempt waits for."""
+
+    job_id: str
+    token: str
+    type: Report
+    result: bytes | None = None
+    reason: Reason = "other"
+    should_retry: bool = True
+    error: bytes | None = None
+    message: str = ""
+    retry_after_s: float | None = None
+    finished_at: str | None = None
+    hold: HoldOrder | None = None
+    code: str = ""
+    request_id: str = ""
+    not_ready: NotReadyReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The next state of the job. `ending` is the word in the attempt's record."""
+
+    state: JobState
+    ending: str
+    delay_ms: int = 0
+    cause: Cause = Cause.NONE
+    is_counted: bool = False
+    is_loss: bool = False
+
+
+def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
+    """Return the meaning of a worker's report on the running attempt of `job`. `jitter` is uniform in [0, 1)."""
+    match outcome.type:
+        case "success":
+            return Decision(JobState.SUCCEEDED, "success")
+        case "discarded":
+            return Decision(JobState.DISCARDED, "discarded")
+        case "canceled":
+            return Decision(JobState.CANCELED, "canceled", cause=Cause.CANCELED)
+        case "handed_back":
+            return Decision(JobState.READY, "handed_back")
+        case "deferred":
+            return Decision(
+                JobState.SCHEDULED, "deferred", delay_ms=int((outcome.retry_after_s or 0.0) * 1000)
+            )
+        case "challenged":
+            return Decision(JobState.AWAITING_CALLBACK, "challenged")
+        case "failure":  # pragma: no branch - the last of `Report`
+            return _counted_failure(
+                job,
+                _CAUSES[outcome.reason],
+                should_retry=outcome.should_retry and outcome.reason not in _HOPELESS,
+                jitter=jitter,
+                retry_after_s=outcome.retry_after_s,
+            )
+
+
+def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> Decision:
+    """Return the meaning of a report that the job is not ready."""
+    rules = outcome.not_ready
+    assert rules is not None
+    if rules.for_s is not None and now_ms - found.since_ms >= rules.for_s * 1000:
+        return Decision(JobState.FAILED, "not_ready", cause=Cause.NOT_READY)
+    first_s = outcome.retry_after_s or 0.0
+    # 2 ** 30 seconds are longer than any ceiling.
+    wait_s = min(max(first_s, rules.max_wait_s), first_s * 2 ** min(found.times - 1, 30))
+    if rules.for_s is not None:
+        wait_s = min(wait_s, rules.for_s - (now_ms - found.since_ms) / 1000)
+    return Decision(JobState.SCHEDULED, "not_ready", delay_ms=max(0, int(wait_s * 1000)))
+
+
+def decide_unanswered(job: Job, *, jitter: float) -> Decision:
+    """Return the meaning of a challenge whose callback did not come in time: a failed attempt."""
+    return _counted_failure(job, Cause.CALLBACK_TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryRules:
+    """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job that has
+    one loss left waits up to `alone_wait_ms` for a worker to itself; 0: it does not.
+    """
+
+    stale_ms: int
+    max_losses: int
+    alone_wait_ms: int = 0
+
+
+def was_never_taken_up(job: Job, worker_as_of_ms: int) -> bool:
+    """No heartbeat named the offer, although one was composed after its end: the worker lives and did not get it."""
+    return not job.is_confirmed and worker_as_of_ms > job.not_after_ms
+
+
+def decide_expired(
+    job: Job,
+    *,
+    now_ms: int,
+    deadline_ms: int,
+    lease_until_ms: int,
+    worker_seen_ms: int,
+    worker_as_of_ms: int,
+    rules: ExpiryRules,
+    jitter: float,
+) -> Decision:
+    """Return the meaning of a lease that ended, or of a run that outlived `deadline_ms`.
+
+    `lease_until_ms` is when the lease ended: at `deadline_ms` where the worker renewed it for as long as it may. A
+    lease that ended before was lost, however late that is found, and although its worker may live again.
+    `worker_seen_ms` is when its worker's last heartbeat arrived, `worker_as_of_ms` how late, at least, that heartbeat
+    was composed (0: unknown). An offer that no heartbeat named, although one was composed after it was over, was never
+    taken up: nothing happened then. Otherwise the job may have started, and may even have killed its worker, so it
+    counts as a loss.
+    """
+    if was_never_taken_up(job, worker_as_of_ms):
+        return Decision(JobState.READY, "returned")
+    if lease_until_ms >= deadline_ms and now_ms - worker_seen_ms <= rules.stale_ms:
+        return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
+    if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
+        return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
+    # A job whose callback is there goes on with it, and does not begin again.
+    if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
+        return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
+    return Decision(JobState.READY, "lost", is_loss=True)
+
+
+def _counted_failure(
+    job: Job, cause: Cause, *, should_retry: bool, jitter: float, retry_after_s: float | None
+) -> Decision:
+    ending = _ENDINGS.get(cause, "failure")
+    if not should_retry or job.failures >= job.max_retry:
+        return Decision(JobState.FAILED, ending, cause=cause, is_counted=True)
+    delay_ms = backoff_ms(job.retry, job.failures + 1, jitter=jitter, retry_after_s=retry_after_s)
+    return Decision(JobState.RETRYING, ending, delay_ms=delay_ms, cause=cause, is_counted=True)

@@ -1,0 +1,66 @@
+"""Partial results: what a handler hands out while its job still runs."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+from jqmaster.domain.jobs.job import FINISHED, JobState
+
+_CURSOR: Final = re.compile(r"([0-9]{1,10})-([0-9]{1,10})", re.ASCII)
+
+
+class PartPlace(NamedTuple):
+    """A place in the partial results of a job: behind the part with this number of this attempt; 0: before its
+    first."""
+
+    attempt: int
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self | None:
+        """Return the place that a client names; None for any other text."""
+        match = _CURSOR.fullmatch(text)
+        return cls(int(match[1]), int(match[2])) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.attempt}-{self.number}"
+
+
+BEGINNING: Final = PartPlace(0, 0)
+
+
+class Part(NamedTuple):
+    """One partial result: its place, and the value as the worker sent it (MessagePack)."""
+
+    place: PartPlace
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PartLimits:
+    """`max_parts` and `max_bytes` of one attempt. `keep_ms`: how long parts are kept after the last one."""
+
+    max_parts: int
+    max_bytes: int
+    keep_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartPage:
+    """The parts behind a place, all of the job's present attempt, and the state of the job."""
+
+    state: JobState
+    attempt: int
+    parts: list[Part]
+    is_full: bool
+
+    @property
+    def is_last(self) -> bool:
+        """Return whether no part will follow."""
+        return self.state in FINISHED and not self.is_full
+
+    def end(self, after: PartPlace) -> PartPlace:
+        """Return the place behind this page, which began at `after`."""
+        if self.parts:
+            return self.parts[-1].place
+        return max(after, PartPlace(self.attempt, 0))

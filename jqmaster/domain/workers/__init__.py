@@ -1,0 +1,1 @@
+"""Workers: what the master knows of them, and who gets the next jobs."""

@@ -1,0 +1,41 @@
+"""When many workers fall silent at once, the fault is hardly theirs: a switch, a proxy, the masters themselves."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jqmaster.domain.workers.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class CrowdRules:
+    """A crowd: `least` workers at least, and more than `share` of those that were fresh, within `stale_ms`."""
+
+    stale_ms: int
+    share: float
+    least: int
+
+
+def crowd_last_seen_ms(
+    workers: Iterable[Worker], *, now_ms: int, after_ms: int, rules: CrowdRules
+) -> int | None:
+    """Return when the last worker of a crowd that fell silent was heard; None if no crowd did.
+
+    Workers that were last heard at `after_ms` or before are old news. A worker that an operator cut off, or that has a
+    successor, is expected to be silent.
+    """
+    members = [worker for worker in workers if worker.detached_by in (None, "silence")]
+    seen = sorted(worker.last_seen_ms for worker in members)
+    registered = sorted(worker.registered_at_ms for worker in members)
+    silent = seen[bisect_right(seen, after_ms) : bisect_left(seen, now_ms - rules.stale_ms)]
+    found = None
+    first = 0
+    for last, last_ms in enumerate(silent):
+        while last_ms - silent[first] > rules.stale_ms:
+            first += 1
+        count = last - first + 1
+        came_later = len(registered) - bisect_right(registered, last_ms)
+        were_fresh = len(seen) - bisect_left(seen, silent[first]) - came_later
+        if count >= rules.least and count > rules.share * were_fresh:
+            found = last_ms
+    return found

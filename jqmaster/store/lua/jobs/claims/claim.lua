@@ -1,0 +1,162 @@
+#!lua flags=allow-oom
+-- Gives a worker jobs whose callbacks are there, and ready jobs: taken, leased, marked and counted in one step. Ready
+-- jobs that no gate holds back go by the smallest priority, then by the oldest.
+-- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
+-- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
+--   worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one)
+--   [+ name]
+-- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may
+--   start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch |
+--   stale_rules | gone | no_poll | full:busy
+-- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each
+--   record
+-- include lib/lazily.lua
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/constraints/gates.lua
+-- include lib/constraints/passing.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/turns.lua
+-- include lib/lanes/parking.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/mail.lua
+-- include lib/lanes/lane_queue.lua
+-- include lib/lanes/open_lanes.lua
+-- include lib/lanes/read_ahead.lua
+-- include lib/jobs/taking.lua
+-- include lib/challenges/callbacks.lua
+-- include lib/constraints/served.lua
+local epoch_key, worker_key, claims_key, running_key, fence_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local skipped_key, damaged_key, rules_key, mail_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+-- Bounds of one call: jobs looked at, jobs and lanes put aside.
+local MAX_READ, MAX_MOVES = 5000, 1000
+local now_ms, epoch, edition, worker_id_bytes = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
+local limit = tonumber(ARGV[5])
+local offer_ms, finished_channel, worker_id, mail_channel = tonumber(ARGV[7]), ARGV[11], ARGV[12], ARGV[13]
+local max_bytes = tonumber(ARGV[14])
+local FIRST = 15
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local rules = redis.call('HMGET', rules_key, 'edition', 'settled', 'callback_names')
+if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'alone_with', 'url',
+  'poll_until_ms', 'poll_max')
+local is_pulling = worker[5] == ''
+if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
+if is_pulling and tonumber(worker[6] or 0) <= now_ms then return {'no_poll'} end
+local busy = redis.call('SCARD', claims_key)
+limit = math.min(limit, tonumber(worker[1]) - busy)
+if is_pulling then limit = math.min(limit, tonumber(worker[7])) end
+-- One that workers were lost under is to take no other along.
+if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 1 then limit = 0 end
+if limit <= 0 then return {'full', busy} end
+
+-- Their attempts began long ago, and hold what others wait for.
+local has_more_callbacks = rules[3] and callbacks.take(rules[3], FIRST, limit, now_ms)
+for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
+lane_queue.sort()
+
+local first_of, take = read_ahead.first_of, taking.take
+local lanes_aside = 0
+local function may_go_on()
+  local count, bytes, jobs_aside = taking.progress()
+  return count < limit and bytes <= max_bytes and read_ahead.count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
+end
+
+-- Takes jobs of a lane as long as they come before those of the next one. Returns how many start, and which job is its
+-- first then.
+local function take_many(lane, group, score, id, order, room)
+  local next_item = lane_queue.first()
+  -- Whom it stands for may come before the job after this one: they come back, and into the queue, after each.
+  local has_keys = #lane.keyed > 0
+  local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
+  local taken, moved = 0, false
+  while id and taken < room and not moved and may_go_on()
+    and (not next_item or lane_queue.comes_before(score, order, next_item)) do
+    if take(lane, group, score, id, limit, now_ms) then
+      taken = taken + 1
+      moved = has_keys and served.mark(lane, now_ms) or is_awaited
+    end
+    score, id = first_of(lane, room - taken, limit)
+    if id and next_item then order = turns.order_of(lane, id) .. lane.id end
+  end
+  return taken, score, id
+end
+
+-- Most jobs have no gates, and pay for none of what looks at them.
+local function first_closed(ids)
+  return #ids > 0 and gates.first_closed(ids, now_ms) or nil
+end
+
+local function serve(item)
+  local group = item.group
+  local closed_by = first_closed(group.shared)
+  if closed_by then
+    parking.close_group(group.id, group.name, closed_by)
+    group.is_closed = true
+    return
+  end
+  local lane = lanes.by_id(item.lane_id)
+  closed_by = first_closed(lane.keyed)
+  if closed_by then
+    -- Jobs taken from the lane before count when it is placed again.
+    open_lanes.put(parking.park(lane, closed_by))
+    lanes_aside = lanes_aside + 1
+    return
+  end
+  local has_gates = #group.shared + #lane.keyed > 0
+  local room = has_gates and math.min(gates.room_at(group.shared, now_ms), gates.room_at(lane.keyed, now_ms))
+    or math.huge
+  local score, id = first_of(lane, room, limit)
+  local order = id and turns.order_of(lane, id) .. lane.id
+  lanes.touch(lane).has_moved = true
+  if id and lane_queue.comes_before(item.score, item.order, {score = score, order = order}) then
+    -- Later than it was listed: whom it stands for may come before it.
+    if #lane.keyed > 0 then open_lanes.put(parking.follow(lane, nil)) end
+    local next_item = lane_queue.first()
+    if next_item and not lane_queue.comes_before(score, order, next_item) then
+      lane_queue.put({score = score, order = order, lane_id = lane.id, group = group})
+      return
+    end
+  end
+  local taken
+  taken, score, id = take_many(lane, group, score, id, order, room)
+  if has_gates then
+    passing.use_room(group.shared, taken, now_ms)
+    passing.use_room(lane.keyed, taken, now_ms)
+  end
+  lane.first = id and {score, id} or false
+  for _, gate_id in ipairs(#lane.keyed > 0 and parking.closed_among(lane.keyed) or {}) do
+    if gates.of(gate_id, now_ms).room > 0 then open_lanes.put((parking.open(gate_id))) end
+  end
+  if id then
+    lane_queue.put({score = score, order = turns.order_of(lane, id) .. lane.id, lane_id = lane.id, group = group})
+  end
+end
+
+local is_cut_short = false
+while lane_queue.first() and may_go_on() do
+  local item = lane_queue.take_first()
+  if not item.group.is_closed then
+    if item.is_end then
+      is_cut_short = true
+      break
+    end
+    serve(item)
+  end
+end
+-- A lane that has more stands in the queue again, also where the limit ended the search.
+local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.are_all_read()
+  and not has_more_callbacks
+
+local passed_over, expired_names = taking.write_passed_over(skipped_key, damaged_key, finished_channel, now_ms)
+local first_fence, offers, claimed = taking.write(running_key, claims_key, fence_key, worker_id_bytes, now_ms)
+if is_pulling and #offers > 0 then
+  mail.give(worker_key, mail_key, offers, offer_ms, mail_channel, 'mail:' .. worker_id)
+end
+if lazily.is_made(passing) then passing.write(now_ms) end
+if lazily.is_made(served) then served.write() end
+-- Lanes that come back only now were not looked at.
+if lane_writes.write(nil) then is_exhausted = false end
+return {'ok', now_ms, busy + #claimed / 2, first_fence, passed_over, is_exhausted and 1 or 0,
+  lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names}

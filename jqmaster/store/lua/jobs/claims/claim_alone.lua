@@ -1,0 +1,67 @@
+#!lua flags=allow-oom
+-- Gives a worker that holds nothing one job to itself: one that earlier workers were lost under. Taken, leased, marked
+-- and counted in one step.
+-- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
+-- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
+--   mail_channel(empty: its poll hangs at the caller)
+-- REPLY ok:now_ms,fence,record | stale_epoch | stale_rules | gone | no_poll | busy | over | closed
+-- CHECKS FIRST epoch, edition of the rules, that the worker is there and holds nothing, that one that pulls asks for
+--   jobs, that the job waits for this, each gate
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/jobs/record.lua
+-- include lib/constraints/gates.lua
+-- include lib/constraints/passing.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/mail.lua
+local epoch_key, worker_key, claims_key, running_key, retrying_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local suspects_key, fence_key, rules_key, mail_key = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local now_ms, epoch, edition, worker_id_bytes, id = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local token_bytes = ARGV[6]
+local lease_ms, offer_ms, grace_ms = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local tag = ARGV[10]
+local worker_id, mail_channel = ARGV[11], ARGV[12]
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local rules = redis.call('HMGET', rules_key, 'edition', 'settled')
+if (rules[1] or '0') ~= edition or (rules[2] or '0') ~= edition then return {'stale_rules'} end
+local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached', 'url', 'poll_until_ms')
+if not worker[1] or worker[2] == '1' or worker[3] == '1' then return {'gone'} end
+if redis.call('EXISTS', claims_key) == 1 then return {'busy'} end
+if worker[4] == '' and tonumber(worker[5] or 0) <= now_ms then return {'no_poll'} end
+local key = tag .. 'job:' .. id
+local head = record.read_head(key)
+if record.state_of(head) ~= layout.STATE.retrying or redis.call('SISMEMBER', suspects_key, id) == 0
+  or not redis.call('ZSCORE', retrying_key, id) then return {'over'} end
+local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
+if expires_at_ms > 0 and expires_at_ms <= now_ms then return {'over'} end
+local lane, own = lanes.home_of(head)
+-- A lane of older rules: the leader is matching its jobs again.
+if lane.edition ~= tonumber(edition) then return {'closed'} end
+local keyed = own or lane.keyed
+if gates.first_closed(lane.shared, now_ms) or gates.first_closed(keyed, now_ms) then return {'closed'} end
+
+local whole = redis.call('GET', key)
+local flags = record.flags_of(head)
+if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLAG.confirmed end
+local fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
+redis.call('SET', fence_key, string.format('%.0f', fence))
+local attempt, failures, losses, returned = record.attempts_of(head)
+-- From the state to the worker.
+redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.running, flags, layout.CAUSE.none)
+  .. struct.pack('>I4I4I2I2i8i8i8i8i8', attempt + 1, failures, losses, returned, 0, now_ms, 0, now_ms + offer_ms, fence)
+  .. token_bytes .. worker_id_bytes)
+local deadline_ms = now_ms + offer_ms + record.int64(head, layout.timeout_ms.at) + grace_ms
+redis.call('ZADD', running_key, math.min(now_ms + lease_ms, deadline_ms), id)
+redis.call('SADD', claims_key, id)
+redis.call('ZREM', retrying_key, id)
+redis.call('SREM', suspects_key, id)
+redis.call('HSET', worker_key, 'alone_with', id)
+if worker[4] == '' then
+  mail.give(worker_key, mail_key, {id, token_bytes}, offer_ms, mail_channel, 'mail:' .. worker_id)
+end
+lanes.count(lane, own, 0, -1)
+for _, ids in ipairs({lane.shared, keyed}) do passing.pass(ids, {id, token_bytes}, {now_ms, token_bytes}, now_ms) end
+lane_writes.write(nil)
+return {'ok', now_ms, fence, whole}

@@ -1,0 +1,278 @@
+#!lua
+-- Accepts new jobs, each by itself: a repeat of an accepted one changes nothing that anyone can see.
+-- KEYS scheduled:zset expiring:zset rules:hash
+-- ARGV now_ms tag wake_channel(empty: nobody to wake) edition
+--   push(each: by itself; whole: a backlog that is full refuses all; rest: what follows of a whole that was let in)
+--   following(MessagePack: [[lane, jobs of the same push that follow in further calls]])
+--   lanes(as lib/lanes/homes.lua reads them) mark(of the data; empty: whatever it is)
+--   uniques(as lib/jobs/unique_requests.lua reads them; empty: no job has a key)
+--   memberships(as lib/batches/batch_pushes.lua reads them; empty: no job is of a batch)
+--   orders(as lib/jobs/order_pushes.lua reads them; empty: no job has predecessors) [+ id
+--   terms(priority to expires_at_ms as in the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1, u16 number of
+--   its lane from 1) digest rest_of_record(behind the lane)]
+-- REPLY ok:now_ms,[1 accepted, 0 known already, -1 taken by another request, -2 its backlog is full, 2 another job
+--   holds its key, 3 that job took its content, -3 refused for that job, -4 no such batch, -5 its batch is over,
+--   -6 a predecessor does not exist, -7 one ended and is not what it waits for],gate whose backlog is full(empty:
+--   none),
+--   [index from 0, ID of that job](of each 2, 3, -3, -6, -7) | stale_rules | other_data
+-- CHECKS FIRST the mark of the data; the edition of the rules; whether each ID is taken, and by what; who holds its
+--   uniqueness key; whether its batch takes new members; its predecessors; how much waits behind each gate
+-- include lib/lazily.lua
+-- include lib/clock.lua
+-- include lib/lists.lua
+-- include lib/constraints/constraints.lua
+-- include lib/jobs/record.lua
+-- include lib/constraints/waiting.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/lanes/homes.lua
+-- include lib/lanes/moves.lua
+-- include lib/jobs/unique_requests.lua
+-- include lib/jobs/unique_pushes.lua
+-- include lib/batches/batches.lua
+-- include lib/batches/batch_pushes.lua
+-- include lib/jobs/dependents.lua
+-- include lib/jobs/order_pushes.lua
+-- include lib/jobs/followed.lua
+local scheduled_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4]
+local tag = ARGV[2]
+local push, following, definitions, mark = ARGV[5], cmsgpack.unpack(ARGV[6]), homes.read(ARGV[7]), ARGV[8]
+local uniques, memberships, orders = ARGV[9], ARGV[10], ARGV[11]
+local job_prefix = tag .. 'job:'
+local FIRST, WIDTH = 12, 4
+
+local held = redis.call('HMGET', rules_key, 'edition', 'mark')
+if mark ~= '' and held[2] ~= mark then return {'other_data'} end
+if (held[1] or '0') ~= edition then return {'stale_rules'} end
+local count = (#ARGV - FIRST + 1) / WIDTH
+local keys = {}
+for i = 1, count do keys[i] = job_prefix .. ARGV[FIRST + (i - 1) * WIDTH] end
+local some_taken, requests
+if uniques == '' then
+  some_taken = redis.call('EXISTS', unpack(keys)) > 0
+elseif not unique_requests.read(uniques, now_ms, keys) then
+  some_taken, requests = redis.call('EXISTS', unpack(keys)) > 0, unique_pushes.find_holders(now_ms, FIRST, WIDTH)
+end
+local batch_of = memberships ~= '' and batch_pushes.read(memberships) or nil
+local order_of = orders ~= '' and order_pushes.read(orders) or nil
+
+-- Room behind each gate that bounds its backlog; nil for the others.
+local rooms = {}
+local function backlog_room(gate_id)
+  local room = rooms[gate_id]
+  if room == nil then
+    local limits = constraints.limits_of(gate_id)
+    room = limits and limits.max_backlog and limits.max_backlog - (waiting.at(gate_id)) or false
+    rooms[gate_id] = room
+  end
+  return room
+end
+
+local full_gate = ''
+local backlogs = {}  -- of each lane, the gates that bound it
+local function bounding_gates(number)
+  if not backlogs[number] then
+    local list, definition = {}, definitions[number]
+    for _, ids in ipairs(push == 'rest' and {} or {definition.base.shared, definition.keyed}) do
+      for _, gate_id in ipairs(ids) do
+        local limits = constraints.limits_of(gate_id)
+        if backlog_room(gate_id) and not limits.is_shadow then list[#list + 1] = gate_id end
+      end
+    end
+    backlogs[number] = list
+  end
+  return backlogs[number]
+end
+
+-- Jobs of one push have their terms in common, as a rule: what follows from these is made once. `head` is the record up
+-- to the digest.
+local kinds, kinds_seen = {}, {}
+local kind_of = (function()
+  -- Within the terms, which begin with the priority, the time of creation is still empty.
+  local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
+  local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
+  local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
+  -- From the start to the worker.
+  local now_bytes = struct.pack('>i8', now_ms)
+  local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
+  return function(terms)
+    local kind = kinds[terms]
+    if kind then return kind end
+    local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number =
+      struct.unpack('>i4I4i8i8i8Bi8i8I2', terms)
+    local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
+    local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
+    kind = {number = number, gates = bounding_gates(number), due_at_ms = due_at_ms,
+      is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
+      accepted = 0, lane = nil, own = nil, lane_bytes = nil,
+      head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
+        .. nothing_yet .. string.sub(terms, 1, CREATED_AT - 1) .. now_bytes
+        .. string.sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
+    kinds[terms] = kind
+    kinds_seen[#kinds_seen + 1] = kind
+    return kind
+  end
+end)()
+
+for _, item in ipairs(following) do
+  for _, gate_id in ipairs(bounding_gates(item[1])) do rooms[gate_id] = rooms[gate_id] - item[2] end
+end
+local status, seen, is_new, told, is_refused = {}, {}, false, {}, false
+for i = 1, count do
+  local at = FIRST + (i - 1) * WIDTH
+  status[i] = 1
+  local digest = seen[keys[i]]
+  if not digest and some_taken and redis.call('EXISTS', keys[i]) == 1 then
+    digest = redis.pcall('GETRANGE', keys[i], layout.digest.offset, layout.digest.last - 1)
+  end
+  if digest then
+    status[i] = digest == ARGV[at + 2] and 0 or -1
+  else
+    local bounding, counted, holder = kind_of(ARGV[at + 1]).gates, nil, nil
+    is_new = true
+    if requests and requests[i] then
+      status[i], holder = unique_pushes.judge(i)
+      if status[i] == 3 and holder.head ~= '' then counted = unique_pushes.counted_at(holder.head) end
+      is_refused = is_refused or status[i] == -3
+    end
+    if batch_of and batch_of[i] and (status[i] == 1 or status[i] == 3) and batch_pushes.refusal(batch_of[i]) then
+      status[i] = batch_pushes.refusal(batch_of[i])
+      is_refused, holder = true, nil
+    end
+    if order_of and order_of[i] and status[i] == 1 then
+      local refusal, predecessor = order_pushes.judge(order_of[i], seen, job_prefix)
+      if refusal then
+        status[i], is_refused = refusal, true
+        lists.add_pair(told, i - 1, predecessor)
+      end
+    end
+    if status[i] == 1 or status[i] == 3 then
+      local outcome = status[i]
+      for _, gate_id in ipairs(bounding) do
+        if rooms[gate_id] <= 0 and not (counted and counted[gate_id]) then
+          status[i], full_gate = -2, gate_id
+        end
+      end
+      if status[i] == outcome then
+        for _, gate_id in ipairs(bounding) do
+          if not (counted and counted[gate_id]) then rooms[gate_id] = rooms[gate_id] - 1 end
+        end
+        if outcome == 1 then seen[keys[i]] = ARGV[at + 2] end
+        if requests and requests[i] then unique_pushes.take(holder, i) end
+      end
+    end
+    if holder and status[i] ~= -2 then lists.add_pair(told, i - 1, holder.id) end
+  end
+end
+-- If all of these are known, the push was accepted before.
+if push == 'whole' and is_new then
+  for _, item in ipairs(following) do
+    for _, gate_id in ipairs(bounding_gates(item[1])) do
+      if rooms[gate_id] < 0 then full_gate = gate_id end
+    end
+  end
+end
+if push == 'whole' and full_gate ~= '' then
+  for i = 1, count do status[i] = -2 end
+  return {'ok', now_ms, status, full_gate, {}}
+end
+if push == 'whole' and is_refused then return {'ok', now_ms, status, '', told} end
+
+local scheduled, expiring, awaiting, records, filled, wakes = {}, {}, {}, {}, 0, false
+local function placed(kind)
+  if not kind.lane then
+    kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
+    kind.lane_bytes = lanes.bytes_of(kind.lane)
+  end
+  return kind
+end
+
+-- A job in the store becomes job number `holder.from` of this push; it keeps its ID, its age and the digest of its own
+-- request. A debounced one waits again, but never beyond its bound.
+local function replace(holder)
+  local at = FIRST + (holder.from - 1) * WIDTH
+  local id, head, kind = holder.id, holder.head, placed(kinds[ARGV[at + 1]])
+  local state, created_at_ms = record.state_of(head), record.int64(head, layout.created_at_ms.at)
+  local max_ms, due_at_ms, flags = requests[holder.from].max_ms, kind.due_at_ms, string.byte(kind.head, layout.flags.at)
+  if max_ms > 0 then due_at_ms = math.min(due_at_ms, created_at_ms + max_ms) end
+  if record.has_flag(record.flags_of(head), layout.FLAG.watched) then flags = flags + layout.FLAG.watched end
+  if followed.is_followed(head) and dependents.is_awaited(id) then flags = dependents.awaited_flags(flags) end
+  local target = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
+  local old_lane, old_own = lanes.home_of(head)
+  moves.leave(id, state, old_lane, old_own, target, kind.lane)
+  lanes.count(kind.lane, kind.own, 1, 1)
+  if target == layout.STATE.ready then
+    lanes.add(kind.lane, kind.priority, id)
+    wakes = true
+  else
+    lists.add_pair(scheduled, due_at_ms, id)
+  end
+  followed.replaced(id, job_prefix .. id, head)
+  if batch_of and batch_of[holder.from] then batches.join(batch_of[holder.from], id) end
+  if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id)
+  elseif record.int64(head, layout.expires_at_ms.at) > 0 then redis.call('ZREM', expiring_key, id) end
+  records[filled + 1] = job_prefix .. id
+  records[filled + 2] = string.char(layout.VERSION, target, flags, layout.CAUSE.none)
+    .. string.sub(head, layout.attempt.at, layout.returned_offers.last) .. struct.pack('>i8', due_at_ms)
+    .. string.sub(kind.head, layout.started_at_ms.at, layout.timeout_ms.last)
+    .. string.sub(head, layout.created_at_ms.at, layout.created_at_ms.last)
+    .. string.sub(kind.head, layout.expires_at_ms.at)
+    .. string.sub(head, layout.digest.at, layout.digest.last) .. kind.lane_bytes .. ARGV[at + 3]
+  filled = filled + 2
+end
+
+for i = 1, count do
+  local at = FIRST + (i - 1) * WIDTH
+  if status[i] == 1 then
+    -- A later job with the same key may have replaced its content.
+    local content = requests and requests[i] and unique_pushes.content_of(i) or i
+    local from = FIRST + (content - 1) * WIDTH
+    local id, kind = ARGV[at], placed(kinds[ARGV[from + 1]])
+    if batch_of and batch_of[content] then batches.join(batch_of[content], id) end
+    kind.accepted = kind.accepted + 1
+    records[filled + 1], records[filled + 2] = keys[i], kind.head .. ARGV[at + 2] .. kind.lane_bytes .. ARGV[from + 3]
+    filled = filled + 2
+    if order_of and order_of[i] and #order_of[i].waits > 0 then
+      records[filled] = string.char(layout.VERSION, layout.STATE.awaiting_jobs)
+        .. string.sub(records[filled], layout.flags.at)
+      lists.add_pair(awaiting, now_ms, id)
+    elseif kind.is_due then
+      lanes.add(kind.lane, kind.priority, id)
+      wakes = true
+    else
+      lists.add_pair(scheduled, kind.due_at_ms, id)
+    end
+    if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
+  elseif status[i] == 0 then
+    -- A repeat writes what is there already: WAIT on its connection would else confirm a write that never replicated.
+    redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
+  end
+end
+for _, kind in ipairs(kinds_seen) do
+  if kind.lane then lanes.count(kind.lane, kind.own, kind.accepted, kind.accepted) end
+end
+if requests then
+  for _, holder in ipairs(unique_pushes.replaced) do replace(holder) end
+  unique_pushes.add_writes(records, filled)
+elseif uniques ~= '' then
+  unique_requests.add_writes(records, filled, status, FIRST, WIDTH)
+end
+if #records > 0 then redis.call('MSET', unpack(records)) end
+lane_writes.write(nil)
+lists.zadd(scheduled_key, scheduled)
+lists.zadd(expiring_key, expiring)
+if #awaiting > 0 then
+  lists.zadd(tag .. 'awaiting_jobs', awaiting)
+  for i = 1, count do
+    if status[i] == 1 and order_of[i] then
+      dependents.wait(ARGV[FIRST + (i - 1) * WIDTH], order_of[i].waits, order_of[i].when)
+    end
+  end
+end
+if order_of or lazily.is_made(batches) then batches.write(now_ms) end
+if wake_channel ~= '' then
+  if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
+  if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end
+end
+return {'ok', now_ms, status, full_gate, told}

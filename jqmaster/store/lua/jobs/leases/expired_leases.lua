@@ -1,0 +1,33 @@
+#!lua flags=no-writes
+-- Claims whose lease or time is over, with what is needed to decide on them.
+-- KEYS running:zset workers:zset
+-- ARGV now_ms limit job_prefix worker_prefix
+-- REPLY ok:now_ms,[id head worker_seen_ms(0: gone) worker_as_of_ms(0: unknown) detached_by(empty: it was not)
+--   is_gone(1: the worker is known to have ended) lease_until_ms],ms until the next lease ends (-1: none)
+-- CHECKS FIRST nothing; it writes nothing
+-- include lib/clock.lua
+-- include lib/jobs/record.lua
+local running_key, workers_key = KEYS[1], KEYS[2]
+local now_ms, limit, job_prefix, worker_prefix = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
+-- Enough for all of a record but its argument, unless its headers are long.
+local HEAD_BYTES = 1024
+
+local found = {}
+local ended = redis.call('ZRANGEBYSCORE', running_key, '-inf', now_ms, 'WITHSCORES', 'LIMIT', 0, limit)
+for n = 1, #ended, 2 do
+  local id = ended[n]
+  local head = record.beginning(job_prefix .. id, HEAD_BYTES)
+  local worker_id = #head >= layout.worker_id.last and record.uuid_text(record.worker_of(head)) or ''
+  local seen = redis.call('ZSCORE', workers_key, worker_id)
+  local worker = redis.call('HMGET', worker_prefix .. worker_id, 'as_of_ms', 'detached_by', 'is_gone')
+  found[#found + 1] = id
+  found[#found + 1] = head
+  found[#found + 1] = seen and tonumber(seen) or 0
+  found[#found + 1] = worker[1] and tonumber(worker[1]) or 0
+  found[#found + 1] = worker[2] or ''
+  found[#found + 1] = worker[3] == '1' and 1 or 0
+  found[#found + 1] = tonumber(ended[n + 1])
+end
+local later = redis.call('ZRANGEBYSCORE', running_key, '(' .. string.format('%.0f', now_ms), '+inf',
+  'WITHSCORES', 'LIMIT', 0, 1)
+return {'ok', now_ms, found, later[2] and tonumber(later[2]) - now_ms or -1}

@@ -1,0 +1,25 @@
+#!lua flags=allow-oom
+-- Frees at these gates the slots of claims that were set aside without anything telling their gates.
+-- KEYS epoch:string running:zset
+-- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
+-- REPLY ok:1 if jobs may start that could not before | stale_epoch
+-- CHECKS FIRST epoch, then that none runs again
+-- include lib/leadership.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/slots.lua
+-- include lib/lanes/parking.lua
+local epoch_key, running_key = KEYS[1], KEYS[2]
+local epoch, ids = ARGV[2], cmsgpack.unpack(ARGV[3])
+local FIRST = 4
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local lost, has_any_opened = {}, false
+for _, id in ipairs(ids) do
+  if not redis.call('ZSCORE', running_key, id) then lost[#lost + 1] = id end
+end
+for i = FIRST, #ARGV do
+  if #lost > 0 and slots.give_back(ARGV[i], lost) > 0 then
+    has_any_opened = parking.open_all(gate_ids.split(ARGV[i])) or has_any_opened
+  end
+end
+return {'ok', has_any_opened and 1 or 0}

@@ -1,0 +1,42 @@
+#!lua flags=allow-oom
+-- Ends attempts whose lease or time is over, as the leader decided, unless they were renewed or settled meanwhile.
+-- KEYS epoch:string running:zset results:zset suspects:set
+-- ARGV now_ms tag epoch result_ttl_ms finished_channel [+ id token_bytes target_state index_key delay_ms cause
+--   is_counted is_loss history_entry(empty: none) result]
+-- REPLY ok:[1 reclaimed, 0 renewed or settled meanwhile] | stale_epoch
+-- CHECKS FIRST epoch, then the lease, state and token of each
+-- include lib/clock.lua
+-- include lib/leadership.lua
+-- include lib/jobs/record.lua
+-- include lib/lists.lua
+-- include lib/jobs/attempts.lua
+local epoch_key, running_key, results_key, suspects_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local now_ms, epoch, result_ttl_ms, finished_channel = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
+local tag = ARGV[2]
+local FIRST, WIDTH = 6, 10
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local batch = attempts.new_batch(now_ms)
+local reclaimed, suspects = {}, {}
+for i = FIRST, #ARGV, WIDTH do
+  local id, token_bytes, target_state, index_key, delay_ms, cause, is_counted, is_loss, history_entry, result =
+    unpack(ARGV, i, i + WIDTH - 1)
+  local target = tonumber(target_state)
+  local lease_end = redis.call('ZSCORE', running_key, id)
+  local head = record.read_head(tag .. 'job:' .. id)
+  if lease_end and tonumber(lease_end) <= now_ms and attempts.is_held(head, token_bytes) then
+    attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
+      tonumber(is_counted), tonumber(is_loss), history_entry)
+    -- The token dies with the lease: what its holder still reports is stale.
+    record.void_token(tag .. 'job:' .. id)
+    attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
+    -- Lost, and not ready again at once: it waits for a worker to itself.
+    if target == layout.STATE.retrying and is_loss == '1' then suspects[#suspects + 1] = id end
+    reclaimed[#reclaimed + 1] = 1
+  else
+    reclaimed[#reclaimed + 1] = 0
+  end
+end
+lists.call('SADD', suspects_key, suspects)
+attempts.write(batch, running_key, '', finished_channel)
+return {'ok', reclaimed}

@@ -1,0 +1,36 @@
+#!lua flags=allow-oom
+-- Takes claims out of the way whose record cannot be read, so that they hold up neither the leader nor a worker's slot,
+-- nor what waits for theirs.
+-- KEYS epoch:string running:zset damaged:set workers:zset
+-- ARGV tag epoch [+ id]
+-- REPLY ok:set aside,[id of each whose gates cannot be told: it may hold slots still],1 if jobs may start that could
+--   not before | stale_epoch
+-- CHECKS FIRST epoch, then that each is still claimed
+-- include lib/leadership.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+local epoch_key, running_key, damaged_key, workers_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local epoch = ARGV[2]
+local tag = ARGV[1]
+local FIRST = 3
+
+if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
+local count, untold = 0, {}
+local workers = redis.call('ZRANGE', workers_key, 0, -1)
+for i = FIRST, #ARGV do
+  local id = ARGV[i]
+  if redis.call('ZREM', running_key, id) == 1 then
+    redis.call('SADD', damaged_key, id)
+    -- Its holder stood in the record, which cannot be read.
+    for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
+    local lane, own, is_all = lanes.home_of_damaged(tag .. 'job:' .. id)
+    if lane then
+      lanes.free(lane, own, id)
+      lanes.count(lane, own, -1, 0)
+    end
+    if not is_all then untold[#untold + 1] = id end
+    count = count + 1
+  end
+end
+local has_opened = lane_writes.write(nil)
+return {'ok', count, untold, has_opened and 1 or 0}

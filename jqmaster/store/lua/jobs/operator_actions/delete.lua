@@ -1,0 +1,50 @@
+#!lua flags=allow-oom
+-- Removes a job that does not run, with everything that belongs to it; also one that was set aside as damaged.
+-- KEYS job:string history:list result:string damaged:set results:zset expiring:zset
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) action_id(that counts it; empty: none)
+-- REPLY ok | unknown | state:state
+-- CHECKS FIRST the state, unless it was set aside
+-- include lib/clock.lua
+-- include lib/jobs/record.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/actions.lua
+-- include lib/jobs/uniqueness.lua
+-- include lib/jobs/followed.lua
+-- include lib/logs/job_logs.lua
+local job_key, history_key, result_key, damaged_key, results_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local expiring_key = KEYS[6]
+local now_ms, id, wake_channel, action_id = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local tag = ARGV[2]
+local is_waiting, is_deletable, indexes = layout.is_waiting, layout.is_deletable, layout.index
+
+local head = record.read_head(job_key)
+local state = record.state_of(head)
+local was_set_aside = redis.call('SISMEMBER', damaged_key, id) == 1
+if not was_set_aside then
+  if head == '' then return {'unknown'} end
+  if not is_deletable[state] then return {'state', state} end
+end
+if was_set_aside then
+  -- Its lane has counted it out already, and may be gone with it.
+  local lane = lanes.home_of_damaged(job_key)
+  if lane and redis.call('ZSCORE', tag .. 'ready:' .. lane.id, id) then lanes.remove(lane, id) end
+elseif is_waiting[state] then
+  local lane, own = lanes.home_of(head)
+  if state == layout.STATE.ready then lanes.remove(lane, id) end
+  lanes.count(lane, own, -1, -1)
+end
+for _, index in pairs(indexes) do redis.call('ZREM', tag .. index, id) end
+redis.call('ZREM', results_key, id)
+redis.call('ZREM', expiring_key, id)
+redis.call('SREM', damaged_key, id)
+uniqueness.leave(id, job_key, now_ms)
+followed.deleted(id, job_key, head)
+if redis.call('UNLINK', tag .. 'challenges:' .. id) == 1 then redis.call('ZREM', tag .. 'challenged', id) end
+redis.call('UNLINK', job_key, history_key, result_key, tag .. 'progress:' .. id, tag .. 'parts:' .. id)
+job_logs.erase(id, now_ms)
+local has_opened = lane_writes.write(nil)
+followed.write(now_ms)
+actions.count_job(action_id, id, false)
+if has_opened and wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
+return {'ok'}

@@ -1,0 +1,57 @@
+#!lua
+-- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
+-- KEYS job:string rules:hash
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
+--   priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)
+--   action_id(that counts it; empty: none)
+-- REPLY ok | stale_rules | unknown | state:state
+-- CHECKS FIRST the edition of the rules, the state
+-- include lib/clock.lua
+-- include lib/jobs/record.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/lanes/moves.lua
+-- include lib/lanes/homes.lua
+-- include lib/jobs/actions.lua
+local job_key, rules_key = KEYS[1], KEYS[2]
+local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local definitions = homes.read(ARGV[6])
+local priority, run_at_ms, max_retry = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+local timeout_ms, action_id = tonumber(ARGV[10]), ARGV[11]
+local tag = ARGV[2]
+local is_changeable, index = layout.is_changeable, layout.index
+
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+local head = record.read_head(job_key)
+if head == '' then return {'unknown'} end
+local state = record.state_of(head)
+if not is_changeable[state] then return {'state', state} end
+priority = priority or record.priority_of(head)
+redis.call('SETRANGE', job_key, layout.priority.offset, struct.pack('>i4I4i8', priority,
+  max_retry or struct.unpack('>I4', head, layout.max_retry.at), timeout_ms or record.int64(head, layout.timeout_ms.at)))
+local target, due_at_ms = state, record.int64(head, layout.due_at_ms.at)
+if run_at_ms then
+  due_at_ms = run_at_ms
+  if state == layout.STATE.awaiting_jobs then target = state
+  elseif run_at_ms <= now_ms then target = layout.STATE.ready
+  elseif state == layout.STATE.ready then target = layout.STATE.scheduled end
+end
+record.set_state(job_key, target)
+record.set_int64(job_key, layout.due_at_ms.offset, due_at_ms)
+local old_lane, old_own = lanes.home_of(head)
+local lane, own = homes.of(definitions, 1, tonumber(edition))
+moves.leave(id, state, old_lane, old_own, target, lane)
+homes.write(job_key, head, lane, definitions[1].bytes)
+lanes.count(lane, own, 1, 1)
+if target == layout.STATE.ready then
+  lanes.add(lane, priority, id)
+elseif target ~= layout.STATE.awaiting_jobs then
+  redis.call('ZADD', tag .. index[target], due_at_ms, id)
+end
+local has_opened = lane_writes.write(nil)
+actions.count_job(action_id, id, false)
+if wake_channel ~= '' then
+  if target == layout.STATE.ready or has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+  if target ~= layout.STATE.ready then redis.call('PUBLISH', wake_channel, 'due') end
+end
+return {'ok'}

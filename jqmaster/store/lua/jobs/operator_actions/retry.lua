@@ -1,0 +1,76 @@
+#!lua
+-- Makes a finished job ready again by hand, with all its retries; its history stays. It takes its uniqueness key
+-- again.
+-- KEYS job:string result:string results:zset expiring:zset rules:hash history:list
+-- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
+--   history_entry(of an attempt that succeeded; empty: none) finished_at_ms(when it ended, as the caller read it)
+--   action_id(that counts it; empty: none) is_watched(1: the action waits for its end)
+-- REPLY ok | stale_rules | unknown | state:state | not_unique:ID of the job that holds its key
+-- CHECKS FIRST the edition of the rules, the state, that it has not run again since it was read, who holds its key
+-- include lib/clock.lua
+-- include lib/jobs/record.lua
+-- include lib/jobs/history.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/lanes/homes.lua
+-- include lib/jobs/actions.lua
+-- include lib/jobs/uniqueness.lua
+-- include lib/jobs/followed.lua
+local job_key, result_key, results_key, expiring_key, rules_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local history_key = KEYS[6]
+local now_ms, id, wake_channel, edition = clock.now_ms(ARGV[1]), ARGV[3], ARGV[4], ARGV[5]
+local definitions, entry, finished_at_ms = homes.read(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+local action_id, is_watched = ARGV[9], ARGV[10] == '1'
+local tag = ARGV[2]
+local is_retryable, index = layout.is_retryable, layout.index
+
+if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
+local head = record.read_head(job_key)
+if head == '' then return {'unknown'} end
+local state = record.state_of(head)
+if not is_retryable[state] or record.int64(head, layout.finished_at_ms.at) ~= finished_at_ms then
+  return {'state', state}
+end
+local unique_digest, scope, until_ms
+if record.has_flag(record.flags_of(head), layout.FLAG.unique) then
+  unique_digest, scope, until_ms = uniqueness.of_record(job_key, head)
+  -- A job that has started once holds no key until its start.
+  if scope == layout.SCOPE.until_start and (record.attempts_of(head)) > 0 then unique_digest = nil end
+end
+if unique_digest then
+  local holder = uniqueness.holder_of(unique_digest, now_ms)
+  if holder and holder.id ~= id then return {'not_unique', holder.id} end
+end
+redis.call('ZREM', tag .. index[state], id)
+followed.moved(job_key, head, layout.STATE.ready, now_ms)
+if state == layout.STATE.succeeded and entry ~= '' then
+  -- The attempt that went well had no entry while it was the last.
+  history.add(history_key, finished_at_ms, entry)
+  history.trim(history_key)
+end
+-- From the state to the end: the attempts count on.
+redis.call('SETRANGE', job_key, layout.state.offset,
+  string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
+  .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
+-- No token and no expiry outlive the end: an old holder is stale, and the operator wants it to run.
+record.void_token(job_key)
+record.set_int64(job_key, layout.expires_at_ms.offset, 0)
+if unique_digest then
+  redis.call('SET', uniqueness.key_of(unique_digest), uniqueness.value_of(id, scope, until_ms))
+end
+redis.call('UNLINK', result_key)
+-- A job that succeeded begins anew, any other goes on where it stopped.
+if state == layout.STATE.succeeded and record.has_flag(record.flags_of(head), layout.FLAG.has_progress) then
+  redis.call('HDEL', tag .. 'progress:' .. id, 'checkpoint')
+end
+redis.call('ZREM', results_key, id)
+redis.call('ZREM', expiring_key, id)
+local lane, own = homes.of(definitions, 1, tonumber(edition))
+homes.write(job_key, head, lane, definitions[1].bytes)
+lanes.count(lane, own, 1, 1)
+lanes.add(lane, record.priority_of(head), id)
+lane_writes.write(nil)
+followed.write(now_ms)
+actions.count_job(action_id, id, is_watched)
+if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'ready') end
+return {'ok'}

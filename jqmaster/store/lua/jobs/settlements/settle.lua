@@ -1,0 +1,50 @@
+#!lua flags=allow-oom
+-- Ends running attempts that did not succeed, as decided from what their worker reported, each only for the holder of
+-- its token.
+-- KEYS running:zset results:zset worker:hash
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes
+--   target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)] |
+--   unknown
+-- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
+-- include lib/clock.lua
+-- include lib/jobs/record.lua
+-- include lib/constraints/gates.lua
+-- include lib/jobs/attempts.lua
+local running_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3]
+local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
+local tag = ARGV[2]
+local wake_channel, finished_channel = ARGV[5], ARGV[6]
+local FIRST, WIDTH = 7, 11
+
+local batch = attempts.new_batch(now_ms)
+local accepted, runs, known = {}, {}, 0
+for i = FIRST, #ARGV, WIDTH do
+  local id, token_bytes, target_state, index_key, delay_ms, cause, is_counted, history_entry, result, held_gate,
+    hold_ms = unpack(ARGV, i, i + WIDTH - 1)
+  local target = tonumber(target_state)
+  local head = record.read_head(tag .. 'job:' .. id)
+  runs[#runs + 1] = -1
+  if attempts.is_held(head, token_bytes) and record.worker_of(head) == worker_id_bytes then
+    attempts.finish(batch, id, head, target, index_key, now_ms + tonumber(delay_ms), tonumber(cause),
+      tonumber(is_counted), 0, history_entry)
+    attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
+    if held_gate ~= '' then gates.hold(held_gate, now_ms + tonumber(hold_ms)) end
+    runs[#runs] = math.max(0, now_ms - record.int64(head, layout.started_at_ms.at))
+    accepted[#accepted + 1] = 1
+    known = known + 1
+  else
+    -- A settled attempt's token stays until the next claim, so that its holder may repeat itself; a reclaimed one's
+    -- does not.
+    local state = record.state_of(head)
+    local is_repeat = #head >= layout.head.length and record.token_of(head) == token_bytes
+      and (state == target
+        or state ~= layout.STATE.running and state ~= layout.STATE.canceled and state ~= layout.STATE.succeeded)
+    accepted[#accepted + 1] = is_repeat and 1 or 0
+    known = known + accepted[#accepted]
+    if is_repeat then record.write_again(tag .. 'job:' .. id, head) end
+  end
+end
+-- A worker with a valid token is known. If all results are stale, the worker may be unknown.
+if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
+return {'ok', accepted, attempts.write(batch, running_key, wake_channel, finished_channel), runs}

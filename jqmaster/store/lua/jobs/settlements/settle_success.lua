@@ -1,0 +1,114 @@
+#!lua flags=allow-oom
+-- Ends running attempts as succeeded, each only for the holder of its token. A repeat of an accepted one is accepted.
+-- KEYS running:zset claims:set succeeded:zset results:zset worker:hash
+-- ARGV now_ms tag worker_id_bytes result_ttl_ms wake_channel(empty: nobody to wake) finished_channel [+ id token_bytes
+--   result]
+-- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms
+--   jobs](of those that ended just now) | unknown
+-- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
+-- include lib/lazily.lua
+-- include lib/clock.lua
+-- include lib/jobs/record.lua
+-- include lib/lists.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/lane_writes.lua
+-- include lib/jobs/followed.lua
+-- include lib/challenges/challenges.lua
+local running_key, claims_key, succeeded_key, results_key, worker_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local now_ms, worker_id_bytes, result_ttl_ms = clock.now_ms(ARGV[1]), ARGV[3], tonumber(ARGV[4])
+local tag = ARGV[2]
+local wake_channel, finished_channel = ARGV[5], ARGV[6]
+local FIRST, WIDTH = 7, 3
+
+local byte, sub, add_pair, read_head = string.byte, string.sub, lists.add_pair, record.read_head
+local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
+local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
+local count, known = 0, 0
+local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
+
+-- Jobs that were claimed together have much in common, and what follows from it is made once.
+-- By what a record has from the state to the start of the attempt; false where that does not run.
+local endings = {}
+-- By what it has from the lane to the number of gates.
+local homes, homes_seen = {}, {}
+for i = FIRST, #ARGV, WIDTH do
+  local id, token_bytes, result = ARGV[i], ARGV[i + 1], ARGV[i + 2]
+  local key = job_prefix .. id
+  local head = read_head(key)
+  local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes
+    and sub(head, layout.worker_id.at, layout.worker_id.last) == worker_id_bytes
+  local progress = is_ours and sub(head, layout.state.at, layout.started_at_ms.last)
+  local ending = is_ours and endings[progress]
+  if is_ours and ending == nil then
+    local state, flags = byte(head, layout.state.at, layout.flags.at)
+    local has_challenge = record.has_flag(flags, layout.FLAG.has_challenge)
+    if has_challenge then flags = flags - layout.FLAG.has_challenge end
+    -- From the state to the end.
+    ending = state == layout.STATE.running and {patch = string.char(layout.STATE.succeeded, flags, layout.CAUSE.none)
+        .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
+      run_ms = now_ms - record.int64(head, layout.started_at_ms.at),
+      keeps_result = record.has_flag(flags, layout.FLAG.keep_result),
+      is_watched = record.has_flag(flags, layout.FLAG.watched),
+      is_followed = record.has_flag(flags, layout.FLAG.followed), has_challenge = has_challenge}
+    endings[progress] = ending
+  end
+  if ending then
+    redis.call('SETRANGE', key, layout.state.offset, ending.patch)
+    count = count + 1
+    ended[count] = id
+    finished_at[2 * count - 1], finished_at[2 * count] = now_text, id
+    local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
+    local home = homes[home_bytes]
+    if not home then
+      local lane, own = lanes.home_of(head)
+      home = {lane = lane, brings_gates = own ~= nil, has_gates = own or #lane.shared > 0 or #lane.keyed > 0,
+        name = record.name_of(head), ended = 0, runs = {}}
+      homes[home_bytes] = home
+      homes_seen[#homes_seen + 1] = home
+    end
+    home.ended = home.ended + 1
+    local run_ms = ending.run_ms
+    home.runs[run_ms] = (home.runs[run_ms] or 0) + 1
+    if home.has_gates then
+      local own = home.brings_gates and record.own_gates(head) or nil
+      lanes.free(home.lane, own, id)
+    end
+    if ending.keeps_result then
+      redis.call('SET', result_prefix .. id, result)
+      add_pair(results, now_ms + result_ttl_ms, id)
+    end
+    if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded, now_ms) end
+    if ending.has_challenge then challenges.close(id, head, layout.STATE.succeeded, now_ms) end
+    if ending.is_watched then watched[#watched + 1] = id end
+    accepted[#accepted + 1] = 1
+    known = known + 1
+  else
+    local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
+    accepted[#accepted + 1] = is_repeat and 1 or 0
+    known = known + accepted[#accepted]
+    -- See enqueue.lua: a repeat writes, or WAIT would lie.
+    if is_repeat then record.write_again(key, head) end
+  end
+end
+-- A worker with a valid token is known. If all results are stale, the worker may be unknown.
+if known == 0 and redis.call('EXISTS', worker_key) == 0 then return {'unknown'} end
+for _, home in ipairs(homes_seen) do
+  lanes.count(home.lane, nil, -home.ended, 0)
+  for run_ms, times in pairs(home.runs) do
+    runs[#runs + 1] = home.name
+    runs[#runs + 1] = run_ms
+    runs[#runs + 1] = times
+  end
+end
+lists.call('ZREM', running_key, ended)
+lists.call('SREM', claims_key, ended)
+lists.zadd(succeeded_key, finished_at)
+lists.zadd(results_key, results)
+local has_opened = lane_writes.write(nil)
+if lazily.is_made(followed) then followed.write(now_ms) end
+if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
+if wake_channel ~= '' and count > 0 then
+  redis.call('PUBLISH', wake_channel, 'freed:' .. record.uuid_text(worker_id_bytes) .. ':' .. count)
+  if has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+end
+return {'ok', accepted, has_opened and 1 or 0, runs}

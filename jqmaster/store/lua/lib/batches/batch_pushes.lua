@@ -1,0 +1,24 @@
+-- include lib/lazily.lua
+-- include lib/batches/batches.lua
+-- The batches of the jobs of one push.
+local batch_pushes = lazily.made_by(function()
+  local STATUS = {unknown = -4, over = -5}
+  local refused = {}
+
+  -- The batch of each job of the push (false: none). From MessagePack: [[batch, …], [for each job in order the number
+  -- of its batch, from 1; 0: none]]
+  local function read(packed)
+    local ids, numbers = unpack(cmsgpack.unpack(packed))
+    local of_job = {}
+    for n, number in ipairs(numbers) do of_job[n] = ids[number] or false end
+    return of_job
+  end
+
+  -- The status of jobs of a batch that takes no new member; nil where it does.
+  local function refusal(batch_id)
+    if refused[batch_id] == nil then refused[batch_id] = STATUS[batches.refusal(batch_id)] or false end
+    return refused[batch_id] or nil
+  end
+
+  return {read = read, refusal = refusal}
+end)

@@ -1,0 +1,196 @@
+-- include lib/lazily.lua
+-- include lib/lists.lua
+-- include lib/jobs/follow_ups.lua
+-- Batches: each counts its members by how they ended, in the hash `batch:{batch_id}`. Scripts gather what they change,
+-- and `write` adds it up: a few commands for each batch, however many of its jobs changed.
+local batches = lazily.made_by(function()
+  local tag = ARGV.tag
+  local FIRST_COUNT, LAST_COUNT = 2, 12
+  -- Made when first asked for: most calls of a script have no job of a batch.
+  local is_final, index
+
+  -- By batch: what is added to its counts. `touched` has their IDs in order; a batch may stand in it again.
+  local changes_of, touched = {}, {}
+  local joined, left = {}, {}
+
+  local function touch(id)
+    if not changes_of[id] then
+      changes_of[id] = {}
+      touched[#touched + 1] = id
+    end
+    return changes_of[id]
+  end
+
+  local function add(id, field, by)
+    local move = touch(id)
+    move[field] = (move[field] or 0) + by
+  end
+
+  -- The count of members in a state; nil while they are not over.
+  local function count_of(state)
+    if not index then is_final, index = layout.is_final, layout.index end
+    return is_final[state] and index[state]
+  end
+
+  local function join(id, job_id)
+    add(id, 'total', 1)
+    lists.add_pair(lists.under(joined, id), 0, job_id)
+  end
+
+  -- A member goes from one state to another.
+  local function move(id, from, to)
+    if count_of(from) then add(id, count_of(from), -1) end
+    if count_of(to) then add(id, count_of(to), 1) end
+  end
+
+  -- A waiting member becomes another job, as if it had never been one.
+  local function leave(id, job_id)
+    add(id, 'total', -1)
+    table.insert(lists.under(left, id), job_id)
+  end
+
+  -- A member is deleted by people. One that succeeded, or was discarded, is no more missed than before.
+  local function lose(id, job_id, state)
+    if state == layout.STATE.succeeded or state == layout.STATE.discarded then
+      add(id, 'total', -1)
+      add(id, count_of(state), -1)
+    else
+      if count_of(state) then add(id, count_of(state), -1) end
+      add(id, 'deleted', 1)
+    end
+    table.insert(lists.under(left, id), job_id)
+  end
+
+  -- A member of a complete batch is over its retention.
+  local function forget(id, job_id)
+    add(id, 'gone', 1)
+    table.insert(lists.under(left, id), job_id)
+  end
+
+  -- Counts a nested batch for its parent as it stands now: '' while it is not over.
+  local function tell_parent(parent, told, now)
+    if told ~= '' then add(parent, 'batches_' .. told, -1) end
+    if now ~= '' then add(parent, 'batches_' .. now, 1) end
+  end
+
+  local function settle(id, now_ms)
+    local move, key = changes_of[id], tag .. 'batch:' .. id
+    changes_of[id] = nil
+    local fields = {'state', 'total', 'succeeded', 'discarded', 'failed', 'canceled', 'skipped', 'deleted', 'gone',
+      'batches', 'batches_succeeded', 'batches_failed', 'parent', 'told', 'canceled_at_ms', 'on_success', 'on_complete',
+      'on_failure', 'changes'}
+    local values = redis.pcall('HMGET', key, unpack(fields))
+    -- Its members go on where a batch was removed, or its key was overwritten.
+    if values.err or not values[1] then return end
+    local batch, changed = {}, {}
+    for n, field in ipairs(fields) do
+      if n >= FIRST_COUNT and n <= LAST_COUNT then
+        batch[field] = tonumber(values[n] or 0) + (move[field] or 0)
+        if move[field] and move[field] ~= 0 then lists.add_pair(changed, field, batch[field]) end
+      else
+        batch[field] = values[n] or ''
+      end
+    end
+    local function set(field, value)
+      if batch[field] == value then return end
+      batch[field] = value
+      lists.add_pair(changed, field, value)
+    end
+    local not_good = batch.failed + batch.canceled + batch.skipped + batch.deleted
+    local unfinished = batch.total - batch.succeeded - batch.discarded - not_good
+      + batch.batches - batch.batches_succeeded - batch.batches_failed
+    local was_complete = batch.state == 'complete'
+    local is_complete = batch.state ~= 'open' and unfinished == 0
+    local has_succeeded = is_complete and not_good + batch.batches_failed == 0 and batch.canceled_at_ms == ''
+    if is_complete ~= was_complete then
+      set('state', is_complete and 'complete' or 'sealed')
+      lists.add_pair(changed, 'completed_at_ms', is_complete and string.format('%.0f', now_ms) or '')
+      -- A complete one is looked at soon, and then when its retention is over.
+      -- It does not expire when members are retried then.
+      if is_complete then redis.call('ZADD', tag .. 'batches_due', now_ms, id)
+      else redis.call('ZREM', tag .. 'batches_due', id) end
+    end
+    local is_due = is_complete and not was_complete
+    local function call(callback, when)
+      if when and batch[callback] == 'waiting' then
+        set(callback, 'due')
+        is_due = true
+      end
+    end
+    call('on_complete', is_complete)
+    call('on_success', has_succeeded)
+    call('on_failure', batch.failed + batch.batches_failed > 0)
+    if batch.parent ~= '' then
+      local now = not is_complete and '' or has_succeeded and 'succeeded' or 'failed'
+      if now ~= batch.told then
+        tell_parent(batch.parent, batch.told, now)
+        set('told', now)
+      end
+    end
+    if is_due then follow_ups.add('batch', id) end
+    if #changed > 0 then
+      lists.add_pair(changed, 'changes', string.format('%.0f', tonumber(batch.changes) + 1))
+      redis.call('HSET', key, unpack(changed))
+    end
+    if left[id] then lists.call('ZREM', tag .. 'batch_members:' .. id, left[id]) end
+    if joined[id] then lists.zadd(tag .. 'batch_members:' .. id, joined[id]) end
+  end
+
+  -- Writes what was gathered, and what follows from it.
+  local function write(now_ms)
+    -- Parents are added behind their children.
+    local n = 1
+    while touched[n] do
+      settle(touched[n], now_ms)
+      n = n + 1
+    end
+    follow_ups.write()
+  end
+
+  -- The batch takes no new member, and the leader cancels those that are not over. `canceled_at_ms`: what it has; empty
+  -- where it was not canceled before. The caller calls `write`.
+  local function cancel(id, now_ms, canceled_at_ms)
+    local key = tag .. 'batch:' .. id
+    if canceled_at_ms == '' then redis.call('HSET', key, 'canceled_at_ms', string.format('%.0f', now_ms)) end
+    if redis.call('HGET', key, 'state') == 'open' then redis.call('HSET', key, 'state', 'sealed') end
+    touch(id)
+    follow_ups.add('batch_cancel', id)
+  end
+
+  -- Returns why a batch takes no new member (nil: it does): 'unknown', or 'over' where it is complete or canceled.
+  local function refusal(id)
+    local values = redis.pcall('HMGET', tag .. 'batch:' .. id, 'state', 'canceled_at_ms')
+    if values.err or not values[1] then return 'unknown' end
+    return (values[1] == 'complete' or (values[2] or '') ~= '') and 'over' or nil
+  end
+
+  -- Returns whether a call made a batch to fill it, and nothing came of it so far.
+  local function is_unfilled(id)
+    local values = redis.call('HMGET', tag .. 'batch:' .. id, 'filled_by', 'state', 'changes', 'canceled_at_ms')
+    return values[1] and values[2] == 'open' and values[3] == '0' and not values[4]
+  end
+
+  -- Removes a batch as if it had never been made. The caller calls `write`.
+  local function drop(id)
+    local key = tag .. 'batch:' .. id
+    local parent = redis.call('HGET', key, 'parent') or ''
+    redis.call('UNLINK', key, tag .. 'batch_members:' .. id, tag .. 'batch_children:' .. id)
+    redis.call('ZREM', tag .. 'batches', id)
+    redis.call('ZREM', tag .. 'batches_due', id)
+    if parent ~= '' then
+      redis.call('SREM', tag .. 'batch_children:' .. parent, id)
+      add(parent, 'batches', -1)
+    end
+  end
+
+  -- Returns whether the members of a batch are still needed: it exists and is not complete.
+  local function needs_members(id)
+    local state = redis.pcall('HGET', tag .. 'batch:' .. id, 'state')
+    return type(state) == 'string' and state ~= 'complete'
+  end
+
+  return {
+    touch = touch, add = add, join = join, move = move, leave = leave, lose = lose, forget = forget, write = write,
+    cancel = cancel, refusal = refusal, is_unfilled = is_unfilled, drop = drop, needs_members = needs_members,
+  }
+end)

@@ -1,0 +1,56 @@
+-- include lib/lazily.lua
+-- include lib/jobs/record.lua
+-- include lib/lists.lua
+-- include lib/challenges/challenges.lua
+-- include lib/jobs/taking.lua
+-- Claims jobs that have their callbacks: `callbacks:{name}` orders them by when a worker may run them.
+local callbacks = lazily.made_by(function()
+  local job_prefix = ARGV.tag .. 'job:'
+
+  -- As a claim of it has it, from the state to the returned offers; nil where the record does not wait for a worker.
+  local function as_claimed(job)
+    if type(job) ~= 'string' or #job < layout.name.at then return nil end
+    if string.byte(job, layout.version.at) ~= layout.VERSION then return nil end
+    local flags = record.flags_of(job)
+    if record.state_of(job) ~= layout.STATE.awaiting_callback
+      or not record.has_flag(flags, layout.FLAG.has_challenge) then return nil end
+    return string.char(layout.STATE.running, flags, layout.CAUSE.none)
+      .. string.sub(job, layout.attempt.at, layout.returned_offers.last)
+  end
+
+  local function take_of(name, most, max_bytes, now_ms)
+    local key, bytes, taken = ARGV.tag .. 'callbacks:' .. name, 0, {}
+    local due = redis.call('ZRANGEBYSCORE', key, '-inf', now_ms, 'LIMIT', 0, most)
+    for _, id in ipairs(due) do
+      if bytes > max_bytes then return true end
+      local job = redis.pcall('GET', job_prefix .. id)
+      local beginning = as_claimed(job)
+      if beginning then
+        bytes = taking.take_callback(id, job, beginning, now_ms)
+        taken[#taken + 1] = id
+      end
+      -- One that does not wait for this any more is only taken off the list.
+      challenges.withdraw(id, name)
+    end
+    lists.call('ZREM', ARGV.tag .. 'awaiting_callback', taken)
+    return #due == most
+  end
+
+  -- Takes jobs of the names that stand in ARGV from `first` on; `waiting_names` is a line for each name that has any.
+  -- Returns whether there may be more of them.
+  local function take(waiting_names, first, limit, now_ms)
+    if not waiting_names then return false end
+    local is_waiting, max_bytes, has_more = {}, tonumber(ARGV.max_bytes), false
+    for name in string.gmatch(waiting_names, '[^\n]+') do is_waiting[name] = true end
+    for i = first, #ARGV do
+      if is_waiting[ARGV[i]] then
+        local count = taking.progress()
+        if count >= limit then return true end
+        has_more = take_of(ARGV[i], limit - count, max_bytes, now_ms) or has_more
+      end
+    end
+    return has_more
+  end
+
+  return {take = take}
+end)

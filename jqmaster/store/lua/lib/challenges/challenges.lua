@@ -1,0 +1,131 @@
+-- include lib/lazily.lua
+-- include lib/jobs/record.lua
+-- The challenges of jobs: `challenges:{id}` has those of a job as a MessagePack array of maps, the newest last, which
+-- jqmaster/store/jobs/challenges.py reads. A job whose record has the flag `has_challenge` has one that its attempt
+-- opened. A map holds:
+--   id, digest   the shown part of its request ID, and what the store knows of the whole
+--   attempt, state (0 while it is open), opened, wait (ms for the callbacks), expect (callbacks; left out: 1), meta
+--   since, due   when it was reported, and its deadline; an attempt that runs after that runs the callbacks
+--   sign         how callbacks are signed: [header, secret, prefix, encoding]; it goes with its end
+--   taken        the callbacks: [identity, digest of type and body, when, type, body]; the last two go with its end
+--   form, audience                what people are asked, as MessagePack, and who may answer
+--   answers      of people, as MessagePack, each in the place of its callback in `taken`
+--   remind       ms after `since` at which people are reminded: `reminders` has it until it is answered or over
+--   link         the request ID of one that people answer; it goes with its end
+--   fraction, note, told          progress
+--   run, ended                    when the callbacks were given to a worker, and when its attempt ended
+local challenges = lazily.made_by(function()
+  local tag = ARGV.tag
+  local MOST = 20
+  -- The score of a job that waits for a worker and no longer for callbacks: the year 2100.
+  local NO_DEADLINE = 4102444800000
+  local OPEN, SUCCEEDED, FAILED, EXPIRED, VOID = 0, 1, 2, 3, 4
+
+  -- Those of a job; empty where there are none, or they cannot be read.
+  local function read(id)
+    local packed = redis.pcall('GET', tag .. 'challenges:' .. id)
+    if type(packed) ~= 'string' then return {} end
+    local ok, list = pcall(cmsgpack.unpack, packed)
+    if not ok or type(list) ~= 'table' then return {} end
+    for _, challenge in ipairs(list) do
+      if type(challenge) ~= 'table' then return {} end
+    end
+    return list
+  end
+
+  local function write(id, list)
+    while #list > MOST do table.remove(list, 1) end
+    redis.call('SET', tag .. 'challenges:' .. id, cmsgpack.pack(list))
+  end
+
+  -- The one that the job's attempt opened, and the list that it is in; nil where there is none.
+  local function open_one(id, head)
+    if #head < layout.head.length or not record.has_flag(record.flags_of(head), layout.FLAG.has_challenge) then
+      return nil
+    end
+    local list = read(id)
+    local last = list[#list]
+    if last and last.state == OPEN and last.attempt == (record.attempts_of(head)) then return last, list end
+    return nil
+  end
+
+  local function is_answered(challenge)
+    return challenge.taken ~= nil and #challenge.taken >= (challenge.expect or 1)
+  end
+
+  -- The queue of a job: its name, with the labels that it asks for, as claims ask for it.
+  local function queue_of(head)
+    local lane = redis.call('GET', tag .. 'lane:' .. record.hex(record.lane_id_of(head)))
+    return lane and string.match(lane, '^([^\n]+)\n') or record.name_of(head)
+  end
+
+  -- The job waits for a worker that runs its callbacks, from `at_ms` on.
+  local function offer(id, name, at_ms)
+    -- In the hash of the rules, which each claim reads: a claim asks nothing more where no callback waits.
+    local names = redis.call('HGET', tag .. 'rules', 'callback_names') or ''
+    if not string.find('\n' .. names, '\n' .. name .. '\n', 1, true) then
+      redis.call('HSET', tag .. 'rules', 'callback_names', names .. name .. '\n')
+    end
+    redis.call('ZADD', tag .. 'callbacks:' .. name, at_ms, id)
+    redis.call('ZADD', tag .. 'awaiting_callback', NO_DEADLINE, id)
+  end
+
+  -- It does not any more.
+  local function withdraw(id, name)
+    if redis.call('ZREM', tag .. 'callbacks:' .. name, id) > 0
+      and redis.call('EXISTS', tag .. 'callbacks:' .. name) == 0 then
+      local lines = '\n' .. (redis.call('HGET', tag .. 'rules', 'callback_names') or '')
+      local from, last = string.find(lines, '\n' .. name .. '\n', 1, true)
+      local rest = from and string.sub(lines, 2, from) .. string.sub(lines, last + 1) or string.sub(lines, 2)
+      if rest == '' then redis.call('HDEL', tag .. 'rules', 'callback_names')
+      else redis.call('HSET', tag .. 'rules', 'callback_names', rest) end
+    end
+  end
+
+  -- The disagreement between a job that awaits callbacks and the list of those that have them; empty: none.
+  local function fault_of(id, head)
+    if head == '' then return '' end
+    local challenge = open_one(id, head)
+    if not challenge then return 'awaits the callbacks of no challenge' end
+    local name = queue_of(head)
+    local names = '\n' .. (redis.call('HGET', tag .. 'rules', 'callback_names') or '')
+    local is_listed = redis.call('ZSCORE', tag .. 'callbacks:' .. name, id)
+    if is_listed and not string.find(names, '\n' .. name .. '\n', 1, true) then
+      return 'has its callbacks, and no claim would look for them'
+    end
+    if is_answered(challenge) and not is_listed then return 'has its callbacks, and no worker would take them' end
+    if is_listed and not is_answered(challenge) then return 'would be given to a worker without its callbacks' end
+    return ''
+  end
+
+  -- Ends a challenge: bodies go, what tells them apart stays.
+  local function finish(id, challenge, list, state, head, now_ms)
+    challenge.state, challenge.ended, challenge.sign, challenge.link = state, now_ms, nil, nil
+    if is_answered(challenge) and record.state_of(head) == layout.STATE.running then
+      challenge.run = record.int64(head, layout.started_at_ms.at)
+    end
+    for _, one in ipairs(challenge.taken or {}) do one[4], one[5] = nil, nil end
+    if challenge.remind then redis.call('ZREM', tag .. 'reminders', id) end
+    write(id, list)
+  end
+
+  -- Ends the challenge of an attempt that ends, as the job's state says: the attempt's outcome is that of a challenge
+  -- that was answered. `head` is the record as it was.
+  local function close(id, head, target, now_ms)
+    local challenge, list = open_one(id, head)
+    if not challenge then return end
+    local state = VOID
+    if target == layout.STATE.succeeded or target == layout.STATE.discarded then
+      if is_answered(challenge) then state = SUCCEEDED end
+    elseif target ~= layout.STATE.canceled and challenge.since and is_answered(challenge) then
+      state = FAILED
+    end
+    finish(id, challenge, list, state, head, now_ms)
+  end
+
+  return {
+    OPEN = OPEN, SUCCEEDED = SUCCEEDED, FAILED = FAILED, EXPIRED = EXPIRED, VOID = VOID,
+    read = read, write = write, open_one = open_one, queue_of = queue_of,
+    is_answered = is_answered, offer = offer, withdraw = withdraw, fault_of = fault_of, finish = finish, close = close,
+  }
+end)

@@ -1,0 +1,123 @@
+-- include lib/lazily.lua
+-- include lib/constraints/slots.lua
+-- The kinds of limits that close gates, one table each with one interface.
+-- jqmaster/domain/constraints/limit_kinds.py has the same kinds for
+-- documents, checks and texts; a constraint's fields and the parts of its overrides come from there.
+--
+--   room(gate, limits, now_ms)   for how many starts there is room, and when it opens by time: NEVER for a gate that
+--                                waits for people. Nothing where the constraint has no such limit. Notes its figures.
+--   opens_at(gate)               optional: when it opens by time, after `gate.taken` more starts
+--   on_start(gate, begun, now_ms)   optional: remembers starts; `begun` alternates instants and tokens
+local limit_kinds = lazily.made_by(function()
+  local tag = ARGV.tag
+  local NEVER = math.huge
+
+  local concurrency = {
+    room = function(gate, limits)
+      local most = limits.concurrency
+      if not most then return nil end
+      gate.running, gate.concurrency = slots.used(gate.id), most
+      return most - gate.running
+    end,
+  }
+
+  local MAX_REMEMBERED, REMEMBERED_MS = 1000, 60000  -- starts of a gate beyond its period
+
+  -- Returns how long a gate remembers its starts: for one period at least. Beyond it for as many whole periods as hold
+  -- at most `MAX_REMEMBERED` starts, up to `REMEMBERED_MS`, so that a period that is made longer finds what started
+  -- before.
+  local function remembered_ms(gate)
+    if not gate.rate_limit then return REMEMBERED_MS end
+    local whole_periods_ms = gate.period_ms * math.floor(MAX_REMEMBERED / gate.rate_limit)
+    return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
+  end
+
+  -- The start that has to leave the period first, where `excess` more than the limit are in it.
+  local function opening_after(gate, excess)
+    local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
+      'WITHSCORES', 'LIMIT', excess, 1)
+    return tonumber(oldest[2]) + gate.period_ms + 1
+  end
+
+  local rate = {
+    room = function(gate, limits, now_ms)
+      local most, period_ms = limits.rate_limit, limits.rate_period_ms
+      if not most then return nil end
+      -- A start counts through the whole millisecond in which its period ends: two starts that a clock of milliseconds
+      -- shows one period apart may be closer.
+      local starts = redis.call('ZCOUNT', tag .. 'starts:' .. gate.id, now_ms - period_ms, '+inf')
+      gate.starts, gate.rate_limit, gate.period_ms = starts, most, period_ms
+      return most - starts, starts >= most and opening_after(gate, starts - most) or nil
+    end,
+    opens_at = function(gate)
+      if not gate.rate_limit then return nil end
+      local excess = gate.starts + gate.taken - gate.rate_limit
+      if excess < 0 then return nil end
+      -- All starts of this script are now.
+      return excess < gate.starts and opening_after(gate, excess) or gate.now_ms + gate.period_ms + 1
+    end,
+    on_start = function(gate, begun, now_ms)
+      if not gate.tracks_starts then return end
+      local key, kept_ms = tag .. 'starts:' .. gate.id, remembered_ms(gate)
+      redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - kept_ms))
+      redis.call('ZADD', key, unpack(begun))
+      -- One value without a rate, where others have one: nothing else bounds its starts.
+      if not gate.rate_limit then redis.call('ZREMRANGEBYRANK', key, 0, -MAX_REMEMBERED - 1) end
+      -- Older starts say nothing more, whoever's clock moved.
+      redis.call('PEXPIRE', key, kept_ms + 1000)
+    end,
+  }
+
+  -- A worker asked that nothing pass for a while: no part of a constraint.
+  local has_holds = nil
+  local hold = {
+    room = function(gate, _, now_ms)
+      if has_holds == nil then has_holds = redis.call('EXISTS', tag .. 'holds') == 1 end
+      if not has_holds then return nil end
+      local until_ms = tonumber(redis.call('HGET', tag .. 'holds', gate.id) or 0)
+      if until_ms <= now_ms then return nil end
+      gate.held_until_ms = until_ms
+      return 0, until_ms
+    end,
+    opens_at = function(gate) return gate.held_until_ms end,
+  }
+
+  local pause = {
+    room = function(gate, limits)
+      gate.is_paused = limits.is_paused
+      if limits.is_paused then return 0, NEVER end
+      return nil
+    end,
+    opens_at = function(gate) return gate.is_paused and NEVER or nil end,
+  }
+
+  local all, with_start = {concurrency, rate, hold, pause}, {rate}
+
+  -- For how many starts all of them leave room, and when the gate opens by time alone; nil where no clock decides.
+  local function room_of(gate, limits, now_ms, room)
+    local due_ms = nil
+    for n = 1, #all do
+      local own_room, own_due_ms = all[n].room(gate, limits, now_ms)
+      if own_room and own_room < room then room = own_room end
+      if own_due_ms and own_due_ms > (due_ms or 0) then due_ms = own_due_ms end
+    end
+    return room, due_ms ~= NEVER and due_ms or nil
+  end
+
+  -- The same instant, after more starts.
+  local function opening_of(gate)
+    local due_ms = nil
+    for n = 1, #all do
+      local opens_at = all[n].opens_at
+      local own_due_ms = opens_at and opens_at(gate)
+      if own_due_ms and own_due_ms > (due_ms or 0) then due_ms = own_due_ms end
+    end
+    return due_ms ~= NEVER and due_ms or nil
+  end
+
+  local function on_start(gate, begun, now_ms)
+    for n = 1, #with_start do with_start[n].on_start(gate, begun, now_ms) end
+  end
+
+  return {room_of = room_of, opening_of = opening_of, on_start = on_start}
+end)

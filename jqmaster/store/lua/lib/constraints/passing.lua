@@ -1,0 +1,73 @@
+-- include lib/lazily.lua
+-- include lib/lists.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/slots.lua
+-- include lib/constraints/limit_kinds.lua
+-- include lib/constraints/gates.lua
+-- Claims pass gates: they use up room, take slots, and their starts are remembered. One claim of many jobs gathers what
+-- they pass, and writes it at the end.
+local passing = lazily.made_by(function()
+  local tag = ARGV.tag
+  local add_pair, under = lists.add_pair, lists.under
+  -- By owner, and by gate for those that jobs bring along.
+  local passed, held_own, begun_own = {}, {}, {}
+  -- By constraint: jobs that it would have delayed, were it in force.
+  local shadowed = {}
+
+  -- `taken` more jobs start behind these gates.
+  local function use_room(ids, taken, now_ms)
+    for _, gate_id in ipairs(ids) do
+      local gate = gates.of(gate_id, now_ms)
+      if gate.is_shadow then
+        local delayed = math.min(taken, taken - gate.shadow_room)
+        gate.shadow_room = math.max(0, gate.shadow_room - taken)
+        if delayed > 0 then shadowed[gate.cid] = (shadowed[gate.cid] or 0) + delayed end
+      else
+        gate.room, gate.taken = gate.room - taken, gate.taken + taken
+      end
+    end
+  end
+
+  -- A claim passes the gates of its `owner`: a lane with keyed gates, or a group with shared ones.
+  local function add(ids, owner, id, token_bytes, now_ms)
+    local list = passed[owner]
+    if not list then
+      list = {ids = ids, holders = {}, begun = {}}
+      passed[owner] = list
+    end
+    add_pair(list.holders, id, token_bytes)
+    add_pair(list.begun, now_ms, token_bytes)
+  end
+
+  -- It passes gates that its job brings along.
+  local function add_own(ids, id, token_bytes, now_ms)
+    for _, gate_id in ipairs(ids) do
+      local gate = gates.of(gate_id, now_ms)
+      if gate.tracks_slots then add_pair(under(held_own, gate_id), id, token_bytes) end
+      if gate.tracks_starts then add_pair(under(begun_own, gate_id), now_ms, token_bytes) end
+    end
+  end
+
+  -- Claims pass these gates, all shared or all keyed: `holders` alternates job IDs and tokens, `begun` instants and
+  -- tokens, of the same claims.
+  local function pass(ids, holders, begun, now_ms)
+    local is_held = false
+    for _, id in ipairs(ids) do
+      local gate = gates.of(id, now_ms)
+      is_held = is_held or gate.tracks_slots
+      if gate.tracks_slots and not gate_ids.is_shared(id) then slots.take(id, holders) end
+      limit_kinds.on_start(gate, begun, now_ms)
+    end
+    if is_held and gate_ids.is_shared(ids[1]) then slots.take(table.concat(ids), holders) end
+  end
+
+  -- Writes what was gathered.
+  local function write(now_ms)
+    for _, list in pairs(passed) do pass(list.ids, list.holders, list.begun, now_ms) end
+    for gate_id, holders in pairs(held_own) do slots.take(gate_id, holders) end
+    for gate_id, begun in pairs(begun_own) do limit_kinds.on_start(gates.of(gate_id, now_ms), begun, now_ms) end
+    for cid, delayed in pairs(shadowed) do redis.call('HINCRBY', tag .. 'shadowed', cid, delayed) end
+  end
+
+  return {pass = pass, use_room = use_room, add = add, add_own = add_own, write = write}
+end)

@@ -1,0 +1,36 @@
+-- include lib/lazily.lua
+-- include lib/lists.lua
+-- include lib/constraints/gates.lua
+-- Notes which keys of fair constraints were served: their turn is over, for now.
+local served = lazily.made_by(function()
+  local tag = ARGV.tag
+  local newest, of_cid = nil, {}
+
+  -- Instants in the form of the IDs with which they are compared; each is later than all before it.
+  local function next_stamp(now_ms)
+    newest = math.max((newest or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
+    local ms = math.floor(newest / 1000)
+    return string.format('%08x-%04x-%03d', math.floor(ms / 65536), ms % 65536, newest % 1000)
+  end
+
+  -- Returns whether the lane has a key that takes turns.
+  local function mark(lane, now_ms)
+    local stamp = nil
+    for _, gate_id in ipairs(lane.keyed) do
+      local gate = gates.of(gate_id, now_ms)
+      if gate.is_fair and not gate.is_shadow then
+        stamp = stamp or next_stamp(now_ms)
+        gate.served = stamp
+        lists.add_pair(lists.under(of_cid, gate.cid), gate_id, stamp)
+      end
+    end
+    return stamp ~= nil
+  end
+
+  local function write()
+    for cid, list in pairs(of_cid) do redis.call('HSET', tag .. 'served:' .. cid, unpack(list)) end
+    if newest then redis.call('SET', tag .. 'served_stamp', string.format('%.0f', newest)) end
+  end
+
+  return {mark = mark, write = write}
+end)

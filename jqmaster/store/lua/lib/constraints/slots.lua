@@ -1,0 +1,93 @@
+-- include lib/lazily.lua
+-- include lib/lists.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/constraints.lua
+-- include lib/constraints/handed_over.lua
+-- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for
+-- all shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many
+-- there are.
+local slots = lazily.made_by(function()
+  local tag = ARGV.tag
+  local split, is_shared = gate_ids.split, gate_ids.is_shared
+
+  local function held(gate_id)
+    if is_shared(gate_id) then return tonumber(redis.call('HGET', tag .. 'slot_counts', gate_id) or 0) end
+    return redis.call('HLEN', tag .. 'slots:' .. gate_id)
+  end
+
+  -- Those that count.
+  local function used(gate_id)
+    local limits = constraints.limits_of(gate_id)
+    if not (limits and limits.is_awaiting_free) then return held(gate_id) end
+    return math.max(0, held(gate_id) - handed_over.count(gate_id))
+  end
+
+  -- The work of a job is with another system. Returns the gates at which others may have its slot.
+  local function hand_over(gate_lists, id)
+    local freed = {}
+    for _, gate_list in ipairs(gate_lists) do
+      if gate_list ~= '' and redis.call('HEXISTS', tag .. 'slots:' .. gate_list, id) == 1 then
+        handed_over.add(gate_list, id)
+        for _, gate_id in ipairs(split(gate_list)) do
+          local limits = constraints.limits_of(gate_id)
+          if limits and limits.is_awaiting_free then freed[#freed + 1] = gate_id end
+        end
+      end
+    end
+    return freed
+  end
+
+  -- The lists of gates under which the slots of this one are kept.
+  local function kept_under(gate_id)
+    if not is_shared(gate_id) then return {gate_id} end
+    local found = {}
+    for _, gate_list in ipairs(redis.call('SMEMBERS', tag .. 'slot_lists')) do
+      if string.find(gate_list, gate_id, 1, true) then found[#found + 1] = gate_list end
+    end
+    return found
+  end
+
+  -- Returns whether a job that passes these gates needs a slot.
+  local function are_needed(gate_list)
+    for _, gate_id in ipairs(split(gate_list)) do
+      local limits = constraints.limits_of(gate_id)
+      if limits and limits.tracks_slots then return true end
+    end
+    return false
+  end
+
+  local function add_to_sums(gate_list, more)
+    for _, gate_id in ipairs(split(gate_list)) do
+      if redis.call('HINCRBY', tag .. 'slot_counts', gate_id, more) == 0 then
+        redis.call('HDEL', tag .. 'slot_counts', gate_id)
+      end
+    end
+  end
+
+  -- `holders` alternates job IDs and tokens.
+  local function take(gate_list, holders)
+    local more = redis.call('HSET', tag .. 'slots:' .. gate_list, unpack(holders))
+    if more > 0 and is_shared(gate_list) then
+      redis.call('SADD', tag .. 'slot_lists', gate_list)
+      add_to_sums(gate_list, more)
+    end
+  end
+
+  -- Returns how many of these jobs had one.
+  local function give_back(gate_list, ids)
+    local fewer = lists.call('HDEL', tag .. 'slots:' .. gate_list, ids)
+    if fewer > 0 then handed_over.remove(gate_list, ids) end
+    if fewer > 0 and is_shared(gate_list) then
+      if redis.call('EXISTS', tag .. 'slots:' .. gate_list) == 0 then
+        redis.call('SREM', tag .. 'slot_lists', gate_list)
+      end
+      add_to_sums(gate_list, -fewer)
+    end
+    return fewer
+  end
+
+  return {
+    used = used, hand_over = hand_over, kept_under = kept_under, are_needed = are_needed, take = take,
+    give_back = give_back,
+  }
+end)

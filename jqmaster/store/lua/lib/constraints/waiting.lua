@@ -1,0 +1,91 @@
+-- include lib/lazily.lua
+-- include lib/lists.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/constraints.lua
+-- Counts the jobs that wait behind each gate. Each gate has a note: that number, and its key's value for people.
+local waiting = lazily.made_by(function()
+  local tag = ARGV.tag
+  local constraint_of = gate_ids.constraint_of
+  -- By gate: how many more wait than when the script began, and the texts of key values.
+  local more_at, text_of = {}, {}
+
+  local function split_note(note)
+    local colon = note and string.find(note, ':', 1, true)
+    if not colon then return 0, nil end
+    return tonumber(string.sub(note, 1, colon - 1)), string.sub(note, colon + 1)
+  end
+
+  -- As it was when the script began: how many, and the text of the key's value (nil: unknown).
+  local function at(gate_id)
+    return split_note(redis.call('HGET', tag .. 'gates:' .. constraint_of(gate_id), gate_id))
+  end
+
+  local function add(ids, count)
+    for _, gate_id in ipairs(ids) do more_at[gate_id] = (more_at[gate_id] or 0) + count end
+  end
+
+  -- Has a gate listed under this text, also where nothing waits: only running jobs may have passed it. It goes with the
+  -- last of them.
+  local function list(gate_id, text)
+    text_of[gate_id] = text
+    more_at[gate_id] = more_at[gate_id] or 0
+  end
+
+  -- The power of two below: to find the gates with the most waiting jobs it is enough to note when it changes.
+  local function crowd(count)
+    if count < 2 then return 0 end
+    local _, exponent = math.frexp(count)
+    return exponent - 1
+  end
+
+  -- In a few commands for all gates of a constraint: some for each would cost as much as all else.
+  local numbers = {}  -- as notes begin: few differ, and to write one takes long
+  local function write_notes(cid, ids, from, last)
+    local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
+    for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do
+      local gate_id = ids[from + i - 1]
+      local before, text = split_note(note)
+      local now = before + more_at[gate_id]
+      -- The leader removes the notes of idle key values, but not those of a constraint that is gone, which it may have
+      -- forgotten before.
+      if now == 0 and (gate_ids.is_shared(gate_id) or not constraints.limits_of(cid)) then
+        if note then gone[#gone + 1] = gate_id end
+      elseif not note or now ~= before then
+        local number = numbers[now] or string.format('%.0f:', now)
+        numbers[now] = number
+        noted[filled + 1], noted[filled + 2] = gate_id, number .. (text or text_of[gate_id] or '')
+        filled = filled + 2
+      end
+      local its_crowd = crowd(now)
+      if its_crowd ~= crowd(before) then
+        if its_crowd > 0 then
+          crowded[#crowded + 1] = its_crowd
+          crowded[#crowded + 1] = gate_id
+        else
+          uncrowded[#uncrowded + 1] = gate_id
+        end
+      end
+    end
+    lists.call('HSET', key, noted)
+    lists.call('HDEL', key, gone)
+    lists.zadd(tag .. 'crowded:' .. cid, crowded)
+    lists.call('ZREM', tag .. 'crowded:' .. cid, uncrowded)
+  end
+
+  local function write()
+    local of_cid, sizes = {}, {}
+    for gate_id, more in pairs(more_at) do
+      if more ~= 0 or text_of[gate_id] then
+        local cid = constraint_of(gate_id)
+        local size = (sizes[cid] or 0) + 1
+        lists.under(of_cid, cid)[size] = gate_id
+        sizes[cid] = size
+      end
+    end
+    for cid, ids in pairs(of_cid) do
+      for from = 1, #ids, 500 do write_notes(cid, ids, from, math.min(from + 499, #ids)) end
+    end
+  end
+
+  return {at = at, add = add, list = list, write = write}
+end)

@@ -1,0 +1,29 @@
+-- include lib/jobs/record.lua
+-- The index of `expires_at`. A job that waits, or may come back to wait, is there at that instant, or within RECHECK_MS
+-- from now if the instant has passed while it ran. The entry of a finished job stays until that instant.
+local expiry = (function()
+  local tag = ARGV.tag
+  local RECHECK_MS, is_unfinished = 60000, layout.is_unfinished
+
+  -- Returns a text; empty: the index says what the record says.
+  local function fault_of(id, head, now_ms)
+    if not is_unfinished[record.state_of(head)] then return '' end
+    local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
+    local score = tonumber(redis.call('ZSCORE', tag .. 'expiring', id) or nil)
+    if expires_at_ms == 0 then return score and 'expires in the index, but never by its record' or '' end
+    if not score then return 'expires by its record, but is not in the index' end
+    local is_wrong = score < expires_at_ms or score > math.max(expires_at_ms, now_ms + RECHECK_MS)
+    return is_wrong and string.format('expires at %.0f, in the index at %.0f', expires_at_ms, score) or ''
+  end
+
+  -- Returns how many entries it changed.
+  local function put_right(id, head, now_ms)
+    if fault_of(id, head, now_ms) == '' then return 0 end
+    local expires_at_ms = record.int64(head, layout.expires_at_ms.at)
+    if expires_at_ms == 0 then return redis.call('ZREM', tag .. 'expiring', id) end
+    redis.call('ZADD', tag .. 'expiring', expires_at_ms, id)
+    return 1
+  end
+
+  return {RECHECK_MS = RECHECK_MS, fault_of = fault_of, put_right = put_right}
+end)()

@@ -1,0 +1,93 @@
+-- include lib/lazily.lua
+-- include lib/jobs/record.lua
+-- include lib/batches/batches.lua
+-- include lib/jobs/follow_ups.lua
+-- include lib/jobs/dependents.lua
+-- Jobs from whose end something follows: their records have the flag `followed`, and their extras say what. A job
+-- without the flag costs one test of its flags.
+local followed = lazily.made_by(function()
+  local tag = ARGV.tag
+  local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
+  -- By extras: many jobs of one batch have the same.
+  local facts_of_extras = {}
+
+  local function is_followed(head)
+    return head ~= '' and record.has_flag(record.flags_of(head), FLAG)
+  end
+
+  -- Returns what the record of a job with the flag says: its `batch`, and by the code of a state whether its end in
+  -- that state is `told`; each nil where it says nothing.
+  local function facts_of(key, head)
+    local extras = record.extras_of(key, head)
+    local facts = facts_of_extras[extras]
+    if facts then return facts end
+    facts = {}
+    local ok, fields = pcall(cmsgpack.unpack, extras)
+    if ok and type(fields) == 'table' then
+      if type(fields.batch) == 'string' then facts.batch = fields.batch end
+      local states = type(fields.notify) == 'table' and fields.notify[2]
+      if type(states) == 'table' then
+        facts.told = {}
+        for _, code in ipairs(states) do facts.told[code] = true end
+      end
+    end
+    facts_of_extras[extras] = facts
+    return facts
+  end
+
+  local function batch_of(key, head)
+    return facts_of(key, head).batch
+  end
+
+  -- The follow-up that tells of an end.
+  local KIND = 'notify'
+  local function end_of(id, state, finished_at_ms)
+    return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
+  end
+
+  -- The job with this record leaves its state, which `head` has, for another one. The caller calls `write`.
+  local function moved(key, head, to, now_ms)
+    if not is_followed(head) then return end
+    local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)
+    if from == layout.STATE.awaiting_jobs or from == layout.STATE.skipped then dependents.forget(id) end
+    dependents.note(id)
+    if facts.batch then batches.move(facts.batch, from, to) end
+    if facts.told and facts.told[to] then follow_ups.add(KIND, end_of(id, to, now_ms)) end
+  end
+
+  -- Returns whether the end of a finished job is still to be told of.
+  local function is_untold(key, head)
+    if not is_followed(head) or not facts_of(key, head).told then return false end
+    local finished_at_ms = record.int64(head, layout.finished_at_ms.at)
+    local id = string.sub(key, JOB_PREFIX_LENGTH + 1)
+    local entry = KIND .. ':' .. end_of(id, record.state_of(head), finished_at_ms)
+    return redis.call('ZSCORE', tag .. 'follow_ups', entry) and true or false
+  end
+
+  -- The job is deleted by people.
+  local function deleted(id, key, head)
+    if not is_followed(head) then return end
+    dependents.forget(id)
+    dependents.note(id)
+    local batch_id = batch_of(key, head)
+    if batch_id then batches.lose(batch_id, id, record.state_of(head)) end
+  end
+
+  -- The waiting job takes the content of another push, and so its batch.
+  local function replaced(id, key, head)
+    if not is_followed(head) then return end
+    local batch_id = batch_of(key, head)
+    if batch_id then batches.leave(batch_id, id) end
+  end
+
+  -- Writes what follows, of batches and of the order of jobs.
+  local function write(now_ms)
+    if lazily.is_made(dependents) then dependents.write() end
+    batches.write(now_ms)
+  end
+
+  return {
+    is_followed = is_followed, batch_of = batch_of, is_untold = is_untold, moved = moved, deleted = deleted,
+    replaced = replaced, write = write,
+  }
+end)

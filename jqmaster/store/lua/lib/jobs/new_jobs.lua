@@ -1,0 +1,134 @@
+-- include lib/constraints/constraints.lua
+-- include lib/constraints/waiting.lua
+-- include lib/lists.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/homes.lua
+-- New jobs of definitions: the room that their constraints leave them, their records, and the places where they wait.
+-- jobs/enqueue/enqueue.lua does the same for pushes, written out, because there each function
+-- that is made or called counts.
+local new_jobs = (function()
+  local tag, edition = ARGV.tag, ARGV.edition
+  local job_prefix = tag .. 'job:'
+  local unpack_terms, sub = struct.unpack, string.sub
+  local definitions = homes.read(ARGV.lanes)
+
+  -- Room behind each gate that bounds its backlog; false for the others.
+  local rooms = {}
+  local function backlog_room(gate_id)
+    local room = rooms[gate_id]
+    if room == nil then
+      local limits = constraints.limits_of(gate_id)
+      room = limits and limits.max_backlog and limits.max_backlog - (waiting.at(gate_id)) or false
+      rooms[gate_id] = room
+    end
+    return room
+  end
+
+  -- The gates that bound the jobs of lane `number`.
+  local backlogs = {}
+  local function bounding_gates(number)
+    if not backlogs[number] then
+      local list, definition = {}, definitions[number]
+      for _, ids in ipairs({definition.base.shared, definition.keyed}) do
+        for _, gate_id in ipairs(ids) do
+          local limits = constraints.limits_of(gate_id)
+          if backlog_room(gate_id) and not limits.is_shadow then list[#list + 1] = gate_id end
+        end
+      end
+      backlogs[number] = list
+    end
+    return backlogs[number]
+  end
+
+  -- The gates at which a job with this head waits, as a set: one that takes its place needs no room there.
+  local function counted_at(head)
+    local found, lane, own = {}, lanes.home_of(head)
+    for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
+      for _, gate_id in ipairs(list) do found[gate_id] = true end
+    end
+    return found
+  end
+
+  -- Takes room for one job, or none. `counted`: gates at which it needs none. Returns a gate that has no room (nil: all
+  -- have).
+  local function take_place(number, counted)
+    local full_gate
+    local bounding = bounding_gates(number)
+    for _, gate_id in ipairs(bounding) do
+      if rooms[gate_id] <= 0 and not counted[gate_id] then full_gate = gate_id end
+    end
+    if not full_gate then
+      for _, gate_id in ipairs(bounding) do
+        if not counted[gate_id] then rooms[gate_id] = rooms[gate_id] - 1 end
+      end
+    end
+    return full_gate
+  end
+
+  -- Jobs of one definition have their terms in common: what follows from these is made once. `head` is the record up to
+  -- the digest.
+  local kinds, kinds_seen = {}, {}
+  -- Within the terms, which begin with the priority, the time of creation is still empty.
+  local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
+  local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
+  local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
+  -- From the start to the worker.
+  local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
+  local function kind_of(terms, now_ms)
+    local kind = kinds[terms]
+    if kind then return kind end
+    local priority, _, _, _, expires_at_ms, flags, run_at_ms, delay_ms, number =
+      unpack_terms('>i4I4i8i8i8Bi8i8I2', terms)
+    local due_at_ms = delay_ms > 0 and now_ms + delay_ms or run_at_ms ~= -1 and run_at_ms or 0
+    local state = due_at_ms > now_ms and layout.STATE.scheduled or layout.STATE.ready
+    kind = {number = number, due_at_ms = due_at_ms,
+      is_due = state == layout.STATE.ready, priority = priority, expires_at_ms = expires_at_ms,
+      accepted = 0, lane = nil, own = nil, lane_bytes = nil,
+      head = struct.pack('>BBBBI4I4I2I2i8', layout.VERSION, state, flags, layout.CAUSE.none, 0, 0, 0, 0, due_at_ms)
+        .. nothing_yet .. sub(terms, 1, CREATED_AT - 1) .. struct.pack('>i8', now_ms)
+        .. sub(terms, CREATED_LAST + 1, TERMS_LENGTH)}
+    kinds[terms] = kind
+    kinds_seen[#kinds_seen + 1] = kind
+    return kind
+  end
+
+  local scheduled, expiring, records, filled, wakes = {}, {}, {}, 0, false
+  -- Gathers a job whose key is free. `rest` is its record behind the lane.
+  local function add(id, kind, digest, rest)
+    if not kind.lane then
+      kind.lane, kind.own = homes.of(definitions, kind.number, tonumber(edition))
+      kind.lane_bytes = lanes.bytes_of(kind.lane)
+    end
+    kind.accepted = kind.accepted + 1
+    records[filled + 1], records[filled + 2] = job_prefix .. id, kind.head .. digest .. kind.lane_bytes .. rest
+    filled = filled + 2
+    if kind.is_due then
+      lanes.add(kind.lane, kind.priority, id)
+      wakes = true
+    else
+      lists.add_pair(scheduled, kind.due_at_ms, id)
+    end
+    if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
+  end
+
+  -- Writes all that was gathered but the lanes, which lib/lanes/lane_writes.lua writes afterwards.
+  local function write(scheduled_key, expiring_key)
+    for _, kind in ipairs(kinds_seen) do
+      if kind.lane then lanes.count(kind.lane, kind.own, kind.accepted, kind.accepted) end
+    end
+    if #records > 0 then redis.call('MSET', unpack(records)) end
+    lists.zadd(scheduled_key, scheduled)
+    lists.zadd(expiring_key, expiring)
+  end
+
+  -- Tells the leader what there is to do.
+  local function tell(wake_channel)
+    if wake_channel == '' then return end
+    if wakes then redis.call('PUBLISH', wake_channel, 'ready') end
+    if #scheduled > 0 then redis.call('PUBLISH', wake_channel, 'due') end
+  end
+
+  return {
+    counted_at = counted_at, take_place = take_place, kind_of = kind_of, add = add, write = write, tell = tell,
+  }
+end)()

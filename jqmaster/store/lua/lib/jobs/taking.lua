@@ -1,0 +1,168 @@
+-- include lib/jobs/record.lua
+-- include lib/lists.lua
+-- include lib/constraints/gates.lua
+-- include lib/constraints/passing.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/parking.lua
+-- include lib/lanes/read_ahead.lua
+-- include lib/jobs/ready_jobs.lua
+-- include lib/jobs/followed.lua
+-- Takes jobs out of their lanes, one by one, and writes all of these claims at once.
+local taking = (function()
+  local job_prefix, tokens = ARGV.tag .. 'job:', ARGV.tokens
+  local lease_ms, offer_ms, grace_ms = tonumber(ARGV.lease_ms), tonumber(ARGV.offer_ms), tonumber(ARGV.grace_ms)
+  local TOKEN_LENGTH = 16
+  local sub, unpack_bytes = string.sub, struct.unpack
+  local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
+  -- Passed over: expired ones, with their names, and damaged ones. `watched`: somebody waits for their end.
+  local expired, expired_names, damaged, watched = {}, {}, {}, {}
+  -- How many are claimed, and how many bytes; how many were put aside.
+  local count, bytes, moves = 0, 0, 0
+  -- For each claim: ID and record, as they are given out; the key of its record, and its new beginning; the end of its
+  -- lease or time, and ID.
+  local claimed, keys, beginnings, running = {}, {}, {}, {}
+  -- By timeout.
+  local ends = {}
+
+  local function token_of(n)
+    return sub(tokens, (n - 1) * TOKEN_LENGTH + 1, n * TOKEN_LENGTH)
+  end
+
+  -- The sooner of lease end and deadline: whichever comes first needs the leader's eye.
+  local function end_of(timeout_ms, now_ms)
+    local end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + timeout_ms + grace_ms))
+    ends[timeout_ms] = end_ms
+    return end_ms
+  end
+
+  -- From the base lane to one of its own kind, which lies at the gate that closes it.
+  local function put_aside(base, own, closed_by, score, id, now_ms)
+    local id_of_lane = lanes.id_of(base.group, own)
+    local lane = lanes.by_id(id_of_lane)
+    if lane.is_lost then
+      lanes.made(id_of_lane, base.queue, base.edition, base.group, base.shared, own)
+      lane.at = closed_by.id
+    end
+    if lane.at ~= '' and not lane.stays then
+      local lies_at = gates.of(lane.at, now_ms)
+      if lies_at.room <= 0 then
+        parking.lane_lies_at(lies_at, lane)
+        lane.stays = true
+      end
+    end
+    redis.call('SETRANGE', job_prefix .. id, layout.lane_id.offset, lanes.bytes_of(lane))
+    lanes.count(base, own, -1, -1)
+    lanes.count(lane, nil, 1, 1)
+    lanes.add(lane, score, id)
+    moves = moves + 1
+  end
+
+  -- Takes the first job from its lane; `most` may be claimed in all. Returns whether it is claimed: what expired, is
+  -- damaged or has to wait is passed over.
+  local function take(lane, group, score, id, most, now_ms)
+    local job, key = take_first(lane, most - count)
+    local beginning, may_bring_gates = as_claimed(job)
+    if not beginning then
+      damaged[#damaged + 1] = id
+      local _, own = lanes.home_of_damaged(job_prefix .. id)
+      lanes.count(lane, own, -1, -1)
+      return false
+    end
+    local keyed, shared = lane.keyed, group.shared
+    local own = may_bring_gates and #keyed == 0 and own_gates(job) or nil
+    local timeout_ms, _, expires_at_ms = unpack_bytes('>i8i8i8', job, layout.timeout_ms.at)
+    if expires_at_ms > 0 and expires_at_ms <= now_ms then
+      expired[#expired + 1] = id
+      expired_names[#expired] = record.name_of(job)
+      lanes.count(lane, own, -1, -1)
+      if record.has_flag(record.flags_of(job), layout.FLAG.watched) then watched[#watched + 1] = id end
+      return false
+    end
+    if own then
+      local closed_by = gates.first_closed(own, now_ms)
+      if closed_by then
+        put_aside(lane, own, closed_by, score, id, now_ms)
+        return false
+      end
+      passing.use_room(own, 1, now_ms)
+      lanes.count(lane, own, 0, -1)
+    else
+      lane.waiting_more = lane.waiting_more - 1
+    end
+    count = count + 1
+    bytes = bytes + #job
+    claimed[2 * count - 1], claimed[2 * count] = id, job
+    keys[count], beginnings[count] = key, beginning
+    running[2 * count - 1], running[2 * count] = ends[timeout_ms] or end_of(timeout_ms, now_ms), id
+    if shared[1] then passing.add(shared, group, id, token_of(count), now_ms) end
+    if own then passing.add_own(own, id, token_of(count), now_ms)
+    elseif keyed[1] then passing.add(keyed, lane, id, token_of(count), now_ms) end
+    return true
+  end
+
+  -- Claims a job whose attempt goes on with its callbacks: `beginning` is what its record has then from the state to
+  -- the returned offers. Its slots stay its own, under the new token. Returns how many bytes are claimed by now.
+  local function take_callback(id, job, beginning, now_ms)
+    count = count + 1
+    bytes = bytes + #job
+    claimed[2 * count - 1], claimed[2 * count] = id, job
+    keys[count], beginnings[count] = job_prefix .. id, beginning
+    local timeout_ms = unpack_bytes('>i8', job, layout.timeout_ms.at)
+    running[2 * count - 1], running[2 * count] = ends[timeout_ms] or end_of(timeout_ms, now_ms), id
+    local lane, own = lanes.home_of(job)
+    local gate_lists = {table.concat(lane.shared)}
+    for _, gate_id in ipairs(own or lane.keyed) do gate_lists[#gate_lists + 1] = gate_id end
+    for _, gates_of_slot in ipairs(gate_lists) do
+      local slots_key = ARGV.tag .. 'slots:' .. gates_of_slot
+      if gates_of_slot ~= '' and redis.call('HEXISTS', slots_key, id) == 1 then
+        redis.call('HSET', slots_key, id, token_of(count))
+      end
+    end
+    return bytes
+  end
+
+  -- How many are claimed, of how many bytes, and how many jobs were put aside.
+  local function progress()
+    return count, bytes, moves
+  end
+
+  local function write_passed_over(skipped_key, damaged_key, finished_channel, now_ms)
+    for _, id in ipairs(expired) do
+      local head = record.read_head(job_prefix .. id)
+      followed.moved(job_prefix .. id, head, layout.STATE.skipped, now_ms)
+      record.set_state(job_prefix .. id, layout.STATE.skipped)
+      redis.call('SETRANGE', job_prefix .. id, layout.cause.offset, string.char(layout.CAUSE.expired))
+      record.set_int64(job_prefix .. id, layout.finished_at_ms.offset, now_ms)
+      redis.call('ZADD', skipped_key, now_ms, id)
+    end
+    if #expired > 0 then followed.write(now_ms) end
+    lists.call('SADD', damaged_key, damaged)
+    if #watched > 0 then redis.call('PUBLISH', finished_channel, table.concat(watched, ',')) end
+    return #expired + #damaged, expired_names
+  end
+
+  -- Writes the claims. Returns the first fence (0: there are none), IDs and tokens, alternating, and IDs and records.
+  local function write(running_key, claims_key, fence_key, worker_id_bytes, now_ms)
+    local first_fence, ids, offers = 0, {}, {}
+    if count == 0 then return first_fence, offers, claimed end
+    first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
+    redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
+    -- From the time that it is due to the end of the offer.
+    local times = struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
+    for n = 1, count do
+      local token_bytes = token_of(n)
+      redis.call('SETRANGE', keys[n], layout.state.offset,
+        beginnings[n] .. times .. struct.pack('>i8', first_fence + n - 1) .. token_bytes .. worker_id_bytes)
+      ids[n] = claimed[2 * n - 1]
+      offers[2 * n - 1], offers[2 * n] = ids[n], token_bytes
+    end
+    lists.zadd(running_key, running)
+    lists.call('SADD', claims_key, ids)
+    return first_fence, offers, claimed
+  end
+
+  return {
+    take = take, take_callback = take_callback, progress = progress, write_passed_over = write_passed_over,
+    write = write,
+  }
+end)()

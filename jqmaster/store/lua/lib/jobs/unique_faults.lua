@@ -1,0 +1,27 @@
+-- include lib/jobs/record.lua
+-- include lib/jobs/uniqueness.lua
+-- The fault of a uniqueness key that no script would leave behind.
+local unique_faults = (function()
+  local tag = ARGV.tag
+
+  -- Returns its text, empty for a sound key or one that is not there any more.
+  local function of(digest)
+    local key = uniqueness.key_of(digest)
+    local value = redis.pcall('GET', key)
+    if value == false then return '' end
+    local id = uniqueness.named_in(value)
+    if not id then return 'cannot be read' end
+    local job_key = tag .. 'job:' .. id
+    if redis.call('EXISTS', job_key) == 0 then
+      return redis.call('PTTL', key) < 0 and 'names a job that is gone' or ''
+    end
+    local head = record.read_head(job_key)
+    -- A record that cannot be read is a finding of its own.
+    if head == '' then return '' end
+    if not record.has_flag(record.flags_of(head), layout.FLAG.unique) then return 'names a job without a key' end
+    local own = uniqueness.of_record(job_key, head)
+    return own and own ~= digest and 'names a job with another key' or ''
+  end
+
+  return {of = of}
+end)()

@@ -1,0 +1,97 @@
+-- include lib/lazily.lua
+-- include lib/jobs/record.lua
+-- include lib/lanes/lanes.lua
+-- include lib/jobs/uniqueness.lua
+-- include lib/jobs/unique_requests.lua
+-- The uniqueness of the jobs of one push, which may conflict with jobs in the store and with one another.
+local unique_pushes = lazily.made_by(function()
+  local tag = ARGV.tag
+  -- By the number of a job that has a key: that key, and what the job asks for.
+  local keys_of, rules_of, ids_of = {}, {}, {}
+  -- By key: its holder in the store, or the number of the job in this push that takes it.
+  local holders, takers = {}, {}
+  -- Holders that were in the store before and take new content, in their order. `from` is the number of the job whose
+  -- content that is.
+  local replaced = {}
+
+  -- Looks up who holds the keys. The IDs of the jobs are the arguments from `first` on, each `width` after the one
+  -- before. Returns the rules by the numbers of the jobs.
+  local function find_holders(now_ms, first, width)
+    local numbers, keys = unique_requests.numbers, unique_requests.keys
+    local values = redis.call('MGET', unpack(keys))
+    for n, number in ipairs(numbers) do
+      keys_of[number], rules_of[number] = keys[n], unique_requests.rules[n]
+      ids_of[number] = ARGV[first + (number - 1) * width]
+      if values[n] then holders[keys[n]] = uniqueness.holder_in(values[n], now_ms) end
+    end
+    return rules_of
+  end
+
+  -- Returns 1 if the key of job number `n` is free, 2 if the job is not needed, 3 if it replaces the holder, -3 if it
+  -- is refused; and the holder.
+  local function judge(n)
+    local key = keys_of[n]
+    local holder, taker = holders[key], takers[key]
+    if not holder then
+      if not taker then return 1, nil end
+      holder = {id = ids_of[taker], head = '', has_not_started = true, from = taker}
+      holders[key] = holder
+    end
+    local on_conflict = rules_of[n].on_conflict
+    if on_conflict == layout.ON_CONFLICT.reject then return -3, holder end
+    if on_conflict == layout.ON_CONFLICT.replace and holder.has_not_started then return 3, holder end
+    return 2, holder
+  end
+
+  -- Job number `n` takes the key, or its content becomes that of the holder.
+  local function take(holder, n)
+    if not holder then
+      takers[keys_of[n]] = n
+      return
+    end
+    if holder.head ~= '' and not holder.from then replaced[#replaced + 1] = holder end
+    holder.from = n
+  end
+
+  -- The number of the job whose content the new job number `n` gets.
+  local function content_of(n)
+    local holder = holders[keys_of[n]]
+    return holder and holder.from or n
+  end
+
+  -- Adds keys and values for MSET.
+  local function add_writes(list, added)
+    local before = added
+    for key, n in pairs(takers) do
+      list[added + 1], list[added + 2] = key, ids_of[n] .. rules_of[content_of(n)].ending
+      added = added + 2
+    end
+    for key, holder in pairs(holders) do
+      if holder.head == '' then -- it is one of the takers
+      elseif holder.from then
+        local rule = rules_of[holder.from]
+        local until_ms = rule.scope == layout.SCOPE.window
+          and record.int64(holder.head, layout.created_at_ms.at) + rule.ttl_ms or 0
+        list[added + 1], list[added + 2] = key, uniqueness.value_of(holder.id, rule.scope, until_ms)
+        added = added + 2
+      else
+        uniqueness.write_again(key, holder)
+      end
+    end
+    if added > before then list[added + 1], list[added + 2] = tag .. 'unique_used', '1' end
+  end
+
+  -- The gates at which a job in the store counts already: that it comes back to them takes no room.
+  local function counted_at(head)
+    local found, lane, own = {}, lanes.home_of(head)
+    for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do
+      for _, gate_id in ipairs(list) do found[gate_id] = true end
+    end
+    return found
+  end
+
+  return {
+    find_holders = find_holders, judge = judge, take = take, content_of = content_of, replaced = replaced,
+    add_writes = add_writes, counted_at = counted_at,
+  }
+end)

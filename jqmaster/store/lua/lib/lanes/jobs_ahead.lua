@@ -1,0 +1,216 @@
+-- include lib/jobs/record.lua
+-- include lib/constraints/gates.lua
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/turns.lua
+-- include lib/lanes/parking.lua
+-- Counts the jobs that come before a ready one, as far as a bounded look tells.
+local jobs_ahead = (function()
+  local tag = ARGV.tag
+  -- Groups of lanes looked at for one gate or name, and waiting jobs.
+  local MAX_GROUPS, MAX_JOBS = 200, 500
+  -- After every ID and every instant at which a lane was served.
+  local LAST = '~'
+  -- The accuracy of the numbers: exact, at least so many, or about.
+  local EXACT, AT_LEAST, ABOUT = 0, 1, 2
+  local bound = EXACT
+  -- Facts about the job in question, and about jobs that may come before it.
+  local now_ms, edition, passed, is_keyed
+  local own_score, own_before, own_turns, own_is_fair, own_order, own_first
+  -- By name.
+  local ahead = {}
+  local jobs_left, lanes_left = MAX_JOBS, 0
+  local seen_lanes, seen_groups, taken = {}, {}, {}
+
+  -- Returns whether both wait their turn at the same gate: a turn of one is then a turn of the other.
+  local function shares_turn(other)
+    for _, gate_id in ipairs(other.keyed) do
+      if passed[gate_id] and gates.of(gate_id, now_ms).is_fair then return true end
+    end
+    return false
+  end
+
+  -- Counts members of a sorted set with members of one length: those with a smaller score, and those with the same
+  -- score and a smaller member.
+  local function count_before(key, score, member)
+    local smaller = redis.call('ZCOUNT', key, '-inf', '(' .. score)
+    local low, high = smaller, redis.call('ZCOUNT', key, '-inf', score)
+    while low < high do
+      local middle = math.floor((low + high) / 2)
+      if redis.call('ZRANGE', key, middle, middle)[1] < member then low = middle + 1 else high = middle end
+    end
+    return smaller, low - smaller
+  end
+
+  -- Returns the room, in jobs, at the gates of a lane or job that this one does not have to pass as well: if both wait
+  -- at the same gate, all that come earlier start earlier.
+  local function room_before(...)
+    local room, others = gates.NO_ROOM_LIMIT, {}
+    for _, list in ipairs({...}) do
+      for _, gate_id in ipairs(list) do
+        if not passed[gate_id] then
+          others[#others + 1] = gate_id
+          room = math.min(room, gates.of(gate_id, now_ms).room - (taken[gate_id] or 0))
+        end
+      end
+    end
+    return room, others
+  end
+
+  local function take_room(ids, count)
+    for _, gate_id in ipairs(ids) do taken[gate_id] = (taken[gate_id] or 0) + count end
+  end
+
+  -- Counts those of the first jobs of a lane that have room at the gates that each brings along.
+  local function admissible(other, jobs)
+    local count, start = 0, 0
+    while start < jobs do
+      if jobs_left <= 0 then
+        bound = math.max(bound, AT_LEAST)
+        return count
+      end
+      local page = redis.call('ZRANGE', tag .. 'ready:' .. other.id, start,
+        math.min(start + 100, start + jobs_left, jobs) - 1)
+      for _, id in ipairs(page) do
+        local its_head = record.read_head(tag .. 'job:' .. id)
+        local room, others = room_before(other.shared, its_head ~= '' and record.own_gates(its_head) or {})
+        if room > 0 then
+          count = count + 1
+          take_room(others, 1)
+        end
+      end
+      start, jobs_left = start + #page, jobs_left - #page
+      if #page == 0 then return count end
+    end
+    return count
+  end
+
+  -- Returns how many jobs of another lane start before this one.
+  local function jobs_before(other)
+    local room, others = room_before(other.shared, other.keyed)
+    if room <= 0 then return 0 end
+    local key = tag .. 'ready:' .. other.id
+    local smaller, same
+    if turns.are_taken(other) then
+      smaller = redis.call('ZCOUNT', key, '-inf', '(' .. own_score)
+      same = redis.call('ZCOUNT', key, own_score, own_score)
+      local first = redis.call('ZRANGE', key, 0, 0)[1]
+      local turns_before = own_is_fair and own_turns or 0
+      -- A lane that was served goes to the end of its priority.
+      if smaller == 0 and first and turns.order_of(other, first) .. other.id < own_first then
+        turns_before = turns_before + 1
+      end
+      same = math.min(same, turns_before)
+      -- Turns that are still to come go by more than this look can tell.
+      if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then
+        bound = math.max(bound, ABOUT)
+      end
+    else
+      smaller, same = count_before(key, own_score, own_order)
+      if is_keyed and #other.keyed == 0 then return admissible(other, smaller + same) end
+    end
+    local count = math.min(smaller + same, room)
+    take_room(others, count)
+    return count
+  end
+
+  -- The lanes of an order (`open` or `parked`) up to where this job stands.
+  local function walk(order_key, name)
+    local start, is_first = 0, true
+    while true do
+      local page = redis.call('ZRANGE', order_key, start, start + 99, 'WITHSCORES')
+      for at = 1, #page, 2 do
+        local score, member = tonumber(page[at + 1]), page[at]
+        if score > own_score or (score == own_score and member > own_order) then return end
+        if lanes_left <= 0 then
+          bound = math.max(bound, AT_LEAST)
+          return
+        end
+        lanes_left = lanes_left - 1
+        local other = lanes.by_id(string.sub(member, -layout.lane.id_length))
+        -- A gate without a key that closes one lane of a group closes all of them.
+        if is_first and (other.edition ~= edition or room_before(other.shared) <= 0) then return end
+        is_first = false
+        if not seen_lanes[other.id] then
+          seen_lanes[other.id] = true
+          ahead[name] = (ahead[name] or 0) + jobs_before(other)
+        end
+      end
+      if #page < 200 then return end
+      start = start + 100
+    end
+  end
+
+  local function walk_group(group, name)
+    if seen_groups[group] then return end
+    seen_groups[group] = true
+    walk(tag .. 'open:' .. group, name)
+  end
+
+  local function walk_waiters(gate_id, is_asked)
+    local waiters_key = tag .. 'waiters:' .. gate_id
+    if redis.call('SCARD', waiters_key) > MAX_GROUPS then
+      bound = math.max(bound, AT_LEAST)
+      return
+    end
+    for _, waiter in ipairs(redis.call('SMEMBERS', waiters_key)) do
+      local is_group, group, name = parking.read_waiter(waiter)
+      if is_asked[name] then
+        if is_group then walk_group(group, name) else walk(tag .. 'parked:' .. gate_id .. ':' .. group, name) end
+      end
+    end
+  end
+
+  local function walk_open(name)
+    local groups_key = tag .. 'open_groups:' .. name
+    if redis.call('SCARD', groups_key) > MAX_GROUPS then
+      bound = math.max(bound, AT_LEAST)
+      return
+    end
+    for _, group in ipairs(redis.call('SMEMBERS', groups_key)) do walk_group(group, name) end
+  end
+
+  local function sum()
+    local total = 0
+    for _, count in pairs(ahead) do total = total + count end
+    return total
+  end
+
+  -- `job`: its ID, head and lane, the gates that it passes (a list, and by ID), the edition of the rules, whether jobs
+  -- of one lane may bring gates of their own along, and how many lanes may be looked at. `names` are those that may
+  -- come before it, its own the first. Returns a list of name and count, and what kind of numbers these are; nil where
+  -- it is not ready.
+  local function count(job, names, at_ms)
+    local lane, own_name = job.lane, job.lane.queue
+    lanes_left, now_ms, edition, passed, is_keyed = job.max_lanes, at_ms, job.edition, job.passed, job.is_keyed
+    local ready_key = tag .. 'ready:' .. lane.id
+    local score = redis.call('ZSCORE', ready_key, job.id)
+    if not score then return nil end
+    own_score = tonumber(score)
+    local smaller, same = count_before(ready_key, own_score, job.id)
+    own_before, own_turns, own_is_fair = smaller + same, same, turns.are_taken(lane)
+    own_first = (own_is_fair and turns.order_of(lane, redis.call('ZRANGE', ready_key, 0, 0)[1]) or job.id) .. lane.id
+    own_order = (own_is_fair and own_before > 0) and LAST or own_first
+    seen_lanes[lane.id] = true
+    ahead[own_name] = (is_keyed and #lane.keyed == 0) and admissible(lane, own_before) or own_before
+    local is_asked = {}
+    for _, name in ipairs(names) do is_asked[name] = true end
+    walk_group(lane.group, own_name)
+    -- Lanes that are parked at the same gates start before it as well, when the gates open.
+    for _, gate_id in ipairs(passed) do walk_waiters(gate_id, is_asked) end
+    for _, name in ipairs(names) do walk_open(name) end
+    if lane.at ~= '' and gates.of(lane.at, now_ms).room > 0 and sum() == 0 then
+      -- Another lane of its group goes through this gate first, whoever its jobs are.
+      ahead[own_name], bound = 1, AT_LEAST
+    end
+    local by_name = {}
+    for _, name in ipairs(names) do
+      if (ahead[name] or 0) > 0 then
+        by_name[#by_name + 1] = name
+        by_name[#by_name + 1] = ahead[name]
+      end
+    end
+    return by_name, bound
+  end
+
+  return {count = count}
+end)()

@@ -1,0 +1,38 @@
+-- include lib/lanes/lanes.lua
+-- include lib/lanes/parking.lua
+-- Finds the faults of lanes.
+local lane_faults = (function()
+  local tag = ARGV.tag
+
+  -- Seen at one instant; empty where nothing is wrong. `edition` is that of the rules.
+  local function of(id, edition)
+    local lane = lanes.by_id(id)
+    local ready_key = tag .. 'ready:' .. id
+    local ready = redis.call('ZCARD', ready_key)
+    if lane.is_lost then return ready > 0 and 'ready jobs in a lane that nothing tells of' or '' end
+    if redis.call('ZSCORE', tag .. 'lanes:' .. lane.name, id) ~= tostring(lane.edition) then
+      return 'its name does not list it under its edition'
+    end
+    if lane.queue ~= lane.name and redis.call('HEXISTS', tag .. 'requirements', lane.queue) == 0 then
+      return 'asks for labels, and no claim would look for it'
+    end
+    if lane.jobs < ready then return string.format('counts %d unfinished jobs, %d are ready', lane.jobs, ready) end
+    if ready == 0 then return lane.member ~= '' and 'is empty and stands in an order' or '' end
+    local score = redis.call('ZSCORE', lanes.order_key(lane), lane.member)
+    if not score or tonumber(score) ~= lane.score then return 'does not stand where it says' end
+    local first = redis.call('ZRANGE', ready_key, 0, 0, 'WITHSCORES')
+    -- A fair lane may stand later than its first job, never earlier.
+    if tonumber(first[2]) ~= lane.score or string.sub(lane.member, 1, -layout.lane.id_length - 1) < first[1] then
+      return 'does not stand where its first job belongs'
+    end
+    if lane.edition ~= edition then return '' end
+    if lane.at ~= '' then return parking.knows_lane(lane.at, lane) and '' or 'lies at a gate that does not know it' end
+    if redis.call('SISMEMBER', tag .. 'open_groups:' .. lane.queue, lane.group) == 1 then return '' end
+    for _, gate_id in ipairs(lane.shared) do
+      if parking.knows_group(gate_id, lane) then return '' end
+    end
+    return 'is open, and no claim would find its group'
+  end
+
+  return {of = of}
+end)()

@@ -1,0 +1,186 @@
+-- include lib/lazily.lua
+-- include lib/lists.lua
+-- include lib/constraints/gate_ids.lua
+-- include lib/constraints/slots.lua
+-- include lib/lanes/lanes.lua
+-- include lib/constraints/waiting.lua
+-- include lib/lanes/turns.lua
+-- include lib/lanes/parking.lua
+-- Writes what lib/lanes/lanes.lua gathered.
+local lane_writes = (function()
+  local tag = ARGV.tag
+  local sub, under = string.sub, lists.under
+  local changed = lanes.changed
+
+  -- The first job of a lane as {score, id}, nil where it is empty.
+  local function first_job(lane)
+    if lane.first ~= nil and #lane.added == 0 then return lane.first or nil end
+    if lane.member == '' and #lane.removed == 0 and lane.taken == 0 then
+      -- It was empty: what was added is all there is.
+      return lane.first_added
+    end
+    local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0, 'WITHSCORES')
+    return first[1] and {tonumber(first[2]), first[1]}
+  end
+
+  local function may_come_first(lane)
+    if lane.has_moved or #lane.removed > 0 or lane.taken > 0 or lane.member == '' then return true end
+    local added = lane.first_added
+    if not added or added[1] > lane.score then return false end
+    return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
+  end
+
+  -- Puts changed lanes where their first jobs belong. A lane that lies at a gate and now comes before where it lay may
+  -- come before the one that is open for it: it is open as well, and the next claim looks at it. Where an open one
+  -- falls behind, those that it is open for may come before it. Returns whether any lane came back.
+  local function place()
+    local leaving, coming, opening, fallen, left, has_opened = {}, {}, {}, {}, {}, false
+    for _, lane in ipairs(changed) do
+      if may_come_first(lane) then
+        local first = first_job(lane)
+        local order_key = lanes.order_key(lane)
+        local score, member = lane.score, ''
+        if first then score, member = first[1], turns.order_of(lane, first[2]) .. lane.id end
+        if score ~= lane.score or member ~= lane.member then
+          local comes_sooner = first and (score < lane.score or (score == lane.score and member < lane.member))
+          if lane.member ~= '' then
+            table.insert(under(leaving, order_key), lane.member)
+            if lane.at == '' then
+              if not comes_sooner then fallen[#fallen + 1] = lane end
+            elseif not first or (comes_sooner and not lane.stays) then
+              left[#left + 1] = {lane = lane, order_key = order_key, gate_id = lane.at}
+              lane.at = ''
+              order_key = lanes.order_key(lane)
+              has_opened = has_opened or first ~= nil
+            end
+          end
+          if first then
+            local list = under(coming, order_key)
+            list[#list + 1] = score
+            list[#list + 1] = member
+            if lane.at == '' then under(opening, lane.queue)[lane.group] = true end
+          end
+          lane.score, lane.member, lane.is_placed = score, member, true
+        end
+      end
+    end
+    for key, list in pairs(leaving) do lists.call('ZREM', key, list) end
+    for key, list in pairs(coming) do lists.zadd(key, list) end
+    for queue, groups in pairs(opening) do
+      for group in pairs(groups) do redis.call('SADD', tag .. 'open_groups:' .. queue, group) end
+    end
+    for _, item in ipairs(left) do
+      if redis.call('EXISTS', item.order_key) == 0 then parking.lanes_left(item.gate_id, item.lane) end
+    end
+    for _, lane in ipairs(fallen) do
+      if #lane.keyed > 0 and #parking.follow(lane, nil) > 0 then has_opened = true end
+    end
+    return has_opened
+  end
+
+  -- Lanes with keys come in any number and go with their last job; the others are few, and the leader removes them.
+  local function drop(dropped)
+    local keys, names = {}, {}
+    for _, lane in ipairs(dropped) do
+      keys[#keys + 1] = tag .. 'lane:' .. lane.id
+      table.insert(under(names, lane.name), lane.id)
+    end
+    redis.call('UNLINK', unpack(keys))
+    for name, ids in pairs(names) do
+      redis.call('ZREM', tag .. 'lanes:' .. name, unpack(ids))
+      if redis.call('EXISTS', tag .. 'lanes:' .. name) == 0 then
+        redis.call('SREM', tag .. 'names', name)
+        redis.call('HDEL', tag .. 'ready_counts', name)
+      end
+    end
+    for _, lane in ipairs(dropped) do
+      if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, -1) <= 0 then
+        redis.call('HDEL', tag .. 'requirements', lane.queue)
+      end
+      if redis.call('EXISTS', tag .. 'open:' .. lane.group) == 0 then
+        redis.call('SREM', tag .. 'open_groups:' .. lane.queue, lane.group)
+        for _, gate_id in ipairs(lane.shared) do parking.group_left(gate_id, lane) end
+      end
+    end
+  end
+
+  local function list_new()
+    local names = {}
+    for _, lane in ipairs(changed) do
+      if lane.is_new then
+        local list = under(names, lane.name)
+        list[#list + 1] = lane.edition
+        list[#list + 1] = lane.id
+        -- The leader looks every second which queues there are, and claims for workers that have their labels.
+        if lane.queue ~= lane.name then redis.call('HINCRBY', tag .. 'requirements', lane.queue, 1) end
+      end
+    end
+    for name, list in pairs(names) do
+      lists.zadd(tag .. 'lanes:' .. name, list)
+      redis.call('SADD', tag .. 'names', name)
+    end
+  end
+
+  -- Gives the slots of claims back that ended, and opens the gates that have room again. Returns whether anything came
+  -- back.
+  local function free_slots(freed, unstarted_tokens)
+    local ids = {}
+    local function never_started(gate_id)
+      return unstarted_tokens and lists.call('ZREM', tag .. 'starts:' .. gate_id, unstarted_tokens) or 0
+    end
+    -- Where nothing was held, there is no more room than before.
+    for gate_list, jobs_of_lanes in pairs(freed) do
+      local count = 0
+      for _, jobs in ipairs(jobs_of_lanes) do count = count + slots.give_back(gate_list, jobs) end
+      for _, gate_id in ipairs(gate_ids.split(gate_list)) do
+        if count + never_started(gate_id) > 0 then ids[#ids + 1] = gate_id end
+      end
+    end
+    for gate_id, jobs in pairs(lanes.freed_own) do
+      if slots.give_back(gate_id, jobs) + never_started(gate_id) > 0 then ids[#ids + 1] = gate_id end
+    end
+    return #ids > 0 and parking.open_all(parking.closed_among(ids))
+  end
+
+  -- Call it once, after the records. `unstarted_tokens` are of starts that never were (nil: none). Returns whether jobs
+  -- may start that could not before.
+  local function write(unstarted_tokens)
+    local freed, ready_more = {}, {}
+    list_new()
+    for _, lane in ipairs(changed) do
+      local ready_key = tag .. 'ready:' .. lane.id
+      -- Before any is added: what was taken is counted from the front.
+      local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
+      more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
+      if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end
+      if lane.waiting_more ~= 0 then
+        if #lane.shared > 0 then waiting.add(lane.shared, lane.waiting_more) end
+        if #lane.keyed > 0 then waiting.add(lane.keyed, lane.waiting_more) end
+      end
+      if lane.freed then
+        if #lane.shared > 0 then table.insert(under(freed, table.concat(lane.shared)), lane.freed) end
+        for _, gate_id in ipairs(lane.keyed) do table.insert(under(freed, gate_id), lane.freed) end
+      end
+    end
+    if lazily.is_made(waiting) then waiting.write() end
+    for name, more in pairs(ready_more) do
+      if more ~= 0 then redis.call('HINCRBY', tag .. 'ready_counts', name, more) end
+    end
+    local has_come_back = place()
+    local has_room = free_slots(freed, unstarted_tokens)
+    local dropped = {}
+    for _, lane in ipairs(changed) do
+      lane.jobs = lane.jobs + lane.jobs_more
+      if lane.jobs <= 0 and #lane.keyed > 0 then
+        dropped[#dropped + 1] = lane
+      elseif lane.is_new or lane.is_placed or lane.jobs_more ~= 0 then
+        lanes.save(lane)
+      end
+      lane.jobs_more = 0
+    end
+    if #dropped > 0 then drop(dropped) end
+    return has_come_back or has_room
+  end
+
+  return {write = write, drop = drop}
+end)()

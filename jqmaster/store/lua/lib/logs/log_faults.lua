@@ -1,0 +1,103 @@
+-- The faults of the log of a job, and how each is put right.
+-- include lib/logs/job_logs.lua
+local log_faults = (function()
+  local tag = ARGV.tag
+  -- The sizes of a longer log are not added up: that would hold up the store.
+  local MOST_CHUNKS, MOST_LOGS = 32, 10000
+  local SIZE = 6
+
+  local function look(id)
+    local hash = redis.pcall('HMGET', tag .. 'log:' .. id, 'size', 'record')
+    local chunks = redis.pcall('XRANGE', tag .. 'logs:' .. id, '-', '+', 'COUNT', MOST_CHUNKS + 1)
+    local found = {is_damaged = hash.err ~= nil, has_damaged_chunks = chunks.err ~= nil,
+      has_hash = redis.call('EXISTS', tag .. 'log:' .. id) == 1,
+      has_job = redis.call('EXISTS', tag .. 'job:' .. id) == 1,
+      is_listed = redis.call('SISMEMBER', tag .. 'logged', id) == 1,
+      has_time = redis.call('ZSCORE', tag .. 'log_times', id) ~= false,
+      waits = redis.call('ZSCORE', tag .. 'log_waits', id) ~= false,
+      is_erased = redis.call('ZSCORE', tag .. 'log_erasures', id) ~= false
+        or redis.call('ZSCORE', tag .. 'log_erased', id) ~= false,
+      is_id = #id == 36 and string.match(id, '^[0-9a-f%-]+$') ~= nil}
+    found.has_record = not found.is_damaged and hash[2] ~= false
+    found.length = #chunks
+    found.size = not found.is_damaged and job_logs.number(hash[1]) or 0
+    if found.length <= MOST_CHUNKS then
+      found.counted = 0
+      for _, chunk in ipairs(chunks) do
+        found.counted = found.counted + job_logs.number(chunk[2][SIZE])
+        found.last = chunk[1]
+      end
+    end
+    return found
+  end
+
+  local function fault_in(log)
+    if log.is_erased and not log.is_id then return 'is to be removed from the archive, and no job has such an ID' end
+    if log.is_damaged or log.has_damaged_chunks then return 'a key is not of its type' end
+    if (log.has_hash or log.length > 0) and not log.is_listed then return 'is not listed' end
+    if log.is_listed and not log.has_hash then return 'is listed, and not there' end
+    if log.counted and log.counted ~= log.size then
+      return string.format('counts %.0f bytes, and has %.0f', log.size, log.counted)
+    end
+    if log.length > 0 and not log.has_time then return 'nobody looks at its age' end
+    if log.length == 0 and log.has_time then return 'has an age, and no lines' end
+    if log.waits and log.has_job then return 'waits for the archive, though its job is there' end
+    if log.waits and not log.has_record then return 'waits for the archive without the record of its job' end
+    return ''
+  end
+
+  -- Returns the fault of a log; empty for a sound one, and for none.
+  local function of(id)
+    return fault_in(look(id))
+  end
+
+  -- Returns the fault of the sum of all sizes; empty where there are too many logs to add them up.
+  local function of_total()
+    if redis.call('SCARD', tag .. 'logged') > MOST_LOGS then return '', 0 end
+    local sum = 0
+    for _, id in ipairs(redis.call('SMEMBERS', tag .. 'logged')) do
+      local size = redis.pcall('HGET', tag .. 'log:' .. id, 'size')
+      sum = sum + (type(size) == 'string' and job_logs.number(size) or 0)
+    end
+    local total = redis.pcall('HGET', tag .. 'log_totals', 'size')
+    total = type(total) == 'string' and tonumber(total) or 0
+    return total ~= sum and string.format('counts %.0f bytes, and the logs have %.0f', total, sum) or '', sum
+  end
+
+  local function forget_rest(id)
+    job_logs.forget(id)
+    redis.call('UNLINK', tag .. 'log:' .. id, tag .. 'logs:' .. id)
+    redis.call('ZREM', tag .. 'log_times', id)
+    redis.call('ZREM', tag .. 'log_waits', id)
+  end
+
+  -- Puts a log right that has a fault. One that nothing can be known of is removed.
+  local function mend(id, now_ms)
+    local log = look(id)
+    if log.is_erased and not log.is_id then
+      redis.call('ZREM', tag .. 'log_erasures', id)
+      redis.call('ZREM', tag .. 'log_erased', id)
+    end
+    if log.is_damaged then redis.call('UNLINK', tag .. 'log:' .. id) end
+    if log.has_damaged_chunks then redis.call('UNLINK', tag .. 'logs:' .. id) end
+    local waits = log.waits and not log.has_job
+    if not log.has_job and not (waits and log.has_record and log.length > 0) then return forget_rest(id) end
+    if log.waits and log.has_job then
+      redis.call('ZREM', tag .. 'log_waits', id)
+      redis.call('HDEL', tag .. 'log:' .. id, 'record')
+    end
+    if log.length == 0 and (log.is_damaged or not log.has_hash) then return forget_rest(id) end
+    redis.call('SADD', tag .. 'logged', id)
+    if log.counted then redis.call('HSET', tag .. 'log:' .. id, 'size', string.format('%.0f', log.counted)) end
+    if (log.is_damaged or not log.has_hash) and log.last then
+      redis.call('HSET', tag .. 'log:' .. id, 'last', (string.match(log.last, '^%d+')))
+    end
+    if log.length == 0 then
+      redis.call('ZREM', tag .. 'log_times', id)
+    elseif not log.has_time then
+      redis.call('ZADD', tag .. 'log_times', string.format('%.0f', now_ms), id)
+    end
+  end
+
+  return {of = of, of_total = of_total, mend = mend}
+end)()
