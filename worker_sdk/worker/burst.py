@@ -3,7 +3,8 @@
 import asyncio
 from typing import Final
 
-from worker_sdk.worker.executor import Executor, Settlements
+from worker_sdk.worker.endings import Settlements
+from worker_sdk.worker.executor import Executor
 from worker_sdk.worker.identity import WorkerIdentity
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outbox import ReportOutbox

@@ -1,24 +1,23 @@
-"""Runs what was accepted, and stops it: at its timeout, at the end of its lease, or when told to."""
+"""Gives slots to accepted jobs, and stops them: at their timeout, at the end of their lease, or when told to."""
 
 import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
-from worker_sdk import forked, tracing
-from worker_sdk.wire import Undecodable, encode
+from worker_sdk import forked
+from worker_sdk.wire import Undecodable
 from worker_sdk.worker import outcomes
-from worker_sdk.worker.context import Context, Pushers
-from worker_sdk.worker.isolated import IsolatedProcess, ProcessDiedError
-from worker_sdk.worker.job_log import LogLines, running_log
+from worker_sdk.worker.context import Pushers
+from worker_sdk.worker.endings import Endings, Settlements, log_failure
+from worker_sdk.worker.handler_calls import HandlerCalls
+from worker_sdk.worker.job_log import LogLines
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import HandlerKind
 from worker_sdk.worker.run import JobRun, Stop
-from worker_sdk.worker.threads import HandlerThreads
 
 if TYPE_CHECKING:
     from worker_sdk.worker.challenges import Challenges
@@ -34,17 +33,6 @@ FOLLOW_S: Final = 10.0
 FOLLOW_SHARE: Final = 0.5
 
 _NEVER: Final = float("inf")
-
-
-class Settlements(Protocol):
-    """The receiver of reports on jobs that ended."""
-
-    @property
-    def is_full(self) -> bool:
-        """Return whether no more jobs should be started until some reports are delivered."""
-        ...
-
-    def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None: ...
 
 
 class Starts(Protocol):
@@ -76,13 +64,8 @@ class Executor:
         self._max_jobs = max_jobs
         self._settlements = settlements
         self._starts = starts
-        self._pushers = pushers
         self._reports = reports
-        self._challenges = challenges
-        self._child_access = child_access
-        self._log_of = log_of
         self._stop_grace_s = stop_grace_s
-        self._threads = HandlerThreads(max_jobs, self._loop)
         # Held while offers are judged and taken up: a heartbeat says that what it does not name was not taken up.
         self.taking_up = threading.Lock()
         self.occupying: dict[str, JobRun] = {}
@@ -93,11 +76,26 @@ class Executor:
         self._idle: asyncio.Future[None] | None = None
         # Called when a slot may have become free.
         self.on_room: Callable[[], object] | None = None
-        self._is_copy = False
+        self._endings = Endings(
+            settlements=settlements,
+            reports=reports,
+            owed=self.owed,
+            release=self._release,
+            stop_grace_s=stop_grace_s,
+        )
+        self._calls = HandlerCalls(
+            max_jobs=max_jobs,
+            pushers=pushers,
+            reports=reports,
+            challenges=challenges,
+            child_access=child_access,
+            log_of=log_of,
+            endings=self._endings,
+        )
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        self._is_copy = True
+        self._endings.is_copy = True
         # Should the child go back to the event loop, all other handlers would go on there, too.
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon(forked.end_copy)
@@ -129,7 +127,7 @@ class Executor:
             return
         logger.info("%d slots instead of %d, as the masters say", max_jobs, self._max_jobs)
         self._max_jobs = max_jobs
-        self._threads.resize(max_jobs)
+        self._calls.resize(max_jobs)
         if self.on_room is not None:
             self.on_room()
 
@@ -171,13 +169,13 @@ class Executor:
         if run.handler.confirm_start:
             run.task = self._loop.create_task(self._confirm_and_launch(run))
         else:
-            self._launch(run)
+            self._calls.launch(run)
 
     def _fail_undecodable(self, run: JobRun, fault: Undecodable) -> None:
         fields = outcomes.undecodable(fault.why)
-        self._settle(run, fields)
+        self._endings.settle(run, fields)
         self._release(run)
-        _log_failure(run, logging.ERROR, text=fields["message"])
+        log_failure(run, logging.ERROR, text=fields["message"])
 
     async def _confirm_and_launch(self, run: JobRun) -> None:
         may_start = await self._starts.may_start(run.job_id, run.token)
@@ -189,270 +187,7 @@ class Executor:
             # The word was right when it was given, and came too late.
             self._stop_overdue(run, now)
         else:
-            self._launch(run)
-
-    def _launch(self, run: JobRun) -> None:
-        handler = run.handler
-        if self._log_of is not None:
-            run.log = self._log_of(run.job_id, run.token)
-        if handler.takes_context:
-            run.ctx = Context(
-                run.job_id,
-                run.name,
-                run.attempt,
-                run.fence,
-                run.headers,
-                run.deadline_s,
-                self._pushers,
-                self._reports,
-                run.token,
-                run.checkpoint,
-                run.batch,
-                run.callbacks,
-                self._challenges,
-                run.inputs,
-                run.log,
-            )
-        match handler.kind:
-            case HandlerKind.ASYNC if self._loop.get_task_factory() is None:
-                # The same as create_task, at three quarters of its cost.
-                run.task = asyncio.Task(self._run_async(run), loop=self._loop, name=handler.name)
-            case HandlerKind.ASYNC:
-                run.task = self._loop.create_task(self._run_async(run), name=handler.name)
-            case HandlerKind.SYNC:
-                run.has_begun = True
-                self._threads.submit(
-                    lambda: self._run_sync(run), lambda value, exc: self._ended(run, value, exc)
-                )
-            case HandlerKind.ISOLATED:
-                run.has_begun = True
-                self._threads.submit(
-                    lambda: self._run_isolated(run), lambda value, exc: self._isolated_ended(run, value, exc)
-                )
-
-    async def _run_async(self, run: JobRun) -> None:
-        if self._is_too_late(run):
-            self._ended(run, None, None)
-            return
-        run.has_begun = True
-        # This task is of this job alone.
-        running_log.set(run.log)
-        try:
-            if tracing.is_on():
-                with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
-                    value = await run.handler.call(run.argument, run.ctx)
-            elif run.ctx is None:
-                value = await run.handler.function(run.argument)
-            else:
-                value = await run.handler.function(run.argument, run.ctx)
-        except (Exception, SystemExit) as exc:
-            # A handler that calls sys.exit has failed; the worker goes on.
-            self._ended(run, None, exc)
-        except BaseException as exc:
-            self._ended(run, None, exc)
-            raise
-        else:
-            self._ended(run, value, None)
-
-    @staticmethod
-    def _is_too_late(run: JobRun) -> bool:
-        """A loop or an interpreter that was blocked comes to a job when its lease is over and others may run it."""
-        if run.stopping is None and now_s() >= run.lease_end_s:
-            run.stopping = Stop.LOST
-        return run.stopping is not None
-
-    def _run_sync(self, run: JobRun) -> Any:
-        if self._is_too_late(run):
-            raise RuntimeError("stopped before it began")
-        mark = running_log.set(run.log)
-        try:
-            if tracing.is_on():
-                with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
-                    return run.handler.call(run.argument, run.ctx)
-            return run.handler.call(run.argument, run.ctx)
-        finally:
-            running_log.reset(mark)
-
-    def _run_isolated(self, run: JobRun) -> outcomes.Fields:
-        with tracing.processing(run.name, run.job_id, run.attempt, run.headers) as headers:
-            if run.handler.around is None:
-                return self._attend_isolated(run, headers)
-            assert run.ctx is not None
-            fields: outcomes.Fields = run.handler.around(run.ctx, lambda: self._attend_isolated(run, headers))
-            return fields
-
-    def _attend_isolated(self, run: JobRun, headers: Mapping[str, str]) -> outcomes.Fields:
-        """Wait in a thread for the process, and kill it when it is time, whatever the event loop does."""
-        assert run.handler.origin is not None
-        masters, token = self._child_access
-        job = {
-            "job_id": run.job_id,
-            "name": run.name,
-            "attempt": run.attempt,
-            "fence": run.fence,
-            "headers": dict(headers),
-            "argument": run.argument,
-            "remaining_s": run.deadline_s - now_s(),
-            "masters": list(masters),
-            "token": token,
-            "checkpoint": run.checkpoint,
-            "batch": run.batch,
-            "callbacks": run.callbacks,
-            "inputs": run.inputs,
-            "has_log": run.log is not None,
-        }
-        process = IsolatedProcess(
-            run.handler.origin, job, lambda report: self._report_of_child(run, process, report), run.log
-        )
-        try:
-            run.process = process
-            while run.stopping is None:
-                left_s = run.due_s - now_s()
-                if left_s <= 0:
-                    run.stopping = Stop.LOST if now_s() >= run.lease_end_s else Stop.TIMEOUT
-                elif (fields := process.wait(min(left_s, 60.0))) is not None:
-                    return fields
-            return {}
-        finally:
-            run.process = None
-            process.close()
-
-    def _report_of_child(self, run: JobRun, process: IsolatedProcess, report: dict[str, Any]) -> None:
-        if "challenge" in report:
-            opened = self._challenges.open(run.job_id, run.token, report["challenge"], run.deadline_s)
-
-            def answer(done: "Future[Mapping[str, Any]]") -> None:
-                error = done.exception()
-                process.saved(
-                    report["number"],
-                    None if error is None else str(error),
-                    done.result() if error is None else None,
-                )
-
-            opened.add_done_callback(answer)
-            return
-        if "line" in report:
-            if run.log is not None:
-                run.log.write(*report["line"])
-            return
-        if "part" in report:
-
-            def told(done: "Future[None]") -> None:
-                error = done.exception()
-                process.saved(report["number"], None if error is None else str(error))
-
-            self._reports.emit(run.job_id, run.token, report["part"], run.deadline_s).add_done_callback(told)
-            return
-        if "checkpoint" not in report:
-            self._reports.tell(run.token, report["fraction"], report["message"])
-            return
-
-        def tell(saved: "Future[None]") -> None:
-            error = saved.exception()
-            process.saved(report["number"], None if error is None else str(error))
-
-        self._reports.save(run.token, report["checkpoint"]).add_done_callback(tell)
-
-    def _isolated_ended(self, run: JobRun, fields: Any, exc: BaseException | None) -> None:
-        if run.stopping is not None or (exc is not None and not isinstance(exc, ProcessDiedError)):
-            self._ended(run, None, exc)
-            return
-        if exc is not None:
-            fields = outcomes.failure(str(exc), should_retry=True)
-        if not self._tells_first(run, lambda: self._isolated_settled(run, fields)):
-            self._isolated_settled(run, fields)
-
-    def _isolated_settled(self, run: JobRun, fields: outcomes.Fields) -> None:
-        # An attempt that ended there with an exception says how to log it; every other failure is logged as an error.
-        level = fields.pop("log_level", logging.ERROR)
-        self._settle(run, fields)
-        self._ended(run, None, None)
-        if fields["type"] in ("failure", "discarded") and level:
-            error = fields["error"]
-            text = error["traceback"] if error else fields["message"]
-            _log_failure(run, level, text=text, ending=fields["type"])
-
-    def _ended(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
-        """The handler runs no more."""
-        if self._is_copy:
-            forked.end_copy()
-        if exc is not None and self._saves_first(run, value, exc):
-            return
-        if run.token in self._reports.told and self._tells_first(run, lambda: self._ended(run, value, exc)):
-            return
-        self._release(run)
-        if exc is None and run.stopping is None and not run.is_settled:
-            run.is_settled = True
-            self._settlements.put(run.job_id, run.token, outcomes.success(value))
-            return
-        if run.is_settled:
-            if run.stopping in (Stop.TIMEOUT, Stop.CANCELED):
-                logger.warning(
-                    "%s (job %s) has ended after all; its slot is free again", run.name, run.job_id
-                )
-            return
-        if run.stopping is Stop.HANDED_BACK and exc is None and run.handler.kind is not HandlerKind.ISOLATED:
-            # It finished while it was being stopped.
-            self._settle(run, outcomes.success(value))
-        elif run.stopping is not None:
-            self._settle_stopped(run)
-        elif exc is not None:
-            fields = self._of_exception(run, exc)
-            self._settle(run, fields)
-            if level := outcomes.log_level(run.handler, exc, fields):
-                _log_failure(run, level, exc, ending=fields["type"])
-
-    def _saves_first(self, run: JobRun, value: Any, exc: BaseException) -> bool:
-        """Return whether the end has to wait until the position that an iteration has reached is saved. The next
-        attempt goes on there."""
-        if run.ctx is None or run.ctx.unsaved is None or run.is_settled:
-            return False
-        if run.stopping not in (None, Stop.HANDED_BACK):
-            return False
-        position, run.ctx.unsaved = run.ctx.unsaved, None
-        saved = self._reports.save(run.token, encode(position))
-        # Without a master in reach the former checkpoint has to do.
-        self._go_on_after(saved, self._stop_grace_s, lambda: self._ended(run, value, exc))
-        return True
-
-    def _tells_first(self, run: JobRun, end: Callable[[], None]) -> bool:
-        """Return whether the end has to wait until masters have the last progress of the job: nothing that comes behind
-        the end counts. `end` is called then."""
-        if run.stopping is not None or run.is_settled or run.token not in self._reports.told:
-            return False
-        # People's view of it must not cost a job its time, or its lease.
-        patience_s = min(self._stop_grace_s, (run.due_s - now_s()) / 2)
-        if patience_s <= 0 or (told := self._reports.flush(run.token)) is None:
-            return False
-        self._go_on_after(told, patience_s, end)
-        return True
-
-    def _go_on_after(self, reported: "Future[None]", patience_s: float, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once, when the report is answered, or the patience is over."""
-        has_gone_on = False
-
-        def once() -> None:
-            nonlocal has_gone_on
-            if not has_gone_on:
-                has_gone_on = True
-                timer.cancel()
-                go_on()
-
-        def answered(_: "Future[None]") -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                self._loop.call_soon_threadsafe(once)
-
-        timer = self._loop.call_later(patience_s, once)
-        reported.add_done_callback(answered)
-
-    @staticmethod
-    def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:
-        try:
-            return outcomes.of_exception(run.handler, exc, run.attempt)
-        except Exception:
-            # A policy is code of the user's too: an ending must not be lost over a wait that cannot be computed.
-            logger.exception("the retry policy of %s failed", run.name)
-            return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
+            self._calls.launch(run)
 
     def _release(self, run: JobRun) -> None:
         follower = self._followers.pop(run.job_id, None) if self._followers else None
@@ -468,36 +203,11 @@ class Executor:
         if self._idle is not None and not self.occupying and not self._idle.done():
             self._idle.set_result(None)
 
-    def _settle(self, run: JobRun, fields: outcomes.Fields) -> None:
-        if not run.is_settled:
-            run.is_settled = True
-            self._reports.end(run.token, "the job has ended")
-            self._settlements.put(run.job_id, run.token, fields)
-
-    def _settle_stopped(self, run: JobRun) -> None:
-        match run.stopping:
-            case Stop.TIMEOUT:
-                self._settle(run, outcomes.timeout(run.timeout_s))
-            case Stop.CANCELED:
-                self._settle(run, outcomes.CANCELED)
-            case Stop.HANDED_BACK:
-                self._settle(run, outcomes.HANDED_BACK)
-            case _:
-                self._forget(run)
-
-    def _forget(self, run: JobRun) -> None:
-        """Report nothing: the job is another worker's now. But name a run that has begun to the masters once. Otherwise
-        they would take it for an offer that was never accepted, and start it again as if it had never begun."""
-        run.is_settled = True
-        self._reports.end(run.token, "the job is not this worker's any more")
-        if run.is_named or not run.has_begun:
-            self.owed.pop(run.token, None)
-
     # --- stopping
 
     def stop(self, run: JobRun, why: Stop) -> None:
         if why is Stop.LOST and not run.is_settled:
-            self._forget(run)
+            self._endings.forget(run)
         elif run.is_settled:
             return
         if run.stopping is not None:
@@ -514,7 +224,7 @@ class Executor:
         if not run.has_begun:
             if run.task is not None and run.task is not asyncio.current_task():
                 run.task.cancel()
-            self._settle_stopped(run)
+            self._endings.settle_stopped(run)
             self._release(run)
             return
         if run.ctx is not None:
@@ -570,7 +280,7 @@ class Executor:
         return [*self._followers.values(), *self.occupying.values()]
 
     def _report_without_end(self, run: JobRun) -> None:
-        self._settle_stopped(run)
+        self._endings.settle_stopped(run)
         logger.error(
             "%s (job %s) does not stop; its end is reported, its slot stays occupied", run.name, run.job_id
         )
@@ -627,29 +337,5 @@ class Executor:
     def close(self) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        self._threads.close()
+        self._calls.close()
         forked.leave(self)
-
-
-def _log_failure(
-    run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "", ending: str = "failure"
-) -> None:
-    mark = running_log.set(run.log)
-    try:
-        _write_failure(run, level, exc, text, ending)
-    finally:
-        running_log.reset(mark)
-
-
-def _write_failure(run: JobRun, level: int, exc: BaseException | None, text: str, ending: str) -> None:
-    logger.log(
-        level,
-        "%s (job %s, attempt %d) %s%s",
-        run.name,
-        run.job_id,
-        run.attempt,
-        "was discarded" if ending == "discarded" else "failed",
-        f": {text}" if text else "",
-        exc_info=exc,
-        extra={"job_id": run.job_id, "job_name": run.name, "attempt": run.attempt},
-    )

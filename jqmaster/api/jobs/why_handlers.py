@@ -17,14 +17,12 @@ from jqmaster.domain.why.verdict import (
     Expired,
     Finished,
     IndexMissing,
-    NoMatchingWorker,
-    NoWorker,
     PlainVerdict,
     RulesChanging,
     Running,
     Verdict,
-    WorkersUnavailable,
 )
+from jqmaster.domain.why.worker_verdicts import NoMatchingWorker, NoWorker, WorkersUnavailable
 
 
 async def job(call: Call) -> Reply:

@@ -1,92 +1,22 @@
-"""Verdicts on why a job is not running, from one snapshot of the store and of the workers. They come in the order in
-which something has to change.
+"""Verdicts on why a job is not running, each with the sentence that says so to people.
 
 Texts are whole sentences for the person on call; the fields beside them are for programs.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import ClassVar, Final
 
-from jqmaster.domain.constraints.constraint import CID_LENGTH, Constraint
+from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
-from jqmaster.domain.constraints.limit_kinds import CLOSERS, GateCloser, closing
+from jqmaster.domain.constraints.limit_kinds import GateCloser, closing
 from jqmaster.domain.instant import iso_ms, span
-from jqmaster.domain.jobs.job import FINISHED, TIMED, Cause, Job, JobState
-from jqmaster.domain.matching.requirement import is_met, queues_for
-from jqmaster.domain.workers.worker import Worker
+from jqmaster.domain.jobs.job import Cause, JobState
+from jqmaster.domain.why.facts import Accuracy
+from jqmaster.domain.why.worker_verdicts import NoMatchingWorker, NoWorker, WorkersUnavailable
 
 MAX_NAMED_NAMES: Final = 5
-MAX_NAMED_REASONS: Final = 3
-
-
-# --- what is known
-
-
-class Accuracy(StrEnum):
-    """The accuracy of a count."""
-
-    EXACT = "exact"
-    AT_LEAST = "at_least"
-    ABOUT = "about"
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """Jobs that start before a ready one, by name."""
-
-    by_name: Mapping[str, int]
-    bound: Accuracy
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `standing` is
-    `None` if the job is not ready or lies in a lane of older constraints. `index_fault`: the fault in the index that
-    hides a ready job from claims, or "".
-    """
-
-    now_ms: int
-    job: Job
-    has_leader: bool
-    edition: int
-    settled_edition: int
-    lane_edition: int
-    lease_until_ms: int | None
-    gates: tuple[GateCheck, ...]
-    standing: Standing | None
-    index_fault: str = ""
-    # Jobs that it awaits: the first of them with their states, and the number of all.
-    awaits: tuple[tuple[str, str | None], ...] = ()
-    awaits_count: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Facts about a worker that only the leader knows. `paused_ms`: it asked for no offers for so long;
-    `refused_names`: it registered them and then said that it does not know them; `why`: the reason of the last failed
-    push.
-    """
-
-    breaker: str = "closed"
-    paused_ms: int = 0
-    refused_names: frozenset[str] = frozenset()
-    why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FleetFacts:
-    """`reach` by worker ID, None where this master does not lead. A run may last `deadline_extra_ms` over its timeout
-    before the master ends it."""
-
-    workers: Sequence[Worker]
-    stale_ms: int
-    deadline_extra_ms: int
-    reach: Mapping[str, Reach] | None
-
-
-# --- what is said
+MAX_NAMED_JOBS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,107 +113,6 @@ class ByConstraint:
             else ""
         )
         return f"Waits for constraint {named(self.constraint, self.gate)}: {whys}{rest}"
-
-
-@dataclass(frozen=True, slots=True)
-class NoWorker:
-    """No worker that lives is registered for the name; so many know it and are silent or cut off."""
-
-    code: ClassVar = "no_worker"
-    name: str
-    stale: int
-    detached: int
-    last_seen_ms: int | None
-    now_ms: int
-
-    @property
-    def text(self) -> str:
-        if not (self.stale or self.detached):
-            return f"No worker is registered for jobs named {self.name}."
-        known = [
-            f"{count} {what}"
-            for count, what in ((self.stale, "silent"), (self.detached, "detached"))
-            if count
-        ]
-        seen = "" if self.last_seen_ms is None else f", last seen {span(self.now_ms - self.last_seen_ms)} ago"
-        return f"No live worker is registered for jobs named {self.name}: {' and '.join(known)}{seen}."
-
-
-@dataclass(frozen=True, slots=True)
-class NearWorker:
-    """A live worker for the name that lacks `missing` of the labels: what the job asks for, and what the worker has
-    instead (None: no such label)."""
-
-    worker_id: str
-    node_id: str
-    missing: Mapping[str, tuple[str, str | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class NoMatchingWorker:
-    """Workers for the name live, and none of them has the labels that the job asks for. `nearest`: those that lack the
-    fewest, at most a few."""
-
-    code: ClassVar = "no_matching_worker"
-    name: str
-    requires: Mapping[str, str]
-    workers: int
-    nearest: tuple[NearWorker, ...]
-
-    @property
-    def text(self) -> str:
-        wanted = ", ".join(f"{key}={value}" for key, value in self.requires.items())
-        none = f"None of the {self.workers} live workers" if self.workers > 1 else "The only live worker"
-        has = "has" if self.workers > 1 else "does not have"
-        near = "; ".join(
-            f"{one.node_id or one.worker_id} has "
-            + ", ".join(
-                f"no label {key}" if has_value is None else f"{key}={has_value} instead of {value}"
-                for key, (value, has_value) in one.missing.items()
-            )
-            for one in self.nearest
-        )
-        return f"{none} for jobs named {self.name} {has} the labels that it requires ({wanted}). Nearest: {near}."
-
-
-@dataclass(frozen=True, slots=True)
-class WorkersUnavailable:
-    """None of the live workers for the name takes a job now; each counts once. `broken`, `paused` and `refusing` are
-    `None` if this master does not lead. `broken_why`: the reasons of the last failed pushes to the broken ones.
-    """
-
-    code: ClassVar = "workers_unavailable"
-    name: str
-    workers: int
-    full: int
-    draining: int
-    pulling: int
-    broken: int | None
-    paused: int | None
-    refusing: int | None
-    busy: int
-    max_jobs: int
-    broken_why: tuple[str, ...] = ()
-
-    @property
-    def text(self) -> str:
-        reasons = ["; ".join(self.broken_why)] if self.broken_why else []
-        whys = [
-            f"{count} {why}"
-            for count, why in (
-                (self.full, f"full ({self.busy} of {self.max_jobs} slots)"),
-                (self.draining, "draining"),
-                (self.broken, f"not reachable ({': '.join(['circuit breaker open', *reasons])})"),
-                (self.paused, "asked for a pause"),
-                (self.refusing, "registered for the name and refused it as unknown"),
-                (self.pulling, "not asking for jobs (they pull, because they have no address)"),
-            )
-            if count
-        ]
-        none = f"None of the {self.workers} live workers" if self.workers > 1 else "The only live worker"
-        verb = "takes a job now" if self.workers > 1 else "takes no job now"
-        unknown = " Only the leader knows whether other workers are reachable." if self.broken is None else ""
-        return f"{none} for jobs named {self.name} {verb}: {', '.join(whys)}.{unknown}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +237,7 @@ class AwaitingJobs:
 
     @property
     def text(self) -> str:
-        named = [f"{job_id} ({state or 'gone'})" for job_id, state in self.jobs[:MAX_NAMED_REASONS]]
+        named = [f"{job_id} ({state or 'gone'})" for job_id, state in self.jobs[:MAX_NAMED_JOBS]]
         others = self.count - len(named)
         more = f" and {_count(others, 'other')}" if others > 0 and named else ""
         return f"It waits for {'jobs' if self.count > 1 else 'job'} {', '.join(named)}{more}."
@@ -431,174 +260,6 @@ Verdict = (
     Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | NoMatchingWorker | WorkersUnavailable
     | Ahead | IndexMissing | Next | Running | AwaitingCallback | AwaitingJobs | Finished
 )  # fmt: skip
-
-
-def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts) -> list[Verdict]:
-    """Return the verdicts in the order in which something has to change; never empty. `constraints` by cid."""
-    job, now_ms = snapshot.job, snapshot.now_ms
-    if job.state in FINISHED:
-        return [Finished(job.state, job.cause, job.finished_at_ms)]
-    if job.state is JobState.RUNNING:
-        return [_running(snapshot, fleet)]
-    if job.state is JobState.AWAITING_CALLBACK:
-        awaiting = AwaitingCallback(job.attempt, job.due_at_ms, now_ms)
-        unserved = _workers(job, now_ms, fleet) if awaiting.is_answered else None
-        return [awaiting, *([] if snapshot.has_leader else [NoLeader()]), *([unserved] if unserved else [])]
-    found: list[Verdict] = []
-    if not snapshot.has_leader:
-        found.append(NoLeader())
-    if 0 < job.expires_at_ms <= now_ms:
-        return [*found, Expired(job.expires_at_ms)]
-    found += _before_its_turn(snapshot)
-    is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
-    if not (is_settled or snapshot.index_fault):
-        found.append(RulesChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
-    closed = _closed(snapshot, constraints, fleet)
-    found += closed
-    in_the_way = len(found)
-    workers = _workers(job, now_ms, fleet)
-    if workers:
-        found.append(workers)
-    if snapshot.index_fault:
-        found.append(IndexMissing(snapshot.index_fault))
-    elif snapshot.standing:
-        ahead = _ahead(job.name, snapshot.standing, is_held_back=bool(closed))
-        if ahead:
-            found.append(ahead)
-        elif not in_the_way and not isinstance(workers, NoWorker | NoMatchingWorker):
-            found.append(Next())
-    return found
-
-
-def _before_its_turn(snapshot: Snapshot) -> list[Verdict]:
-    job = snapshot.job
-    if job.state is JobState.AWAITING_JOBS:
-        return [AwaitingJobs(snapshot.awaits, snapshot.awaits_count)]
-    if job.state in TIMED:
-        return [Due(str(job.state), job.due_at_ms, job.due_at_ms - snapshot.now_ms, job.failures)]
-    return []
-
-
-def _closed(
-    snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts
-) -> list[ByConstraint]:
-    now_ms = snapshot.now_ms
-    silent_ms = {
-        w.id: now_ms - w.last_seen_ms for w in fleet.workers if not w.is_fresh(now_ms, fleet.stale_ms)
-    }
-    closed = [
-        ByConstraint(constraint, gate, kinds[0], now_ms, silent_ms)
-        for gate in snapshot.gates
-        if (kinds := closing(gate))
-        and not gate.is_shadow
-        and (constraint := constraint_of(gate, constraints))
-    ]
-    return sorted(closed, key=lambda one: (CLOSERS.index(one.kind), one.constraint.name, one.gate.value))
-
-
-def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None:
-    count = sum(standing.by_name.values())
-    if count == 0 and standing.bound is Accuracy.EXACT:
-        return None
-    others = {other: jobs for other, jobs in standing.by_name.items() if other != name}
-    return Ahead(name, count, standing.bound, others, is_held_back)
-
-
-def _near(job: Job, worker: Worker) -> NearWorker:
-    labels = worker.spec.labels
-    missing = {
-        key: (value, labels.get(key))
-        for key, value in (job.requires or {}).items()
-        if labels.get(key) != value
-    }
-    return NearWorker(worker.id, worker.spec.node_id, missing)
-
-
-def _workers(
-    job: Job, now_ms: int, fleet: FleetFacts
-) -> NoWorker | NoMatchingWorker | WorkersUnavailable | None:
-    """Return the verdict on the workers; None if one of them takes a job now."""
-    name = job.name
-    known = [worker for worker in fleet.workers if name in worker.spec.names]
-    detached = [worker for worker in known if worker.is_detached]
-    live = [worker for worker in known if not worker.is_detached and worker.is_fresh(now_ms, fleet.stale_ms)]
-    if not live:
-        last_seen_ms = max((worker.last_seen_ms for worker in known), default=None)
-        return NoWorker(name, len(known) - len(detached), len(detached), last_seen_ms, now_ms)
-    if job.requires:
-        matching = [worker for worker in live if is_met(job.requires, worker.spec.labels)]
-        if not matching:
-            near = sorted(
-                (_near(job, worker) for worker in live), key=lambda one: (len(one.missing), one.worker_id)
-            )
-            return NoMatchingWorker(name, job.requires, len(live), tuple(near[:MAX_NAMED_REASONS]))
-        live = matching
-    broken_why: set[str] = set()
-    counts = dict.fromkeys(("draining", "full", "broken", "paused", "refusing", "pulling"), 0)
-    for worker in live:
-        reach = (fleet.reach or {}).get(worker.id, Reach())
-        if worker.is_draining:
-            counts["draining"] += 1
-        elif name in reach.refused_names:
-            counts["refusing"] += 1
-        elif reach.breaker == "open":
-            counts["broken"] += 1
-            broken_why |= {reach.why} - {""}
-        elif worker.busy >= worker.spec.max_jobs:
-            counts["full"] += 1
-        elif reach.paused_ms > 0:
-            counts["paused"] += 1
-        elif not worker.may_be_given(now_ms):
-            counts["pulling"] += 1
-        else:
-            return None
-    is_known = fleet.reach is not None
-    return WorkersUnavailable(
-        name=name,
-        workers=len(live),
-        full=counts["full"],
-        draining=counts["draining"],
-        pulling=counts["pulling"],
-        broken=counts["broken"] if is_known else None,
-        paused=counts["paused"] if is_known else None,
-        refusing=counts["refusing"] if is_known else None,
-        busy=sum(worker.busy for worker in live),
-        max_jobs=sum(worker.spec.max_jobs for worker in live),
-        broken_why=tuple(sorted(broken_why)[:MAX_NAMED_REASONS]),
-    )
-
-
-def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
-    job = snapshot.job
-    return Running(
-        worker_id=job.worker_id,
-        attempt=job.attempt,
-        since_ms=job.started_at_ms,
-        deadline_ms=job.started_at_ms + job.timeout_ms + fleet.deadline_extra_ms,
-        lease_until_ms=snapshot.lease_until_ms,
-        is_confirmed=job.is_confirmed,
-        worker_last_seen_ms=next((w.last_seen_ms for w in fleet.workers if w.id == job.worker_id), None),
-        now_ms=snapshot.now_ms,
-    )
-
-
-def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str] = ()) -> list[str]:
-    """Return the other names whose jobs compete with this one for the same live workers, and those of the `queues` of
-    jobs that ask for labels."""
-    live = [
-        worker.spec.names + queues_for(worker.spec.names, worker.spec.labels, queues)
-        for worker in fleet.workers
-        if job.name in worker.spec.names
-        and is_met(job.requires or {}, worker.spec.labels)
-        and not (worker.is_detached or worker.is_draining)
-        and worker.is_fresh(now_ms, fleet.stale_ms)
-    ]
-    return sorted({other for names in live for other in names} - {job.queue})
-
-
-def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:
-    """Return the constraint; None if it was removed meanwhile, so that its gate is open."""
-    return constraints.get(gate.gate_id[:CID_LENGTH])
 
 
 def named(constraint: Constraint, gate: GateCheck) -> str:

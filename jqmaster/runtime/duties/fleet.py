@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.matching.requirement import name_of, queues_for
-from jqmaster.domain.why.verdict import Reach
+from jqmaster.domain.why.facts import Reach
 from jqmaster.domain.workers.assignment import Candidate
 from jqmaster.domain.workers.breaker import DEFAULT_POLICY, Breaker, BreakerPolicy
 from jqmaster.domain.workers.worker import Worker

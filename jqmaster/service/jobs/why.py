@@ -8,15 +8,9 @@ from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import JobState
-from jqmaster.domain.why.verdict import (
-    FleetFacts,
-    Reach,
-    Snapshot,
-    Verdict,
-    constraint_of,
-    rival_names,
-    verdicts,
-)
+from jqmaster.domain.why.facts import FleetFacts, Reach, Snapshot
+from jqmaster.domain.why.judgement import constraint_of, rival_names, verdicts
+from jqmaster.domain.why.verdict import Verdict
 from jqmaster.errors import NotFoundError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache

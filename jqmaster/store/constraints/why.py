@@ -7,7 +7,7 @@ from typing import Any, Final
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.matching.requirement import name_of
-from jqmaster.domain.why.verdict import Accuracy, Snapshot, Standing
+from jqmaster.domain.why.facts import Accuracy, Snapshot, Standing
 from jqmaster.store import codec
 from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.shard import Shard

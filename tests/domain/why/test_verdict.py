@@ -11,19 +11,10 @@ from jqmaster.domain.constraints.limit_kinds import CLOSERS, CONCURRENCY, PAUSE,
 from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, Cause, Job, JobState
 from jqmaster.domain.matching.matcher import parse_matcher, parse_path
-from jqmaster.domain.why.verdict import (
-    Accuracy,
-    Ahead,
-    ByConstraint,
-    FleetFacts,
-    NoWorker,
-    Reach,
-    Snapshot,
-    Standing,
-    WorkersUnavailable,
-    rival_names,
-    verdicts,
-)
+from jqmaster.domain.why.facts import Accuracy, FleetFacts, Reach, Snapshot, Standing
+from jqmaster.domain.why.judgement import rival_names, verdicts
+from jqmaster.domain.why.verdict import Ahead, ByConstraint
+from jqmaster.domain.why.worker_verdicts import NoWorker, WorkersUnavailable
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 
 pytestmark = pytest.mark.req("J13")

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.why.verdict import Reach
+from jqmaster.domain.why.facts import Reach
 from jqmaster.domain.workers.breaker import DEFAULT_POLICY, BreakerPolicy
 from jqmaster.domain.workers.worker import Worker, WorkerSpec
 from jqmaster.live_value import LiveValue

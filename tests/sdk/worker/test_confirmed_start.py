@@ -12,6 +12,7 @@ from tests.support.waiting import wait_until
 from worker_sdk import Context, Worker
 from worker_sdk.testing.challenges import KeptChallenges
 from worker_sdk.worker.executor import Executor
+from worker_sdk.worker.handler_calls import HandlerCalls
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import Fields
 from worker_sdk.worker.progress import PendingReports
@@ -94,7 +95,7 @@ async def test_a_confirmation_that_comes_after_the_lease_launches_nothing(
     held: Held, ran: list[float], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     launched: list[JobRun] = []
-    monkeypatch.setattr(held.executor, "_launch", launched.append)
+    monkeypatch.setattr(HandlerCalls, "launch", lambda calls, run: launched.append(run))
     run = await held.take(name, lease_s=0.05)
     held.say_yes_but_late(0.1)
     await wait_until(lambda: not held.executor.occupying)

@@ -137,7 +137,7 @@ async def test_an_exception_is_a_failure_that_is_retried_and_described(
     master: FakeMaster, worker: Worker, up: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     # pytest captures only valid text, and this message is not.
-    caplog.set_level("CRITICAL", "worker_sdk.worker.executor")
+    caplog.set_level("CRITICAL", "worker_sdk.worker.endings")
 
     @worker.handler("broken")
     async def broken(argument: Any, ctx: Context) -> None:
@@ -207,7 +207,7 @@ async def test_policies_decide_what_an_exception_means(
         raise exception
 
     await up()
-    caplog.set_level("INFO", "worker_sdk.worker.executor")
+    caplog.set_level("INFO", "worker_sdk.worker.endings")
     job = await master.run("policy", attempt=attempt)
     result = await wait_until(lambda: master.result(job["job_id"]))
     # A failure is named by whether it should be retried.

@@ -119,7 +119,7 @@ async def test_every_end_of_a_process_is_an_outcome(
     expected: dict[str, Any],
     logged: tuple[str, str] | None,
 ) -> None:
-    caplog.set_level("INFO", "worker_sdk.worker.executor")
+    caplog.set_level("INFO", "worker_sdk.worker.endings")
     await up()
     job = await master.run(name, argument)
     result = await wait_until(lambda: master.result(job["job_id"]))

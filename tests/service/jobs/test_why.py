@@ -9,7 +9,9 @@ from jqmaster.domain.content.content import full_access
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
-from jqmaster.domain.why.verdict import Ahead, ByConstraint, Reach, Running, WorkersUnavailable
+from jqmaster.domain.why.facts import Reach
+from jqmaster.domain.why.verdict import Ahead, ByConstraint, Running
+from jqmaster.domain.why.worker_verdicts import WorkersUnavailable
 from jqmaster.errors import NotFoundError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.why import Explanation, WhyPolicy, WhyService

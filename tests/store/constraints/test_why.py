@@ -14,7 +14,8 @@ from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.domain.why.verdict import Accuracy, Ahead, Snapshot, Standing
+from jqmaster.domain.why.facts import Accuracy, Snapshot, Standing
+from jqmaster.domain.why.verdict import Ahead
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.why import WhyPolicy, WhyService

@@ -1,0 +1,71 @@
+"""The facts from which it is judged why a job is not running: one snapshot of the store, and the workers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from jqmaster.domain.constraints.gate_check import GateCheck
+from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.workers.worker import Worker
+
+
+class Accuracy(StrEnum):
+    """The accuracy of a count."""
+
+    EXACT = "exact"
+    AT_LEAST = "at_least"
+    ABOUT = "about"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Jobs that start before a ready one, by name."""
+
+    by_name: Mapping[str, int]
+    bound: Accuracy
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One instant in the store. `lease_until_ms` of a running job: the sooner of lease end and deadline. `standing` is
+    `None` if the job is not ready or lies in a lane of older constraints. `index_fault`: the fault in the index that
+    hides a ready job from claims, or "".
+    """
+
+    now_ms: int
+    job: Job
+    has_leader: bool
+    edition: int
+    settled_edition: int
+    lane_edition: int
+    lease_until_ms: int | None
+    gates: tuple[GateCheck, ...]
+    standing: Standing | None
+    index_fault: str = ""
+    # Jobs that it awaits: the first of them with their states, and the number of all.
+    awaits: tuple[tuple[str, str | None], ...] = ()
+    awaits_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Facts about a worker that only the leader knows. `paused_ms`: it asked for no offers for so long;
+    `refused_names`: it registered them and then said that it does not know them; `why`: the reason of the last failed
+    push.
+    """
+
+    breaker: str = "closed"
+    paused_ms: int = 0
+    refused_names: frozenset[str] = frozenset()
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFacts:
+    """`reach` by worker ID, None where this master does not lead. A run may last `deadline_extra_ms` over its timeout
+    before the master ends it."""
+
+    workers: Sequence[Worker]
+    stale_ms: int
+    deadline_extra_ms: int
+    reach: Mapping[str, Reach] | None

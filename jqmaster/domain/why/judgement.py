@@ -1,0 +1,198 @@
+"""Judges why a job is not running: the verdicts come in the order in which something has to change."""
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from jqmaster.domain.constraints.constraint import CID_LENGTH, Constraint
+from jqmaster.domain.constraints.gate_check import GateCheck
+from jqmaster.domain.constraints.limit_kinds import CLOSERS, closing
+from jqmaster.domain.jobs.job import FINISHED, TIMED, Job, JobState
+from jqmaster.domain.matching.requirement import is_met, queues_for
+from jqmaster.domain.why.facts import Accuracy, FleetFacts, Reach, Snapshot, Standing
+from jqmaster.domain.why.verdict import (
+    Ahead,
+    AwaitingCallback,
+    AwaitingJobs,
+    ByConstraint,
+    Due,
+    Expired,
+    Finished,
+    IndexMissing,
+    Next,
+    NoLeader,
+    RulesChanging,
+    Running,
+    Verdict,
+)
+from jqmaster.domain.why.worker_verdicts import NearWorker, NoMatchingWorker, NoWorker, WorkersUnavailable
+from jqmaster.domain.workers.worker import Worker
+
+MAX_NAMED_REASONS: Final = 3
+
+
+def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts) -> list[Verdict]:
+    """Return the verdicts in the order in which something has to change; never empty. `constraints` by cid."""
+    job, now_ms = snapshot.job, snapshot.now_ms
+    if job.state in FINISHED:
+        return [Finished(job.state, job.cause, job.finished_at_ms)]
+    if job.state is JobState.RUNNING:
+        return [_running(snapshot, fleet)]
+    if job.state is JobState.AWAITING_CALLBACK:
+        awaiting = AwaitingCallback(job.attempt, job.due_at_ms, now_ms)
+        unserved = _workers(job, now_ms, fleet) if awaiting.is_answered else None
+        return [awaiting, *([] if snapshot.has_leader else [NoLeader()]), *([unserved] if unserved else [])]
+    found: list[Verdict] = []
+    if not snapshot.has_leader:
+        found.append(NoLeader())
+    if 0 < job.expires_at_ms <= now_ms:
+        return [*found, Expired(job.expires_at_ms)]
+    found += _before_its_turn(snapshot)
+    is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
+    if not (is_settled or snapshot.index_fault):
+        found.append(RulesChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
+    closed = _closed(snapshot, constraints, fleet)
+    found += closed
+    in_the_way = len(found)
+    workers = _workers(job, now_ms, fleet)
+    if workers:
+        found.append(workers)
+    if snapshot.index_fault:
+        found.append(IndexMissing(snapshot.index_fault))
+    elif snapshot.standing:
+        ahead = _ahead(job.name, snapshot.standing, is_held_back=bool(closed))
+        if ahead:
+            found.append(ahead)
+        elif not in_the_way and not isinstance(workers, NoWorker | NoMatchingWorker):
+            found.append(Next())
+    return found
+
+
+def _before_its_turn(snapshot: Snapshot) -> list[Verdict]:
+    job = snapshot.job
+    if job.state is JobState.AWAITING_JOBS:
+        return [AwaitingJobs(snapshot.awaits, snapshot.awaits_count)]
+    if job.state in TIMED:
+        return [Due(str(job.state), job.due_at_ms, job.due_at_ms - snapshot.now_ms, job.failures)]
+    return []
+
+
+def _closed(
+    snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: FleetFacts
+) -> list[ByConstraint]:
+    now_ms = snapshot.now_ms
+    silent_ms = {
+        w.id: now_ms - w.last_seen_ms for w in fleet.workers if not w.is_fresh(now_ms, fleet.stale_ms)
+    }
+    closed = [
+        ByConstraint(constraint, gate, kinds[0], now_ms, silent_ms)
+        for gate in snapshot.gates
+        if (kinds := closing(gate))
+        and not gate.is_shadow
+        and (constraint := constraint_of(gate, constraints))
+    ]
+    return sorted(closed, key=lambda one: (CLOSERS.index(one.kind), one.constraint.name, one.gate.value))
+
+
+def _ahead(name: str, standing: Standing, *, is_held_back: bool) -> Ahead | None:
+    count = sum(standing.by_name.values())
+    if count == 0 and standing.bound is Accuracy.EXACT:
+        return None
+    others = {other: jobs for other, jobs in standing.by_name.items() if other != name}
+    return Ahead(name, count, standing.bound, others, is_held_back)
+
+
+def _near(job: Job, worker: Worker) -> NearWorker:
+    labels = worker.spec.labels
+    missing = {
+        key: (value, labels.get(key))
+        for key, value in (job.requires or {}).items()
+        if labels.get(key) != value
+    }
+    return NearWorker(worker.id, worker.spec.node_id, missing)
+
+
+def _workers(
+    job: Job, now_ms: int, fleet: FleetFacts
+) -> NoWorker | NoMatchingWorker | WorkersUnavailable | None:
+    """Return the verdict on the workers; None if one of them takes a job now."""
+    name = job.name
+    known = [worker for worker in fleet.workers if name in worker.spec.names]
+    detached = [worker for worker in known if worker.is_detached]
+    live = [worker for worker in known if not worker.is_detached and worker.is_fresh(now_ms, fleet.stale_ms)]
+    if not live:
+        last_seen_ms = max((worker.last_seen_ms for worker in known), default=None)
+        return NoWorker(name, len(known) - len(detached), len(detached), last_seen_ms, now_ms)
+    if job.requires:
+        matching = [worker for worker in live if is_met(job.requires, worker.spec.labels)]
+        if not matching:
+            near = sorted(
+                (_near(job, worker) for worker in live), key=lambda one: (len(one.missing), one.worker_id)
+            )
+            return NoMatchingWorker(name, job.requires, len(live), tuple(near[:MAX_NAMED_REASONS]))
+        live = matching
+    broken_why: set[str] = set()
+    counts = dict.fromkeys(("draining", "full", "broken", "paused", "refusing", "pulling"), 0)
+    for worker in live:
+        reach = (fleet.reach or {}).get(worker.id, Reach())
+        if worker.is_draining:
+            counts["draining"] += 1
+        elif name in reach.refused_names:
+            counts["refusing"] += 1
+        elif reach.breaker == "open":
+            counts["broken"] += 1
+            broken_why |= {reach.why} - {""}
+        elif worker.busy >= worker.spec.max_jobs:
+            counts["full"] += 1
+        elif reach.paused_ms > 0:
+            counts["paused"] += 1
+        elif not worker.may_be_given(now_ms):
+            counts["pulling"] += 1
+        else:
+            return None
+    is_known = fleet.reach is not None
+    return WorkersUnavailable(
+        name=name,
+        workers=len(live),
+        full=counts["full"],
+        draining=counts["draining"],
+        pulling=counts["pulling"],
+        broken=counts["broken"] if is_known else None,
+        paused=counts["paused"] if is_known else None,
+        refusing=counts["refusing"] if is_known else None,
+        busy=sum(worker.busy for worker in live),
+        max_jobs=sum(worker.spec.max_jobs for worker in live),
+        broken_why=tuple(sorted(broken_why)[:MAX_NAMED_REASONS]),
+    )
+
+
+def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
+    job = snapshot.job
+    return Running(
+        worker_id=job.worker_id,
+        attempt=job.attempt,
+        since_ms=job.started_at_ms,
+        deadline_ms=job.started_at_ms + job.timeout_ms + fleet.deadline_extra_ms,
+        lease_until_ms=snapshot.lease_until_ms,
+        is_confirmed=job.is_confirmed,
+        worker_last_seen_ms=next((w.last_seen_ms for w in fleet.workers if w.id == job.worker_id), None),
+        now_ms=snapshot.now_ms,
+    )
+
+
+def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str] = ()) -> list[str]:
+    """Return the other names whose jobs compete with this one for the same live workers, and those of the `queues` of
+    jobs that ask for labels."""
+    live = [
+        worker.spec.names + queues_for(worker.spec.names, worker.spec.labels, queues)
+        for worker in fleet.workers
+        if job.name in worker.spec.names
+        and is_met(job.requires or {}, worker.spec.labels)
+        and not (worker.is_detached or worker.is_draining)
+        and worker.is_fresh(now_ms, fleet.stale_ms)
+    ]
+    return sorted({other for names in live for other in names} - {job.queue})
+
+
+def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:
+    """Return the constraint; None if it was removed meanwhile, so that its gate is open."""
+    return constraints.get(gate.gate_id[:CID_LENGTH])

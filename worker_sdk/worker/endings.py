@@ -1,0 +1,207 @@
+"""Ends the runs of jobs: decides what is reported of each, and when."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Protocol
+
+from worker_sdk import forked
+from worker_sdk.wire import encode
+from worker_sdk.worker import outcomes
+from worker_sdk.worker.isolated import ProcessDiedError
+from worker_sdk.worker.job_log import running_log
+from worker_sdk.worker.lease import now_s
+from worker_sdk.worker.progress import RunReports
+from worker_sdk.worker.registry import HandlerKind
+from worker_sdk.worker.run import JobRun, Stop
+
+logger = logging.getLogger(__name__)
+
+
+class Settlements(Protocol):
+    """The receiver of reports on jobs that ended."""
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether no more jobs should be started until some reports are delivered."""
+        ...
+
+    def put(self, job_id: str, token: str, fields: outcomes.Fields) -> None: ...
+
+
+class Endings:
+    """All of it in the event loop. `owed` has the runs, by token, that a master has not answered for yet. `release`
+    frees the slot of a run whose handler runs no more."""
+
+    def __init__(
+        self,
+        *,
+        settlements: Settlements,
+        reports: RunReports,
+        owed: dict[str, JobRun],
+        release: Callable[[JobRun], None],
+        stop_grace_s: float,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._settlements = settlements
+        self._reports = reports
+        self._owed = owed
+        self._release = release
+        self._stop_grace_s = stop_grace_s
+        # This process is a fork of the worker: it goes on with no job of it.
+        self.is_copy = False
+
+    def end(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
+        """Report the end of a run whose handler has returned `value` or raised `exc`, and free its slot."""
+        if self.is_copy:
+            forked.end_copy()
+        if exc is not None and self._saves_first(run, value, exc):
+            return
+        if run.token in self._reports.told and self._tells_first(run, lambda: self.end(run, value, exc)):
+            return
+        self._release(run)
+        if exc is None and run.stopping is None and not run.is_settled:
+            run.is_settled = True
+            self._settlements.put(run.job_id, run.token, outcomes.success(value))
+            return
+        if run.is_settled:
+            if run.stopping in (Stop.TIMEOUT, Stop.CANCELED):
+                logger.warning(
+                    "%s (job %s) has ended after all; its slot is free again", run.name, run.job_id
+                )
+            return
+        if run.stopping is Stop.HANDED_BACK and exc is None and run.handler.kind is not HandlerKind.ISOLATED:
+            # It finished while it was being stopped.
+            self.settle(run, outcomes.success(value))
+        elif run.stopping is not None:
+            self.settle_stopped(run)
+        elif exc is not None:
+            fields = self._of_exception(run, exc)
+            self.settle(run, fields)
+            if level := outcomes.log_level(run.handler, exc, fields):
+                log_failure(run, level, exc, ending=fields["type"])
+
+    def _saves_first(self, run: JobRun, value: Any, exc: BaseException) -> bool:
+        """Return whether the end has to wait until the position that an iteration has reached is saved. The next
+        attempt goes on there."""
+        if run.ctx is None or run.ctx.unsaved is None or run.is_settled:
+            return False
+        if run.stopping not in (None, Stop.HANDED_BACK):
+            return False
+        position, run.ctx.unsaved = run.ctx.unsaved, None
+        saved = self._reports.save(run.token, encode(position))
+        # Without a master in reach the former checkpoint has to do.
+        self._go_on_after(saved, self._stop_grace_s, lambda: self.end(run, value, exc))
+        return True
+
+    def _tells_first(self, run: JobRun, end: Callable[[], None]) -> bool:
+        """Return whether the end has to wait until masters have the last progress of the job: nothing that comes behind
+        the end counts. `end` is called then."""
+        if run.stopping is not None or run.is_settled or run.token not in self._reports.told:
+            return False
+        # People's view of it must not cost a job its time, or its lease.
+        patience_s = min(self._stop_grace_s, (run.due_s - now_s()) / 2)
+        if patience_s <= 0 or (told := self._reports.flush(run.token)) is None:
+            return False
+        self._go_on_after(told, patience_s, end)
+        return True
+
+    def _go_on_after(self, reported: "Future[None]", patience_s: float, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once, when the report is answered, or the patience is over."""
+        has_gone_on = False
+
+        def once() -> None:
+            nonlocal has_gone_on
+            if not has_gone_on:
+                has_gone_on = True
+                timer.cancel()
+                go_on()
+
+        def answered(_: "Future[None]") -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(once)
+
+        timer = self._loop.call_later(patience_s, once)
+        reported.add_done_callback(answered)
+
+    @staticmethod
+    def _of_exception(run: JobRun, exc: BaseException) -> outcomes.Fields:
+        try:
+            return outcomes.of_exception(run.handler, exc, run.attempt)
+        except Exception:
+            # A policy is code of the user's too: an ending must not be lost over a wait that cannot be computed.
+            logger.exception("the retry policy of %s failed", run.name)
+            return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
+
+    def end_isolated(self, run: JobRun, fields: Any, exc: BaseException | None) -> None:
+        """Report the end of a run whose process has told `fields`, or ended with `exc`, and free its slot."""
+        if run.stopping is not None or (exc is not None and not isinstance(exc, ProcessDiedError)):
+            self.end(run, None, exc)
+            return
+        if exc is not None:
+            fields = outcomes.failure(str(exc), should_retry=True)
+        if not self._tells_first(run, lambda: self._isolated_settled(run, fields)):
+            self._isolated_settled(run, fields)
+
+    def _isolated_settled(self, run: JobRun, fields: outcomes.Fields) -> None:
+        # An attempt that ended there with an exception says how to log it; every other failure is logged as an error.
+        level = fields.pop("log_level", logging.ERROR)
+        self.settle(run, fields)
+        self.end(run, None, None)
+        if fields["type"] in ("failure", "discarded") and level:
+            error = fields["error"]
+            text = error["traceback"] if error else fields["message"]
+            log_failure(run, level, text=text, ending=fields["type"])
+
+    def settle(self, run: JobRun, fields: outcomes.Fields) -> None:
+        """Report this end, unless one was reported already. The slot stays occupied."""
+        if not run.is_settled:
+            run.is_settled = True
+            self._reports.end(run.token, "the job has ended")
+            self._settlements.put(run.job_id, run.token, fields)
+
+    def settle_stopped(self, run: JobRun) -> None:
+        """Report the end that belongs to the reason for which the run is stopped."""
+        match run.stopping:
+            case Stop.TIMEOUT:
+                self.settle(run, outcomes.timeout(run.timeout_s))
+            case Stop.CANCELED:
+                self.settle(run, outcomes.CANCELED)
+            case Stop.HANDED_BACK:
+                self.settle(run, outcomes.HANDED_BACK)
+            case _:
+                self.forget(run)
+
+    def forget(self, run: JobRun) -> None:
+        """Report nothing: the job is another worker's now. But name a run that has begun to the masters once. Otherwise
+        they would take it for an offer that was never accepted, and start it again as if it had never begun."""
+        run.is_settled = True
+        self._reports.end(run.token, "the job is not this worker's any more")
+        if run.is_named or not run.has_begun:
+            self._owed.pop(run.token, None)
+
+
+def log_failure(
+    run: JobRun, level: int, exc: BaseException | None = None, *, text: str = "", ending: str = "failure"
+) -> None:
+    mark = running_log.set(run.log)
+    try:
+        _write_failure(run, level, exc, text, ending)
+    finally:
+        running_log.reset(mark)
+
+
+def _write_failure(run: JobRun, level: int, exc: BaseException | None, text: str, ending: str) -> None:
+    logger.log(
+        level,
+        "%s (job %s, attempt %d) %s%s",
+        run.name,
+        run.job_id,
+        run.attempt,
+        "was discarded" if ending == "discarded" else "failed",
+        f": {text}" if text else "",
+        exc_info=exc,
+        extra={"job_id": run.job_id, "job_name": run.name, "attempt": run.attempt},
+    )
