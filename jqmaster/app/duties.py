@@ -67,7 +67,7 @@ class LeaderDuties:
         )
         self.keeper = ConstraintKeeper(
             leadership,
-            parts.rules,
+            parts.constraints,
             shared.clock,
             lanes=self._stores.lanes,
             gates=self._stores.gates,
@@ -181,7 +181,7 @@ class LeaderDuties:
             self._delivery,
             claims=stores.claims,
             workers=stores.workers,
-            rules=parts.rules,
+            constraints=parts.constraints,
             fleet=parts.fleet,
             desk=parts.polls,
             clock=self._shared.clock,
@@ -207,7 +207,7 @@ class LeaderDuties:
         parts = self._parts
         return Quarantine(
             self._leadership,
-            parts.rules,
+            parts.constraints,
             parts.fleet,
             self._shared.clock,
             claims=self._stores.claims,

@@ -80,12 +80,12 @@ class ShardParts:
         self.health = StoreHealth(
             store.client, clock, settings, store.report, quorum_of=(store.client, store.reserve)
         )
-        self.rules = ConstraintCache(stores.rules)
+        self.constraints = ConstraintCache(stores.constraints)
         usage = UsageStore(link, stores.records)
         self.key_values = KeyValues(usage, stores.lanes, clock)
         self.constraint_editor = ConstraintEditor(
-            stores.rules,
-            self.rules,
+            stores.constraints,
+            self.constraints,
             usage,
             self.store_time_ms,
             self.key_values,
@@ -93,11 +93,11 @@ class ShardParts:
         )
         self.firing_figures = FiringFigures()
         self.definition_firing = DefinitionFiring(
-            stores.definitions, self.rules, kept=policies.kept_runs, figures=self.firing_figures
+            stores.definitions, self.constraints, kept=policies.kept_runs, figures=self.firing_figures
         )
         self.event_figures = EventFigures()
         self.event_gathering = EventGathering(
-            stores.event_groups, self.rules, kept=policies.kept_runs, figures=self.event_figures
+            stores.event_groups, self.constraints, kept=policies.kept_runs, figures=self.event_figures
         )
         self.challenge_figures = ChallengeFigures()
         self.fleet = Fleet(
@@ -108,7 +108,7 @@ class ShardParts:
         self.intake = Intake(PushPace(stores.inspector.load, clock), policies.max_intake_bytes)
         self.enqueue = EnqueueService(
             stores.acceptance,
-            self.rules,
+            self.constraints,
             admit=self.admit,
             tracing=shared.tracing,
             pace=self.intake.pace,
@@ -116,7 +116,7 @@ class ShardParts:
         )
         self.events = EventIntake(
             stores.events,
-            self.rules,
+            self.constraints,
             admit=self.admit,
             kept=policies.kept_events,
             figures=self.event_figures,
@@ -141,7 +141,7 @@ class ShardParts:
         self.job_actions = JobActions(
             stores.steering,
             stores.records,
-            self.rules,
+            self.constraints,
             tell_worker=CancelOrders(stores.workers, stores.leadership, shared.workers),
         )
         self.batch_figures = BatchFigures()
@@ -164,7 +164,7 @@ class ShardParts:
         self.workers = WorkerService(stores.workers, self.registrations, stores.records, stores.progress)
         self.reports = ReportService(
             stores.workers,
-            self.rules,
+            self.constraints,
             settlements=stores.settlements,
             challenges=stores.challenges,
             records=stores.records,
@@ -184,11 +184,15 @@ class ShardParts:
         self.follow_ups = FollowUps(
             stores.follow_ups,
             BatchFollowUps(
-                stores.batches, stores.records, self.job_actions, self.rules, self.batch_figures
+                stores.batches, stores.records, self.job_actions, self.constraints, self.batch_figures
             ).kinds()
-            | OrderFollowUps(stores.order, stores.records, self.rules).kinds()
+            | OrderFollowUps(stores.order, stores.records, self.constraints).kinds()
             | WebhookFollowUps(
-                stores.acceptance, stores.records, stores.results, self.rules, prepare=self.deliveries.prepare
+                stores.acceptance,
+                stores.records,
+                stores.results,
+                self.constraints,
+                prepare=self.deliveries.prepare,
             ).kinds(),
         )
         self.worker_actions = WorkerActions(
@@ -248,7 +252,7 @@ class ShardParts:
             ),
             Lasting(
                 stores.history,
-                ConstraintReader(self.rules, usage, stores.gates, previews),
+                ConstraintReader(self.constraints, usage, stores.gates, previews),
                 lambda: self.health.faults,
                 self._log_due_ms,
                 shared.clock,
@@ -256,7 +260,7 @@ class ShardParts:
             NoticeSender(
                 stores.acceptance,
                 stores.records,
-                self.rules,
+                self.constraints,
                 Letters(shared.settings.public_url, shared.settings.link_templates),
                 prepare=self.deliveries.prepare,
                 waiting=waiting,

@@ -70,7 +70,7 @@ class RequestServices:
         self.why = WhyService(
             WhyStore(self._parts.link, self._stores.records),
             self._stores.workers,
-            self._parts.rules,
+            self._parts.constraints,
             policy=shared.policies.why,
             reach=lambda: self._parts.fleet.reach() if shard.leader.leadership else None,
         )
@@ -120,7 +120,7 @@ class RequestServices:
             replays=Replays(
                 PastJobs(stores.lists, self._usage, clock), stores.inspector, stores.history, turns
             ),
-            pauses=Pauses(parts.rules, parts.constraint_editor, parts.key_values, parts.store_time_ms),
+            pauses=Pauses(parts.constraints, parts.constraint_editor, parts.key_values, parts.store_time_ms),
             constraint_editor=parts.constraint_editor,
             definitions=DefinitionReader(stores.definitions, parts.store_time_ms),
             definition_editor=DefinitionEditor(
@@ -165,7 +165,7 @@ class RequestServices:
     def _make_reader(self, turns: PreviewTurns) -> ConstraintReader:
         stores = self._stores
         previews = Previews(stores.lanes, self._usage, self._shared.clock, turns)
-        return ConstraintReader(self._parts.rules, self._usage, stores.gates, previews)
+        return ConstraintReader(self._parts.constraints, self._usage, stores.gates, previews)
 
     def _make_feed(self) -> LiveFeed:
         policies = self._shared.policies

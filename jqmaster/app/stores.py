@@ -81,7 +81,7 @@ class Stores:
     workers: WorkerStore
     contracts: ContractStore
     polls: PollStore
-    rules: ConstraintStore
+    constraints: ConstraintStore
     lanes: LaneStore
     gates: GateStore
     definitions: DefinitionStore
@@ -126,7 +126,7 @@ class Stores:
             workers=WorkerStore(shard, times),
             contracts=ContractStore(shard),
             polls=PollStore(shard, times),
-            rules=ConstraintStore(shard),
+            constraints=ConstraintStore(shard),
             lanes=LaneStore(shard),
             gates=GateStore(shard),
             definitions=DefinitionStore(shard, tally),

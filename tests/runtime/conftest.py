@@ -46,7 +46,7 @@ class Dispatching:
         self.desk = PollDesk(world.polls, world.leases, world.progress, world.challenges, world.order)
         self.reports = ReportService(
             world.workers,
-            world.rules,
+            world.constraints,
             settlements=world.settlements,
             challenges=world.challenges,
             records=world.records,
@@ -88,7 +88,7 @@ class Dispatching:
             delivery,
             claims=self.claims,
             workers=self.world.workers,
-            rules=self.world.rules,
+            constraints=self.world.constraints,
             fleet=self.fleet,
             desk=self.desk,
             clock=SystemClock(),

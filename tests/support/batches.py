@@ -48,7 +48,7 @@ class Batches:
         )
         self.expiry = BatchExpiry(self.store, retention_ms=LiveValue(RETENTION_MS), figures=self.figures)
         self.batch_follow_ups = BatchFollowUps(
-            self.store, world.records, self.served.actions, world.rules, self.figures
+            self.store, world.records, self.served.actions, world.constraints, self.figures
         )
         self.follow_ups = FollowUps(self.entries, self.batch_follow_ups.kinds())
 

@@ -77,14 +77,14 @@ class ConstrainedWorld:
     ) -> None:
         self.world = world
         self.store = store or world.rule_store
-        self.rules = ConstraintCache(self.store) if store else world.rules
+        self.constraints = ConstraintCache(self.store) if store else world.constraints
         self.lanes, self.gates = lanes or world.lanes, world.gates
         self._changes = 0
 
     async def change(self, name: str, new: Constraint | None) -> bool:
         """Makes, changes or removes a constraint; nothing follows it up yet. Keeps the cid where the counts stay."""
-        rules = await self.store.load()
-        old = rules.named(name)
+        constraints = await self.store.load()
+        old = constraints.named(name)
         self._changes += 1
         now_ms, etag = self.world.now_ms, os.urandom(8).hex()
         stored = StoredConstraint(new, etag, now_ms, now_ms) if new else None
@@ -117,7 +117,7 @@ class ConstrainedWorld:
         await self.follow_up()
 
     async def settle(self) -> bool:
-        return bool(await self.lanes.settle(self.world.epoch, await self.rules.reload()))
+        return bool(await self.lanes.settle(self.world.epoch, await self.constraints.reload()))
 
     async def open_gates(self) -> bool:
         """Gates whose time has come, and those whose constraint changed, as the leader opens them."""
@@ -130,7 +130,7 @@ class ConstrainedWorld:
 
     async def relocate(self) -> int:
         """Return how many waiting jobs moved; none is left in a lane of older rules."""
-        relocation = Relocation(self.lanes, self.world.epoch, await self.rules.reload())
+        relocation = Relocation(self.lanes, self.world.epoch, await self.constraints.reload())
         moved = 0
         while not relocation.is_over:
             moved += await relocation.step()
@@ -140,8 +140,8 @@ class ConstrainedWorld:
         assert await self.settle()
         await self.open_gates()
         await self.relocate()
-        await self.rules.reload()
-        assert await self.lanes.older_lanes(self.rules.current.constraint_set.edition) == []
+        await self.constraints.reload()
+        assert await self.lanes.older_lanes(self.constraints.current.constraint_set.edition) == []
 
     # --- jobs
 
@@ -158,13 +158,13 @@ class ConstrainedWorld:
         return [spec.id for spec in specs]
 
     async def push(self, specs: list[JobSpec], *, is_whole: bool = False) -> list[Outcome]:
-        return await self.rules.under(
-            lambda rules: self.world.acceptance.enqueue(specs, rules, is_whole=is_whole)
+        return await self.constraints.under(
+            lambda constraints: self.world.acceptance.enqueue(specs, constraints, is_whole=is_whole)
         )
 
     async def claim_once(self, worker_id: str, *names: str, limit: int = 100) -> Claim:
-        await self.rules.reload()
-        edition = self.rules.current.constraint_set.edition
+        await self.constraints.reload()
+        edition = self.constraints.current.constraint_set.edition
         claim = await self.world.claims.claim(self.world.epoch, worker_id, names or ("work",), limit, edition)
         assert isinstance(claim, Claim), claim
         return claim

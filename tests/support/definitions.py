@@ -30,7 +30,7 @@ class Definitions:
         self.store = world.definitions
         self.kept = LiveValue(KeptRuns(most_runs, life_ms))
         self.figures = FiringFigures()
-        self.firing = DefinitionFiring(self.store, world.rules, kept=self.kept, figures=self.figures)
+        self.firing = DefinitionFiring(self.store, world.constraints, kept=self.kept, figures=self.figures)
 
     async def put(
         self,

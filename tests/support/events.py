@@ -42,12 +42,14 @@ class Events:
         self.kept = LiveValue(KeptEvents(DEDUPE_MS, most, 10**12, 1000, 10**12, max_argument_bytes))
         self.figures = EventFigures()
         self.intake = self.master()
-        self.gathering = EventGathering(self.groups, world.rules, kept=LiveValue(RUNS), figures=self.figures)
+        self.gathering = EventGathering(
+            self.groups, world.constraints, kept=LiveValue(RUNS), figures=self.figures
+        )
 
     def master(self) -> EventIntake:
         """Return what another master has, which knows nothing of definitions yet."""
         return EventIntake(
-            self.store, self.world.rules, admit=lambda _: 0, kept=self.kept, figures=self.figures
+            self.store, self.world.constraints, admit=lambda _: 0, kept=self.kept, figures=self.figures
         )
 
     async def define(

@@ -38,7 +38,7 @@ class Served:
             return answer
 
         world.results.fetch_result = counted  # type: ignore[method-assign]
-        self.enqueue = EnqueueService(world.acceptance, world.rules, admit=self._admit)
+        self.enqueue = EnqueueService(world.acceptance, world.constraints, admit=self._admit)
         self.jobs = JobReader(
             world.records,
             world.results,
@@ -49,7 +49,7 @@ class Served:
             inspector=world.inspector,
             lists=world.lists,
         )
-        self.actions = JobActions(world.steering, world.records, world.rules, tell_worker=self._tell)
+        self.actions = JobActions(world.steering, world.records, world.constraints, tell_worker=self._tell)
 
     async def stop(self) -> None:
         await self.actions.stop()

@@ -115,7 +115,7 @@ class Notices:
             ),
             Lasting(
                 self.history,
-                ConstraintReader(world.rules, usage, world.gates, previews),
+                ConstraintReader(world.constraints, usage, world.gates, previews),
                 lambda: self.store_faults,
                 self._log_due_ms,
                 clock,
@@ -123,7 +123,7 @@ class Notices:
             NoticeSender(
                 world.acceptance,
                 world.records,
-                world.rules,
+                world.constraints,
                 Letters(
                     "https://jobs.shop.example/queue",
                     ["Log_lines=https://logs.example/?job={job_id}&n={attempt}"],

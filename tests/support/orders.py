@@ -24,10 +24,10 @@ class Orders:
             BatchStore(world.shard, world.tally),
             world.records,
             self.served.actions,
-            world.rules,
+            world.constraints,
             BatchFigures(),
         )
-        order = OrderFollowUps(world.order, world.records, world.rules)
+        order = OrderFollowUps(world.order, world.records, world.constraints)
         self.follow_ups = FollowUps(self.entries, batches.kinds() | order.kinds())
 
     async def behind(self, *predecessors: str, name: str = "work", **fields: Any) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import msgpack
 
 from jqmaster.domain.challenges.challenge import Callback, CallbackAnswer, RequestId, new_request_id
-from jqmaster.domain.constraints.constraint_set import NO_RULES
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS
 from jqmaster.domain.constraints.lane import Lane
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import FINISHED, HOLDS_SLOTS, Cause, Job, JobSpec, JobState
@@ -96,7 +96,7 @@ class StoreWorld:
         self.inspector = Inspector(shard, self.records)
         self.lists = JobLists(shard, self.records)
         self.rule_store = ConstraintStore(shard)
-        self.rules = ConstraintCache(self.rule_store)
+        self.constraints = ConstraintCache(self.rule_store)
         self.lanes = LaneStore(shard)
         self.gates = GateStore(shard)
         self.definitions = DefinitionStore(shard, self.tally)
@@ -455,6 +455,6 @@ def own_gates(record: bytes) -> list[str]:
 
 def unconstrained(name: str) -> Lane:
     """The lane of a name under no constraint."""
-    lane = NO_RULES.lane_of_queue(name)
+    lane = NO_CONSTRAINTS.lane_of_queue(name)
     assert lane
     return lane

@@ -13,12 +13,12 @@ from jqmaster.domain.why.verdict import (
     AwaitingCallback,
     AwaitingJobs,
     ByConstraint,
+    ConstraintsChanging,
     Due,
     Expired,
     Finished,
     IndexMissing,
     PlainVerdict,
-    RulesChanging,
     Running,
     Verdict,
 )
@@ -56,7 +56,7 @@ def _numbers(verdict: Verdict) -> dict[str, Any]:  # noqa: PLR0912 - a row for e
             return {}
         case IndexMissing():
             return {"fault": verdict.fault}
-        case RulesChanging():
+        case ConstraintsChanging():
             return {
                 "edition": verdict.edition,
                 "settled_edition": verdict.settled_edition,

@@ -143,4 +143,4 @@ class ConstraintSet:
 
 
 # Before anybody made a constraint.
-NO_RULES: Final = ConstraintSet(0, ())
+NO_CONSTRAINTS: Final = ConstraintSet(0, ())

@@ -14,13 +14,13 @@ from jqmaster.domain.why.verdict import (
     AwaitingCallback,
     AwaitingJobs,
     ByConstraint,
+    ConstraintsChanging,
     Due,
     Expired,
     Finished,
     IndexMissing,
     Next,
     NoLeader,
-    RulesChanging,
     Running,
     Verdict,
 )
@@ -49,7 +49,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
     found += _before_its_turn(snapshot)
     is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
     if not (is_settled or snapshot.index_fault):
-        found.append(RulesChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
+        found.append(ConstraintsChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
     closed = _closed(snapshot, constraints, fleet)
     found += closed
     in_the_way = len(found)

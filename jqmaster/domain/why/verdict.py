@@ -65,7 +65,7 @@ class NoLeader(PlainVerdict):
 
 
 @dataclass(frozen=True, slots=True)
-class RulesChanging:
+class ConstraintsChanging:
     """The constraints changed, and either they or this job's place under them is not settled."""
 
     code: ClassVar = "rules_changing"
@@ -257,7 +257,7 @@ class Finished:
 
 
 Verdict = (
-    Due | Expired | NoLeader | RulesChanging | ByConstraint | NoWorker | NoMatchingWorker | WorkersUnavailable
+    Due | Expired | NoLeader | ConstraintsChanging | ByConstraint | NoWorker | NoMatchingWorker | WorkersUnavailable
     | Ahead | IndexMissing | Next | Running | AwaitingCallback | AwaitingJobs | Finished
 )  # fmt: skip
 

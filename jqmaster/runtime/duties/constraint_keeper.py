@@ -36,7 +36,7 @@ class ConstraintKeeper(LeaderLoop):
     def __init__(
         self,
         leadership: Leadership,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         clock: Clock,
         *,
         lanes: LaneStore,
@@ -54,7 +54,7 @@ class ConstraintKeeper(LeaderLoop):
         self._epoch = leadership.epoch
         self._lanes = lanes
         self._gates = gates
-        self._rules = rules
+        self._constraints = constraints
         self._on_ready = on_ready
         self._relocation: Relocation | None = None
         self._pruned_at_s = self._gates_pruned_at_s = clock.monotonic_s()
@@ -70,16 +70,16 @@ class ConstraintKeeper(LeaderLoop):
 
     async def _follow(self) -> int:
         """Milliseconds until there is something to do."""
-        rules = await self._rules.reload()
-        if rules.settled_edition != rules.constraint_set.edition:
-            if not await self._lanes.settle(self._epoch, rules):
+        constraints = await self._constraints.reload()
+        if constraints.settled_edition != constraints.constraint_set.edition:
+            if not await self._lanes.settle(self._epoch, constraints):
                 return 0
-            rules = await self._rules.reload()
-            logger.info("constraints of edition %d are in force", rules.constraint_set.edition)
+            constraints = await self._constraints.reload()
+            logger.info("constraints of edition %d are in force", constraints.constraint_set.edition)
             self._known_edition = -1
-        if rules.constraint_set.edition != self._known_edition:
+        if constraints.constraint_set.edition != self._known_edition:
             # Notify even if another leader settled the edition: the dispatcher may have asked with an older one.
-            self._known_edition = rules.constraint_set.edition
+            self._known_edition = constraints.constraint_set.edition
             self._on_ready()
         for cid, version in await self._gates.reopened():
             if await self._gates.reopen(self._epoch, cid, version):
@@ -87,8 +87,8 @@ class ConstraintKeeper(LeaderLoop):
         next_ms, has_opened = await self._gates.open(self._epoch)
         if has_opened:
             self._on_ready()
-        if self._relocation is None or self._relocation.edition != rules.constraint_set.edition:
-            self._relocation = Relocation(self._lanes, self._epoch, rules)
+        if self._relocation is None or self._relocation.edition != constraints.constraint_set.edition:
+            self._relocation = Relocation(self._lanes, self._epoch, constraints)
         if not self._relocation.is_over:
             if await self._relocation.step():
                 self._on_ready()

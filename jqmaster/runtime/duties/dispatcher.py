@@ -66,7 +66,7 @@ class Dispatcher:
         *,
         claims: ClaimStore,
         workers: WorkerStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         fleet: Fleet,
         desk: PollDesk,
         clock: Clock,
@@ -83,7 +83,7 @@ class Dispatcher:
         self._desk = desk
         self._clock = clock
         self._max_push_jobs = max_push_jobs
-        self._rules = rules
+        self._constraints = constraints
         self._on_stale = on_stale
         self._notify = notify
         self._is_trusted = is_trusted
@@ -170,7 +170,9 @@ class Dispatcher:
 
     def _travelling_claim(self, orders: Orders) -> TravellingClaim:
         prepared = self._claims.prepare_claims(
-            self._leadership.epoch, [order for _, order in orders], self._rules.current.constraint_set.edition
+            self._leadership.epoch,
+            [order for _, order in orders],
+            self._constraints.current.constraint_set.edition,
         )
         pending = self._begin_claims(orders)
         self._travelling.add(pending)
@@ -274,7 +276,7 @@ class Dispatcher:
             claims = await self._claims.claim_each(
                 self._leadership.epoch,
                 [order for _, order in orders],
-                self._rules.current.constraint_set.edition,
+                self._constraints.current.constraint_set.edition,
             )
         except BaseException:
             self._end_claims_unanswered(pending)
@@ -341,7 +343,7 @@ class Dispatcher:
     def _take_refusal(self, member: Member, why: NotClaimed) -> Exception | None:
         """Return what to raise, where it is not about this worker alone."""
         match why:
-            case NotClaimed.STALE_RULES:
+            case NotClaimed.STALE_CONSTRAINTS:
                 return _StaleConstraints()
             case NotClaimed.GONE:
                 self._fleet.forget(member.worker.id)

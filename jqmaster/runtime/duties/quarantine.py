@@ -30,7 +30,7 @@ class Quarantine(LeaderLoop):
     def __init__(
         self,
         leadership: Leadership,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         fleet: Fleet,
         clock: Clock,
         *,
@@ -50,7 +50,7 @@ class Quarantine(LeaderLoop):
         self._epoch = leadership.epoch
         self._claims = claims
         self._records = records
-        self._rules = rules
+        self._constraints = constraints
         self._fleet = fleet
         self._give = give
         self._polls_here = polls_here
@@ -112,7 +112,7 @@ class Quarantine(LeaderLoop):
             self._epoch,
             worker_id,
             job.id,
-            self._rules.current.constraint_set.edition,
+            self._constraints.current.constraint_set.edition,
             polls_here=self._polls_here(worker_id),
         )
         match claim:

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final
 
-from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.constraints.lanes import LaneStore, OldLane
 from jqmaster.store.link.pages import MAX_PER_CALL
 
@@ -24,11 +24,11 @@ class Relocation:
     jobs that wait for a time, and removes the lanes that are empty.
     """
 
-    def __init__(self, store: LaneStore, epoch: str, rules: Rules) -> None:
+    def __init__(self, store: LaneStore, epoch: str, constraints: ConstraintSnapshot) -> None:
         self._store = store
         self._epoch = epoch
-        self._rules = rules
-        self.edition = rules.constraint_set.edition
+        self._constraints = constraints
+        self.edition = constraints.constraint_set.edition
         self.is_over = False
         self._all: list[OldLane] = []
         self._left: deque[OldLane] = deque()
@@ -82,6 +82,6 @@ class Relocation:
 
     async def _move(self, job_ids: list[str], lanes: dict[str, OldLane]) -> int:
         """Return the number of moved jobs; -1 if the constraints changed in the meantime."""
-        moved = await self._store.move(self._epoch, self._rules, job_ids, lanes)
+        moved = await self._store.move(self._epoch, self._constraints, job_ids, lanes)
         self._moved = (self._moved or 0) + max(moved.jobs, 0)
         return moved.jobs

@@ -30,13 +30,13 @@ class BatchFollowUps:
         store: BatchStore,
         records: RecordStore,
         actions: JobActions,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         figures: BatchFigures,
     ) -> None:
         self._store = store
         self._records = records
         self._actions = actions
-        self._rules = rules
+        self._constraints = constraints
         self._figures = figures
         # By entry: the last member that was looked at. Another leader begins anew.
         self._places: dict[tuple[str, str], str] = {}
@@ -55,7 +55,7 @@ class BatchFollowUps:
         due = due_callbacks(batches)
         if due:
             start = functools.partial(self._store.start_callbacks, due, epoch=epoch)
-            started = await self._rules.under(start)
+            started = await self._constraints.under(start)
             self._figures.callbacks.update(
                 str(one.callback) for one, is_new in zip(due, started, strict=True) if is_new
             )

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.errors import StoreUnavailableError
-from jqmaster.store.constraints.constraints import ConstraintStore, Rules
+from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
 # Each time somebody changed the constraints in between: more often than people do.
@@ -24,9 +24,9 @@ class ConstraintCache:
     def __init__(self, store: ConstraintStore) -> None:
         self._store = store
         self._reading = asyncio.Lock()
-        self.current = Rules(0, 0, (), NO_RULES)
+        self.current = ConstraintSnapshot(0, 0, (), NO_CONSTRAINTS)
 
-    async def reload(self) -> Rules:
+    async def reload(self) -> ConstraintSnapshot:
         """Read the constraints again if they changed. Raises what `ConstraintStore` raises."""
         async with self._reading:
             version, edition, settled = await self._store.versions()

@@ -74,7 +74,7 @@ class ConstraintEditor:
     def __init__(
         self,
         store: ConstraintStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         usage: UsageStore,
         store_time_ms: Callable[[], Awaitable[int]],
         values: KeyValues,
@@ -82,7 +82,7 @@ class ConstraintEditor:
         audience: LiveValue[ContentAccess],
     ) -> None:
         self._store = store
-        self._rules = rules
+        self._constraints = constraints
         self._usage = usage
         self._store_time_ms = store_time_ms
         self._values = values
@@ -164,7 +164,7 @@ class ConstraintEditor:
         return stored
 
     async def _value(self, name: str, wanted: ValueId, access: ContentAccess) -> object:
-        stored = (await self._rules.reload()).named(name)
+        stored = (await self._constraints.reload()).named(name)
         if stored is None:
             raise unknown_constraint(name)
         if stored.constraint.key is None:
@@ -176,7 +176,7 @@ class ConstraintEditor:
         """Delete the constraints whose time is over. Return when the next one's is, if there is any."""
         expiring = [
             (stored.constraint.expires_at_ms, stored)
-            for stored in (await self._rules.reload()).stored
+            for stored in (await self._constraints.reload()).stored
             if stored.constraint.expires_at_ms is not None
         ]
         now_ms = await self._store_time_ms() if expiring else 0
@@ -192,8 +192,8 @@ class ConstraintEditor:
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
         """Its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
-            rules = await self._rules.reload()
-            present = rules.named(name)
+            constraints = await self._constraints.reload()
+            present = constraints.named(name)
             demands.check(name, present)
             if present is None:
                 raise unknown_constraint(name)
@@ -208,7 +208,7 @@ class ConstraintEditor:
                 name, present.etag, None, present.constraint, is_rematched=False, audit_entry=entry
             )
             if await self._store.change(change):
-                await self._rules.reload()
+                await self._constraints.reload()
                 return
         raise _too_busy(name)
 
@@ -224,8 +224,8 @@ class ConstraintEditor:
     ) -> tuple[StoredConstraint, StoredConstraint | None]:
         """Return the constraint as it now is, and as it was."""
         for _ in range(MAX_REPEATS):
-            rules = await self._rules.reload()
-            present = rules.named(name)
+            constraints = await self._constraints.reload()
+            present = constraints.named(name)
             demands.check(name, present)
             new = make(present)
             old = present.constraint if present else None
@@ -251,7 +251,7 @@ class ConstraintEditor:
                 name, present.etag if present else "", stored, old, needs_rematch(old, new), entry
             )
             if await self._store.change(change):
-                await self._rules.reload()
+                await self._constraints.reload()
                 return stored, present
         raise _too_busy(name)
 

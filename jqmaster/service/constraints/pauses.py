@@ -32,12 +32,12 @@ class Pauses:
 
     def __init__(
         self,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         editor: ConstraintEditor,
         values: KeyValues,
         store_time_ms: Callable[[], Awaitable[int]],
     ) -> None:
-        self._rules = rules
+        self._constraints = constraints
         self._editor = editor
         self._values = values
         self._store_time_ms = store_time_ms
@@ -70,7 +70,7 @@ class Pauses:
         if target.tag is not None:
             return {"field": "tags", "op": "eq", "value": target.tag}
         name = target.constraint or ""
-        stored = (await self._rules.reload()).named(name)
+        stored = (await self._constraints.reload()).named(name)
         if stored is None:
             raise unknown_constraint(name)
         constraint = stored.constraint

@@ -12,7 +12,7 @@ from jqmaster.errors import InvalidError, NotFoundError
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.constraints.documents import parse_key, parse_matcher_document, refusal
 from jqmaster.service.constraints.preview import MAX_TOP_KEYS, Preview, Previews
-from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.constraints.documents import StoredConstraint
 from jqmaster.store.constraints.gates import GateStore
 from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
@@ -92,31 +92,33 @@ class ConstraintReader:
 
     def __init__(
         self,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         usage: UsageStore,
         gates: GateStore,
         previews: Previews,
     ) -> None:
-        self._rules = rules
+        self._constraints = constraints
         self._usage = usage
         self._gates = gates
         self._previews = previews
 
     async def all(self) -> list[tuple[StoredConstraint, Usage]]:
         """Return every constraint by name, with its usage, summed over at most MAX_LISTED_GATES key values."""
-        rules = await self._rules.reload()
-        unsettled = await self._unsettled(rules)
-        cids = [stored.constraint.cid for stored in rules.stored]
+        constraints = await self._constraints.reload()
+        unsettled = await self._unsettled(constraints)
+        cids = [stored.constraint.cid for stored in constraints.stored]
         counts = dict(zip(cids, await self._usage.counts(cids), strict=True))
-        keyed = {s.constraint.cid: counts[s.constraint.cid][0] for s in rules.stored if s.constraint.key}
+        keyed = {
+            s.constraint.cid: counts[s.constraint.cid][0] for s in constraints.stored if s.constraint.key
+        }
         looked_at = _smallest(keyed, MAX_LISTED_GATES)
-        wanted = [gate_id(s.constraint.cid, None) for s in rules.stored if s.constraint.key is None]
+        wanted = [gate_id(s.constraint.cid, None) for s in constraints.stored if s.constraint.key is None]
         wanted += await self._usage.first_gates({cid: keyed[cid] for cid in looked_at})
         gates: dict[str, list[GateUsage]] = {}
         for gate in await self._usage.gates(wanted):
             gates.setdefault(gate.gate_id[:CID_LENGTH], []).append(gate)
         found = []
-        for stored in rules.stored:
+        for stored in constraints.stored:
             cid = stored.constraint.cid
             keys, delayed = counts[cid]
             in_force = unsettled is not None and cid not in unsettled
@@ -130,8 +132,8 @@ class ConstraintReader:
     async def get(self, name: str, value: AskedValue | None, access: ContentAccess) -> Detail:
         """Return a constraint. Raise NotFoundError; InvalidError for a value if it has no key; ForbiddenError for one
         that the caller may not see."""
-        rules = await self._rules.reload()
-        stored = rules.named(name)
+        constraints = await self._constraints.reload()
+        stored = constraints.named(name)
         if stored is None:
             raise unknown_constraint(name)
         constraint = stored.constraint
@@ -139,7 +141,7 @@ class ConstraintReader:
             raise no_key(("query", "value"))
         if value is not None:
             access.check_path(constraint.key, ("query", "value"))
-        unsettled = await self._unsettled(rules)
+        unsettled = await self._unsettled(constraints)
         in_force = unsettled is not None and constraint.cid not in unsettled
         ((keys, delayed),) = await self._usage.counts([constraint.cid])
         asked = None
@@ -166,16 +168,16 @@ class ConstraintReader:
 
     async def matching(self, job: Job) -> list[str]:
         """Names of the enabled constraints that apply to an unfinished job, in order."""
-        rules = await self._rules.reload()
-        return [constraint.name for constraint in rules.constraint_set.matching(fields_of(job))]
+        constraints = await self._constraints.reload()
+        return [constraint.name for constraint in constraints.constraint_set.matching(fields_of(job))]
 
     async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
         """Return the constraints that would apply to a job that is not enqueued yet, in order, with the limits for its
         key value; of a value that the caller may not see, with what holds for all."""
         fields = fields_of(spec)
-        rules = await self._rules.reload()
+        constraints = await self._constraints.reload()
         found = []
-        for constraint in rules.constraint_set.matching(fields):
+        for constraint in constraints.constraint_set.matching(fields):
             key = key_of(constraint, fields) if constraint.key else None
             text = access.key_text(constraint.key, key.text) if key else None
             is_shown = key is not None and text == key.text
@@ -213,11 +215,11 @@ class ConstraintReader:
             for gate in gates[:MAX_TOP_KEYS]
         ]
 
-    async def _unsettled(self, rules: Rules) -> frozenset[str] | None:
+    async def _unsettled(self, constraints: ConstraintSnapshot) -> frozenset[str] | None:
         """Return the constraints whose change is not followed up yet. None stands for all of them: jobs are still
         being matched."""
-        edition = rules.constraint_set.edition
-        if rules.settled_edition != edition or await self._usage.has_older_lanes(edition):
+        edition = constraints.constraint_set.edition
+        if constraints.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None
         return frozenset(cid for cid, _ in await self._gates.reopened())
 

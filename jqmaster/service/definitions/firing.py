@@ -52,13 +52,13 @@ class DefinitionFiring:
     def __init__(
         self,
         store: DefinitionStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         kept: LiveValue[KeptRuns],
         figures: FiringFigures,
     ) -> None:
         self._store = store
-        self._rules = rules
+        self._constraints = constraints
         self._kept = kept
         self._figures = figures
 
@@ -125,7 +125,7 @@ class DefinitionFiring:
         found: list[Became] = []
         for step in _steps(firings):
             fire = functools.partial(self._store.fire, step, kept=self._kept.current, epoch=epoch)
-            recorded_at_ms, became = await self._rules.under(fire)
+            recorded_at_ms, became = await self._constraints.under(fire)
             for firing, outcomes in zip(step, became, strict=True):
                 self._note(firing, outcomes, recorded_at_ms)
                 found += outcomes

@@ -22,13 +22,13 @@ class EventGathering:
     def __init__(
         self,
         store: EventGroupStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         kept: LiveValue[KeptRuns],
         figures: EventFigures,
     ) -> None:
         self._store = store
-        self._rules = rules
+        self._constraints = constraints
         self._kept = kept
         self._figures = figures
 
@@ -43,7 +43,7 @@ class EventGathering:
         if not endings:
             return None
         end = functools.partial(self._store.end, endings, epoch=epoch, kept=self._kept.current)
-        became = await self._rules.under(end)
+        became = await self._constraints.under(end)
         self._figures.groups += became.count("fired")
         return 0
 

@@ -72,7 +72,7 @@ class EventIntake:
     def __init__(
         self,
         store: EventStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         admit: Callable[[Durability | None], int],
         kept: LiveValue[KeptEvents],
@@ -80,7 +80,7 @@ class EventIntake:
         pace: PushPace | None = None,
     ) -> None:
         self._store = store
-        self._rules = rules
+        self._constraints = constraints
         self._admit = admit
         self._kept = kept
         self._figures = figures
@@ -180,7 +180,7 @@ class EventIntake:
             kept=self._kept.current,
             replicas=self._admit(None),
         )
-        received = await self._rules.under(send)
+        received = await self._constraints.under(send)
         self._figures.add(received)
         for n, answer in zip(step.numbers, received, strict=True):
             answers[n] = answer

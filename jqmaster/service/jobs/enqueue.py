@@ -78,7 +78,7 @@ class EnqueueService:
     def __init__(
         self,
         acceptance: AcceptanceStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         admit: Callable[[Durability | None], int],
         tracing: Tracing | None = None,
@@ -86,7 +86,7 @@ class EnqueueService:
         can_notify: bool = True,
     ) -> None:
         self._acceptance = acceptance
-        self._rules = rules
+        self._constraints = constraints
         self._admit = admit
         self._tracing = tracing
         self._pace = pace
@@ -233,8 +233,10 @@ class EnqueueService:
             await self._check_predecessors(specs, numbers)
         with self._traced(specs):
             try:
-                outcomes = await self._rules.under(
-                    lambda rules: self._acceptance.enqueue(specs, rules, is_whole=True, replicas=replicas)
+                outcomes = await self._constraints.under(
+                    lambda constraints: self._acceptance.enqueue(
+                        specs, constraints, is_whole=True, replicas=replicas
+                    )
                 )
             except KeysHeld as exc:
                 raise _not_unique(exc.holders, numbers, "no job was accepted") from None
@@ -305,8 +307,8 @@ class EnqueueService:
 
     def _new_batcher(self, replicas: int) -> NaturalBatcher[JobSpec, Outcome]:
         async def flush(specs: Sequence[JobSpec]) -> list[Outcome]:
-            return await self._rules.under(
-                lambda rules: self._acceptance.enqueue(specs, rules, replicas=replicas)
+            return await self._constraints.under(
+                lambda constraints: self._acceptance.enqueue(specs, constraints, replicas=replicas)
             )
 
         return NaturalBatcher(
@@ -317,7 +319,7 @@ class EnqueueService:
         )
 
     def _backlog_full(self, full: BacklogFull) -> RateLimitedError:
-        constraint = self._rules.current.of_gate(full.gate_id)
+        constraint = self._constraints.current.of_gate(full.gate_id)
         which = (
             f"constraint {constraint.name} lets no more than {constraint.max_backlog}"
             if constraint

@@ -13,7 +13,7 @@ from jqmaster.service.jobs.batching import NaturalBatcher
 from jqmaster.service.jobs.reader import existing_job, unknown_job
 from jqmaster.store.jobs.operator_actions import (
     NOBODY,
-    STALE_RULES,
+    STALE_CONSTRAINTS,
     Changes,
     CountedBy,
     KeyHeld,
@@ -42,13 +42,13 @@ class JobActions:
         self,
         steering: SteeringStore,
         records: RecordStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         tell_worker: TellWorker,
     ) -> None:
         self._steering = steering
         self._records = records
-        self._rules = rules
+        self._constraints = constraints
         self._tell_worker = tell_worker
         self._cancels: NaturalBatcher[str, tuple[str, str] | Refusal | Exception | None] = NaturalBatcher(
             steering.cancel_each, max_batch=MAX_CANCELS, max_waiting=MAX_WAITING_CANCELS
@@ -99,20 +99,20 @@ class JobActions:
         """Retry each job separately if it is unchanged since it was read, and return whether it was done. The jobs are
         whole."""
 
-        def retry(some: Sequence[Job], rules: ConstraintSet) -> Awaitable[list[Refusal | None]]:
-            return self._steering.retry_all(some, rules, counted_by)
+        def retry(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
+            return self._steering.retry_all(some, constraints, counted_by)
 
-        return await self._under_rules(jobs, retry)
+        return await self._under_constraints(jobs, retry)
 
     async def patch_all(
         self, jobs: Sequence[Job], changes: Changes, counted_by: CountedBy = NOBODY
     ) -> list[bool]:
         """Change each job separately, and return whether it was done. The jobs are whole."""
 
-        def change(some: Sequence[Job], rules: ConstraintSet) -> Awaitable[list[Refusal | None]]:
-            return self._steering.patch_all(some, changes, rules, counted_by)
+        def change(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
+            return self._steering.patch_all(some, changes, constraints, counted_by)
 
-        return await self._under_rules(jobs, change)
+        return await self._under_constraints(jobs, change)
 
     async def retry(self, job_id: str) -> None:
         """Run a finished job again. Raise NotFoundError, ConflictError (it is not over), NotUniqueError (another job
@@ -122,8 +122,8 @@ class JobActions:
             for _ in range(_READ_AGAIN):
                 job = await existing_job(self._records, job_id)
                 try:
-                    return await self._rules.under(
-                        lambda rules, job=job: self._steering.retry(job, rules)  # type: ignore[misc]
+                    return await self._constraints.under(
+                        lambda constraints, job=job: self._steering.retry(job, constraints)  # type: ignore[misc]
                     )
                 except StateConflict as exc:
                     if exc.state not in FINISHED:
@@ -146,7 +146,7 @@ class JobActions:
 
         async def change(known_id: str) -> None:
             job = await existing_job(self._records, known_id)
-            await self._rules.under(lambda rules: self._steering.patch(job, changes, rules))
+            await self._constraints.under(lambda constraints: self._steering.patch(job, changes, constraints))
 
         await self._steer(change, job_id, "be changed")
 
@@ -164,7 +164,7 @@ class JobActions:
                 f"job {exc.holder} holds the uniqueness key of this job", exc.holder
             ) from None
 
-    async def _under_rules(
+    async def _under_constraints(
         self,
         jobs: Sequence[Job],
         act: Callable[[Sequence[Job], ConstraintSet], Awaitable[list[Refusal | None]]],
@@ -172,15 +172,15 @@ class JobActions:
         """Match again those jobs that were matched against older constraints, and only those."""
         ends: dict[str, bool] = {}
 
-        async def some(rules: ConstraintSet) -> None:
+        async def some(constraints: ConstraintSet) -> None:
             todo = [job for job in jobs if job.id not in ends]
-            for job, end in zip(todo, await act(todo, rules), strict=True):
-                if end is None or end.word != STALE_RULES:
+            for job, end in zip(todo, await act(todo, constraints), strict=True):
+                if end is None or end.word != STALE_CONSTRAINTS:
                     ends[job.id] = end is None
             if len(ends) < len(jobs):
                 raise StaleConstraints
 
-        await self._rules.under(some)
+        await self._constraints.under(some)
         return [ends[job.id] for job in jobs]
 
     def _order_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:

@@ -18,10 +18,10 @@ PAGES_AT_ONCE: Final = 20
 class OrderFollowUps:
     """The follow-ups of the order of jobs on one shard. Each may be carried out again at any time."""
 
-    def __init__(self, store: OrderStore, records: RecordStore, rules: ConstraintCache) -> None:
+    def __init__(self, store: OrderStore, records: RecordStore, constraints: ConstraintCache) -> None:
         self._store = store
         self._records = records
-        self._rules = rules
+        self._constraints = constraints
         # By job: where to go on among its dependents. Another leader begins anew.
         self._cursors: dict[str, str] = {}
 
@@ -48,4 +48,4 @@ class OrderFollowUps:
         for some in pages(job_ids, RECORDS_PER_READ):
             jobs = list((await self._records.get_all(some)).values())
             if jobs:
-                await self._rules.under(functools.partial(self._store.revive, jobs))
+                await self._constraints.under(functools.partial(self._store.revive, jobs))

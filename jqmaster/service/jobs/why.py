@@ -45,21 +45,21 @@ class WhyService:
         self,
         store: WhyStore,
         workers: WorkerStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         policy: LiveValue[WhyPolicy],
         reach: Callable[[], Mapping[str, Reach] | None],
     ) -> None:
         self._store = store
         self._workers = workers
-        self._rules = rules
+        self._constraints = constraints
         self._reach = reach
         self._policy = policy
 
     async def why(self, job_id: str, access: ContentAccess) -> Explanation:
         """Explain why a job is not running. Raise NotFoundError."""
-        rules = await self._rules.reload()
-        is_keyed = any(one.key for one in rules.constraint_set.constraints)
+        known = await self._constraints.reload()
+        is_keyed = any(one.key for one in known.constraint_set.constraints)
         snapshot = await self._store.snapshot(job_id, is_keyed=is_keyed) if is_id(job_id) else None
         seen = await self._workers.fleet() if snapshot else FleetSeen([], 0, [])
         workers = seen.workers
@@ -73,8 +73,8 @@ class WhyService:
         if snapshot is None:
             raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
         # Again, after the gates: whoever made one of them meanwhile is known by now.
-        rules = await self._rules.reload()
-        constraints = {one.cid: one for one in rules.constraint_set.constraints}
+        known = await self._constraints.reload()
+        constraints = {one.cid: one for one in known.constraint_set.constraints}
         snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
         return Explanation(
             snapshot.job.state,

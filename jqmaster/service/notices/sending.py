@@ -27,7 +27,7 @@ class NoticeSender:
         self,
         acceptance: AcceptanceStore,
         records: RecordStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         letters: Letters,
         *,
         prepare: Callable[[], Awaitable[None]],
@@ -36,7 +36,7 @@ class NoticeSender:
         self._waiting = waiting
         self._acceptance = acceptance
         self._records = records
-        self._rules = rules
+        self._constraints = constraints
         self._letters = letters
         self._prepare = prepare
 
@@ -49,7 +49,9 @@ class NoticeSender:
         letter = self._letters.of(notice, message, jobs, questions)
         specs = self._deliveries(notice, letter, message, questions)
         await self._prepare()
-        outcomes = await self._rules.under(lambda rules: self._acceptance.enqueue(specs, rules))
+        outcomes = await self._constraints.under(
+            lambda constraints: self._acceptance.enqueue(specs, constraints)
+        )
         # An ID that is taken is that of the delivery itself.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 

@@ -39,14 +39,14 @@ class WebhookFollowUps:
         acceptance: AcceptanceStore,
         records: RecordStore,
         results: ResultStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         prepare: Callable[[], Awaitable[None]],
     ) -> None:
         self._acceptance = acceptance
         self._records = records
         self._results = results
-        self._rules = rules
+        self._constraints = constraints
         self._prepare = prepare
 
     def kinds(self) -> dict[str, CarryOut]:
@@ -66,8 +66,8 @@ class WebhookFollowUps:
         if not specs:
             return ()
         await self._prepare()
-        outcomes = await self._rules.under(
-            lambda rules: self._acceptance.enqueue(list(specs.values()), rules)
+        outcomes = await self._constraints.under(
+            lambda constraints: self._acceptance.enqueue(list(specs.values()), constraints)
         )
         # An ID that is taken is that of the delivery itself, made before the job ran again or lost its result.
         return [

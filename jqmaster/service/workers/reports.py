@@ -16,7 +16,7 @@ from jqmaster.errors import unknown_worker
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.workers.workers import existing_worker
 from jqmaster.store import codec
-from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.jobs.challenges import NOT_OPENED, ChallengeStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.settlements import GateHold, Settlement, SettlementStore
@@ -35,7 +35,7 @@ class ReportService:
     def __init__(
         self,
         workers: WorkerStore,
-        rules: ConstraintCache,
+        constraints: ConstraintCache,
         *,
         settlements: SettlementStore,
         challenges: ChallengeStore,
@@ -43,7 +43,7 @@ class ReportService:
         rng: random.Random | None = None,
     ) -> None:
         self._workers = workers
-        self._rules = rules
+        self._constraints = constraints
         self._settlements = settlements
         self._challenges = challenges
         self._records = records
@@ -111,7 +111,7 @@ class ReportService:
     async def _decide(self, worker_id: str, outcomes: Sequence[Outcome]) -> list[Settlement]:
         jobs = await self._records.get_without_argument([o.job_id for o in outcomes])
         # Only who asks for a hold needs the constraints, and then as they are now.
-        rules = await self._rules.reload() if any(o.hold for o in outcomes) else None
+        constraints = await self._constraints.reload() if any(o.hold for o in outcomes) else None
         settlements = []
         for outcome in outcomes:
             job = jobs.get(outcome.job_id)
@@ -137,7 +137,9 @@ class ReportService:
                     decision,
                     codec.encode_attempt(job, decision.ending, message, outcome.error, outcome.code),
                     _final_result(decision, outcome),
-                    _hold(rules, outcome.hold, decision.delay_ms) if rules and outcome.hold else None,
+                    _hold(constraints, outcome.hold, decision.delay_ms)
+                    if constraints and outcome.hold
+                    else None,
                     name=job.name,
                     message=message,
                 )
@@ -145,10 +147,10 @@ class ReportService:
         return settlements
 
 
-def _hold(rules: Rules, order: HoldOrder, for_ms: int) -> GateHold | None:
+def _hold(constraints: ConstraintSnapshot, order: HoldOrder, for_ms: int) -> GateHold | None:
     """Return the gate to hold; None if it does not exist: the deferral still counts, as a worker need not know the
     current constraints."""
-    stored = rules.named(order.constraint)
+    stored = constraints.named(order.constraint)
     fault = ""
     if stored is None or not stored.constraint.enabled:
         fault = "there is no such constraint, or it is not enabled"

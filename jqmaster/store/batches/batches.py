@@ -14,7 +14,7 @@ from jqmaster.domain.batches.batch import (
     CallbackState,
     callback_job,
 )
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import FINISHED, JobState
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError, StoreUnavailableError
@@ -203,7 +203,7 @@ class BatchStore:
         return int(await self._client.command("HGET", self._keys.batch(batch_id), "retry_until_ms") or 0)
 
     async def start_callbacks(
-        self, due: Sequence[DueCallback], rules: ConstraintSet = NO_RULES, *, epoch: str
+        self, due: Sequence[DueCallback], constraints: ConstraintSet = NO_CONSTRAINTS, *, epoch: str
     ) -> list[bool]:
         """Enqueue callbacks in one step, as the leader of `epoch`; return of each whether it was still due.
 
@@ -214,13 +214,13 @@ class BatchStore:
         args: list[Arg] = []
         for one in due:
             job = callback_job(one.batch.spec, one.callback)
-            lane, gates = table.place(rules, job)
+            lane, gates = table.place(constraints, job)
             terms, digest, rest = codec.encode_new(job, gates)
             args += (one.batch.id, str(one.callback), job.id, terms + lane.to_bytes(2, "big"), digest, rest)
         word, data = await self._client.run(
             "start_callbacks",
             (k.epoch, k.rules, k.scheduled, k.expiring),
-            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, rules.edition, table.packed(),
+            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, constraints.edition, table.packed(),
              self._shard.mark, *args),
         )  # fmt: skip
         if word == "stale_rules":

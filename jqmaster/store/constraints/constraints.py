@@ -26,7 +26,7 @@ MAX_CONSTRAINTS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ConstraintSnapshot:
     """All constraints at one instant. `version` counts every change, the `edition` of `constraint_set` those that have
     jobs matched again; `settled_edition` is the one in force."""
 
@@ -76,7 +76,7 @@ class ConstraintStore:
         )
         return int(version or 0), int(edition or 0), int(settled or 0)
 
-    async def load(self) -> Rules:
+    async def load(self) -> ConstraintSnapshot:
         """Return the present constraints. A constraint whose document cannot be read is omitted and reported by fsck;
         the jobs that it matched before stay behind its gates."""
         _, (version, edition, settled, flat) = await self._client.run(
@@ -93,7 +93,9 @@ class ConstraintStore:
             else:
                 self._decoded[name] = raw, one
         stored = sorted((one for _, one in self._decoded.values()), key=lambda s: s.constraint.name)
-        return Rules(version, settled, tuple(stored), ConstraintSet(edition, [s.constraint for s in stored]))
+        return ConstraintSnapshot(
+            version, settled, tuple(stored), ConstraintSet(edition, [s.constraint for s in stored])
+        )
 
     async def change(self, change: Change) -> bool:
         """Make the change. Return False if somebody else changed the constraint since it was read. Raise ConflictError

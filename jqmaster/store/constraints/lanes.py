@@ -11,7 +11,7 @@ from jqmaster.domain.constraints.constraint_set import ConstraintSet
 from jqmaster.domain.jobs.job import TIMED, JobState
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
-from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.jobs.placement import LaneTable, StoredLane, lane_of_job
 from jqmaster.store.jobs.records import HEAD_READ
 from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_READ, pages, scanned
@@ -96,7 +96,7 @@ class LaneStore:
         self._keys = shard.keys
         self._large = asyncio.Semaphore(LARGE_PARTS_AT_ONCE)
 
-    async def settle(self, epoch: str, rules: Rules) -> bool:
+    async def settle(self, epoch: str, constraints: ConstraintSnapshot) -> bool:
         """Give every running job the slots that the constraints demand, then put the edition in force. False: they
         changed meanwhile.
         """
@@ -105,15 +105,19 @@ class LaneStore:
             [("ZRANGE", key, 0, -1) for key in (self._keys.running, self._keys.awaiting_callback)]
         )
         running = [raw.decode() for ids in held for raw in ids]
-        if not await self.move(epoch, rules, running):
+        if not await self.move(epoch, constraints, running):
             return False
         word, _ = await self._client.run(
-            "put_in_force", (self._keys.epoch, self._keys.rules), (epoch, rules.constraint_set.edition)
+            "put_in_force", (self._keys.epoch, self._keys.rules), (epoch, constraints.constraint_set.edition)
         )
         return word == "ok"
 
     async def move(
-        self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, OldLane] = NO_LANES
+        self,
+        epoch: str,
+        constraints: ConstraintSnapshot,
+        job_ids: Sequence[str],
+        lanes: Mapping[str, OldLane] = NO_LANES,
     ) -> Moved:
         """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
         ready. While the store moves some pages, others are read and matched."""
@@ -125,7 +129,7 @@ class LaneStore:
             nonlocal count
             for part in parts:
                 moved = await self._relane(
-                    epoch, rules, await self._moves_of(rules.constraint_set, part, lanes)
+                    epoch, constraints, await self._moves_of(constraints.constraint_set, part, lanes)
                 )
                 # Once refused, it stays so.
                 count = count + moved.jobs if moved and count >= 0 else -1
@@ -189,7 +193,7 @@ class LaneStore:
             async for flat in scanned(self._client, "ZSCAN", key, count=LANES_PER_READ):
                 yield [raw.decode() for raw in flat[::2]]
 
-    async def _relane(self, epoch: str, rules: Rules, moves: _Moves) -> Moved:
+    async def _relane(self, epoch: str, constraints: ConstraintSnapshot, moves: _Moves) -> Moved:
         if not moves.job_ids:
             return Moved(0)
         k = self._keys
@@ -200,7 +204,7 @@ class LaneStore:
                 self._shard.now_arg,
                 k.tag,
                 epoch,
-                rules.constraint_set.edition,
+                constraints.constraint_set.edition,
                 moves.lanes.packed(),
                 "whole" if moves.are_short else "beginnings",
                 b"".join(moves.homes),

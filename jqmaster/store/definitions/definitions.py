@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition, Kind, new_did
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord, job_id_of
 from jqmaster.domain.jobs.job import JobState, Origin
@@ -221,7 +221,7 @@ class DefinitionStore:
     async def fire(
         self,
         firings: Sequence[Firing],
-        rules: ConstraintSet = NO_RULES,
+        constraints: ConstraintSet = NO_CONSTRAINTS,
         *,
         kept: KeptRuns,
         epoch: str = "",
@@ -239,7 +239,7 @@ class DefinitionStore:
             definition = firing.known.stored.definition
             for entry in firing.entries:
                 entries += (number, str(entry.verdict), str(entry.reason), entry.due_at_ms)
-                entries += self._job_parts(definition, entry, table, rules)
+                entries += self._job_parts(definition, entry, table, constraints)
         batch = [
             (f.known.stored.definition.name, f.known.stored.etag, f.known.clock.text, f.handled_ms,
              -1 if f.next_due_ms is None else f.next_due_ms, str(f.known.stored.definition.overlap))
@@ -248,7 +248,7 @@ class DefinitionStore:
         word, data = await self._client.run(
             "fire_definitions",
             (k.epoch, k.definitions, k.definitions_due, k.definition_clocks, k.rules, k.scheduled, k.expiring),
-            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, rules.edition,
+            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, constraints.edition,
              table.packed(), self._shard.mark, kept.most, kept.life_ms, _PACKER.pack(batch), *entries),
         )  # fmt: skip
         if word == "stale_rules":
@@ -317,13 +317,13 @@ class DefinitionStore:
         return KnownDefinition(stored, decode_clock(name, clock))
 
     def _job_parts(
-        self, definition: Definition, entry: Entry, table: LaneTable, rules: ConstraintSet
+        self, definition: Definition, entry: Entry, table: LaneTable, constraints: ConstraintSet
     ) -> tuple[Arg, ...]:
         if not entry.has_job:
             return _NO_JOB
         job_id = entry.job_id or job_id_of(definition.did, entry.due_at_ms)
         spec = replace(definition.job, id=job_id, origin=Origin(definition.name, entry.due_at_ms))
-        lane, gates = table.place(rules, spec)
+        lane, gates = table.place(constraints, spec)
         terms, digest, rest = codec.encode_new(spec, gates)
         return job_id, terms + lane.to_bytes(2, "big"), digest, rest
 

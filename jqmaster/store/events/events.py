@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import RunReason, job_id_of_event
 from jqmaster.domain.events.event import Effect, Event, Started
@@ -134,7 +134,7 @@ class EventStore:
     async def send(
         self,
         events: Sequence[MatchedEvent],
-        rules: ConstraintSet = NO_RULES,
+        constraints: ConstraintSet = NO_CONSTRAINTS,
         *,
         edition: str,
         kept: KeptEvents,
@@ -159,7 +159,12 @@ class EventStore:
                     definitions.append((definition.name, definition.did, str(definition.overlap)))
                     number = numbers[definition.name] = len(definitions)
                 entries.append(
-                    (number, str(match.verdict), str(match.reason), *_parts(one.event, match, table, rules))
+                    (
+                        number,
+                        str(match.verdict),
+                        str(match.reason),
+                        *_parts(one.event, match, table, constraints),
+                    )
                 )
             packed.append(
                 _PACKER.pack((one.event.id, one.event.dedupe_digest, encode_event(one.event), entries))
@@ -168,9 +173,9 @@ class EventStore:
             "send_events",
             (k.rules, k.scheduled, k.expiring, k.definition_clocks, k.event_edition, k.events, k.event_bodies,
              k.event_groups, k.event_slots),
-            (self._shard.now_arg, k.tag, self._shard.wake_channel, k.finished_channel, rules.edition, table.packed(),
-             self._shard.mark, kept.most_runs, kept.runs_life_ms, edition, kept.dedupe_ms, kept.most, kept.life_ms,
-             kept.max_argument_bytes, _PACKER.pack(definitions), *packed),
+            (self._shard.now_arg, k.tag, self._shard.wake_channel, k.finished_channel, constraints.edition,
+             table.packed(), self._shard.mark, kept.most_runs, kept.runs_life_ms, edition, kept.dedupe_ms, kept.most,
+             kept.life_ms, kept.max_argument_bytes, _PACKER.pack(definitions), *packed),
             replicas=replicas,
         )  # fmt: skip
         raise_refusal(word)
@@ -227,7 +232,7 @@ class EventStore:
 
 
 def _parts(
-    event: Event, match: Match, table: LaneTable, rules: ConstraintSet
+    event: Event, match: Match, table: LaneTable, constraints: ConstraintSet
 ) -> tuple[Arg | tuple[Arg, ...], ...]:
     """Return the ID of the job and what the script makes it of, or what it needs to let the event wait."""
     definition = match.definition
@@ -240,15 +245,15 @@ def _parts(
         case Debounce(wait_ms, max_ms):
             most_ms = NO_LIMIT if max_ms is None else max_ms
             return job_id, (match.slot, NO_LIMIT, wait_ms, most_ms), b"", match.argument
-    return job_id, *job_parts(definition, job_id, match.argument, table, rules)
+    return job_id, *job_parts(definition, job_id, match.argument, table, constraints)
 
 
 def job_parts(
-    definition: Definition, job_id: str, argument: bytes, table: LaneTable, rules: ConstraintSet
+    definition: Definition, job_id: str, argument: bytes, table: LaneTable, constraints: ConstraintSet
 ) -> tuple[bytes, bytes, bytes]:
     """Return terms with the number of the lane, digest, and rest of the record of a new job."""
     spec = replace(definition.job, id=job_id, argument=argument)
-    lane, gates = table.place(rules, spec)
+    lane, gates = table.place(constraints, spec)
     terms, digest, rest = codec.encode_new(spec, gates)
     return terms + lane.to_bytes(2, "big"), digest, rest
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgpack
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.definitions.run import RunReason
 from jqmaster.domain.events.trigger import is_collected
@@ -115,7 +115,12 @@ class EventGroupStore:
         return found
 
     async def end(
-        self, endings: Sequence[GroupDecision], rules: ConstraintSet = NO_RULES, *, epoch: str, kept: KeptRuns
+        self,
+        endings: Sequence[GroupDecision],
+        constraints: ConstraintSet = NO_CONSTRAINTS,
+        *,
+        epoch: str,
+        kept: KeptRuns,
     ) -> list[str]:
         """End closed groups in one step, as the leader of `epoch`; at most 100. Return what became of each.
 
@@ -128,7 +133,7 @@ class EventGroupStore:
             group, (etag, stored) = ending.group, ending.found
             parts = (b"", b"", b"")
             if stored and ending.verdict is EventVerdict.FIRES:
-                parts = job_parts(stored.definition, group.id, ending.argument, table, rules)
+                parts = job_parts(stored.definition, group.id, ending.argument, table, constraints)
             packed.append(
                 _PACKER.pack(
                     (group.id, group.definition, etag,
@@ -139,7 +144,7 @@ class EventGroupStore:
         word, data = await self._client.run(
             "fire_groups",
             (k.epoch, k.rules, k.scheduled, k.expiring, k.definitions, k.definition_clocks, k.event_groups),
-            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, rules.edition,
+            (self._shard.now_arg, k.tag, epoch, self._shard.wake_channel, k.finished_channel, constraints.edition,
              table.packed(), self._shard.mark, kept.most, kept.life_ms, RETRY_MS, *packed),
         )  # fmt: skip
         raise_refusal(word)

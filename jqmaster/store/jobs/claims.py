@@ -88,7 +88,7 @@ class NotClaimed(Enum):
     is closed.
     """
 
-    STALE_RULES = "stale_rules"
+    STALE_CONSTRAINTS = "stale_rules"
     GONE = "gone"
     NO_POLL = "no_poll"
     FULL = "full"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import FINISHED, JobSpec, JobState
 from jqmaster.domain.jobs.order import MOST_IN_PUSH, AfterWhen
 from jqmaster.domain.jobs.unique import OnConflict
@@ -156,7 +156,7 @@ class AcceptanceStore:
     async def enqueue(
         self,
         specs: Sequence[JobSpec],
-        rules: ConstraintSet = NO_RULES,
+        constraints: ConstraintSet = NO_CONSTRAINTS,
         *,
         is_whole: bool = False,
         replicas: int | None = None,
@@ -170,7 +170,7 @@ class AcceptanceStore:
         Raise StaleConstraints; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when
         the data are gone or others, as after a FLUSHALL.
         """
-        calls = self._enqueue_calls(specs, rules, is_whole=is_whole)
+        calls = self._enqueue_calls(specs, constraints, is_whole=is_whole)
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
         first = calls[:1] if is_whole else calls
         rest = calls[len(first) :]
@@ -222,7 +222,7 @@ class AcceptanceStore:
             self._tally.of(name).pushed += count
 
     def _enqueue_calls(
-        self, specs: Sequence[JobSpec], rules: ConstraintSet, *, is_whole: bool
+        self, specs: Sequence[JobSpec], constraints: ConstraintSet, *, is_whole: bool
     ) -> list[ScriptCall]:
         k = self._keys
         calls = []
@@ -245,15 +245,15 @@ class AcceptanceStore:
                     numbers.append(batches.setdefault(spec.batch, len(batches) + 1))
                 if spec.after is not None:
                     orders.append((number, spec.after))
-                lane, gates = table.place(rules, spec)
+                lane, gates = table.place(constraints, spec)
                 terms, digest, rest = codec.encode_new(spec, gates)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
             following = Counter[int]()
             if is_whole and start == 0:
-                following.update(table.place(rules, spec)[0] for spec in specs[end:])
+                following.update(table.place(constraints, spec)[0] for spec in specs[end:])
             push = "each" if not is_whole else "rest" if start else "whole"
             head: tuple[Arg, ...] = (
-                self._shard.now_arg, k.tag, self._shard.wake_channel, rules.edition, push,
+                self._shard.now_arg, k.tag, self._shard.wake_channel, constraints.edition, push,
                 codec.pack(list(following.items())), table.packed(), self._shard.mark,
                 codec.unique_requests(uniques) if uniques else "",
                 codec.pack([list(batches), numbers]) if batches else "",

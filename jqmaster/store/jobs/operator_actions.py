@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.store import codec
@@ -13,7 +13,7 @@ from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady, SlotsFreed
 
-STALE_RULES: Final = "stale_rules"
+STALE_CONSTRAINTS: Final = "stale_rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Refusal:
         """As the call for one job does: raises StateConflict, KeyHeld, KeyError, StaleConstraints."""
         if self.holder:
             raise KeyHeld(self.holder)
-        if self.word == STALE_RULES:
+        if self.word == STALE_CONSTRAINTS:
             raise StaleConstraints
         if self.state is not None:
             raise StateConflict(self.state)
@@ -143,20 +143,20 @@ class SteeringStore:
             ),
         )
 
-    async def retry(self, job: Job, rules: ConstraintSet = NO_RULES) -> None:
+    async def retry(self, job: Job, constraints: ConstraintSet = NO_CONSTRAINTS) -> None:
         """Make a finished job ready again, `job` as it was when read. Raises StateConflict, KeyHeld, KeyError,
         StaleConstraints."""
-        _throw_any(await self.retry_all([job], rules))
+        _throw_any(await self.retry_all([job], constraints))
 
     async def retry_all(
-        self, jobs: Sequence[Job], rules: ConstraintSet = NO_RULES, counted_by: CountedBy = NOBODY
+        self, jobs: Sequence[Job], constraints: ConstraintSet = NO_CONSTRAINTS, counted_by: CountedBy = NOBODY
     ) -> list[Refusal | None]:
         """Retry each job separately, in one round trip. None: done."""
-        return await self._steer([self._retry_call(job, rules, counted_by) for job in jobs])
+        return await self._steer([self._retry_call(job, constraints, counted_by) for job in jobs])
 
-    def _retry_call(self, job: Job, rules: ConstraintSet, counted_by: CountedBy) -> ScriptCall:
+    def _retry_call(self, job: Job, constraints: ConstraintSet, counted_by: CountedBy) -> ScriptCall:
         k = self._keys
-        lane = lane_of_job(rules, job)
+        lane = lane_of_job(constraints, job)
         entry = codec.encode_attempt(job, "success", "", None) if job.state is JobState.SUCCEEDED else b""
         return ScriptCall(
             load("retry"),
@@ -173,7 +173,7 @@ class SteeringStore:
                 k.tag,
                 job.id,
                 self._shard.wake_channel,
-                rules.edition,
+                constraints.edition,
                 LaneTable(lane).packed(),
                 entry,
                 job.finished_at_ms,
@@ -202,31 +202,31 @@ class SteeringStore:
             ]
         )
 
-    async def patch(self, job: Job, changes: Changes, rules: ConstraintSet = NO_RULES) -> None:
+    async def patch(self, job: Job, changes: Changes, constraints: ConstraintSet = NO_CONSTRAINTS) -> None:
         """Change a waiting job, `job` as it was when read. Raises StateConflict, KeyError, StaleConstraints."""
-        _throw_any(await self.patch_all([job], changes, rules))
+        _throw_any(await self.patch_all([job], changes, constraints))
 
     async def patch_all(
         self,
         jobs: Sequence[Job],
         changes: Changes,
-        rules: ConstraintSet = NO_RULES,
+        constraints: ConstraintSet = NO_CONSTRAINTS,
         counted_by: CountedBy = NOBODY,
     ) -> list[Refusal | None]:
         """Patch each job separately, in one round trip. None: done."""
-        return await self._steer([self._patch_call(job, changes, rules, counted_by) for job in jobs])
+        return await self._steer([self._patch_call(job, changes, constraints, counted_by) for job in jobs])
 
     def _patch_call(
-        self, job: Job, changes: Changes, rules: ConstraintSet, counted_by: CountedBy
+        self, job: Job, changes: Changes, constraints: ConstraintSet, counted_by: CountedBy
     ) -> ScriptCall:
         k = self._keys
-        lane = lane_of_job(rules, changes.applied_to(job))
+        lane = lane_of_job(constraints, changes.applied_to(job))
         given = (changes.priority, changes.run_at_ms, changes.max_retry, changes.timeout_ms)
         return ScriptCall(
             load("patch"),
             (k.job(job.id), k.rules),
-            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, rules.edition, LaneTable(lane).packed(),
-             *("" if value is None else value for value in given),
+            (self._shard.now_arg, k.tag, job.id, self._shard.wake_channel, constraints.edition,
+             LaneTable(lane).packed(), *("" if value is None else value for value in given),
              counted_by.action_id),
         )  # fmt: skip
 
@@ -267,7 +267,7 @@ class SteeringStore:
 def _refusal(word: str, data: list[Any]) -> Refusal:
     match word:
         case "stale_rules":
-            return Refusal(STALE_RULES)
+            return Refusal(STALE_CONSTRAINTS)
         case "state":
             return Refusal("state", codec.state_of(data[0]))
         case "not_unique":

@@ -4,7 +4,7 @@ predecessors."""
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES, ConstraintSet
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.jobs.job import Job, JobState
 from jqmaster.domain.jobs.order import Links, SkippedBy
 from jqmaster.domain.operations.tally import Tally
@@ -67,7 +67,7 @@ class OrderStore:
             None if next_cursor == b"0" else next_cursor.decode(), [raw.decode() for raw in revivable]
         )
 
-    async def revive(self, jobs: Sequence[Job], rules: ConstraintSet = NO_RULES) -> int:
+    async def revive(self, jobs: Sequence[Job], constraints: ConstraintSet = NO_CONSTRAINTS) -> int:
         """Make skipped jobs wait again, as far as their predecessors let them; return how many.
 
         Raise StaleConstraints.
@@ -83,8 +83,8 @@ class OrderStore:
                         k.tag,
                         job.id,
                         self._shard.wake_channel,
-                        rules.edition,
-                        LaneTable(lane_of_job(rules, job)).packed(),
+                        constraints.edition,
+                        LaneTable(lane_of_job(constraints, job)).packed(),
                         job.finished_at_ms,
                     ),
                 )

@@ -45,9 +45,9 @@ def fields_of(job: JobSpec | Job | codec.MatchedRecord) -> JobFields:
     )
 
 
-def lane_of_job(rules: ConstraintSet, job: Job | codec.MatchedRecord) -> Lane:
+def lane_of_job(constraints: ConstraintSet, job: Job | codec.MatchedRecord) -> Lane:
     """Return the lane of a job that exists; it must have been read with its argument."""
-    return rules.lane_of_queue(job.queue) or rules.lane_of(fields_of(job))
+    return constraints.lane_of_queue(job.queue) or constraints.lane_of(fields_of(job))
 
 
 class StoredLane(NamedTuple):
@@ -118,15 +118,16 @@ class LaneTable:
             number = self._numbers[identity] = len(self._gates)
         return number
 
-    def place(self, rules: ConstraintSet, spec: JobSpec) -> tuple[int, bytes]:
-        """Return the number of a new job's lane, and its keyed gates as in its record; `rules` are the same in each
-        call.
+    def place(self, constraints: ConstraintSet, spec: JobSpec) -> tuple[int, bytes]:
+        """Return the number of a new job's lane, and its keyed gates as in its record.
+
+        `constraints` are the same in each call.
         """
         queue = spec.name if spec.requires is None else spec.queue
         placed = self._placed.get(queue)
         if placed is None:
-            sole_lane = rules.lane_of_queue(queue)
-            number = self.number(sole_lane or rules.lane_of(fields_of(spec)))
+            sole_lane = constraints.lane_of_queue(queue)
+            number = self.number(sole_lane or constraints.lane_of(fields_of(spec)))
             placed = number, self._gates[number - 1]
             if sole_lane:
                 self._placed[queue] = placed

@@ -36,7 +36,7 @@ class Acting:
         self.stale = 0
         self.is_trusted = True
         self.service = BulkActionService(self.store, world.records, world.inspector, self.clock, self.now_ms)
-        self.jobs = JobActions(world.steering, world.records, world.rules, tell_worker=self.tell)
+        self.jobs = JobActions(world.steering, world.records, world.constraints, tell_worker=self.tell)
 
     async def now_ms(self) -> int:
         return self.world.now_ms

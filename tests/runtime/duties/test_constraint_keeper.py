@@ -29,7 +29,7 @@ class Keeping:
 
     def __init__(self, world: StoreWorld) -> None:
         self.world = world
-        self.rules = ConstrainedWorld(world)
+        self.constraints = ConstrainedWorld(world)
         self.clock = ManualClock()
         self.ready = self.stale = 0
         # The sleep after each round that is over, unless it is woken.
@@ -46,7 +46,7 @@ class Keeping:
             self.stale += 1
 
         keeper = ConstraintKeeper(
-            Leadership(self.world.epoch, "master-1"), self.world.rules, self.clock,
+            Leadership(self.world.epoch, "master-1"), self.world.constraints, self.clock,
             lanes=self.world.lanes, gates=self.world.gates,
             on_ready=on_ready, on_stale=on_stale,
         )  # fmt: skip
@@ -71,10 +71,10 @@ class Keeping:
         """Everything was followed up."""
 
         async def is_idle() -> bool:
-            rules = await self.world.rule_store.load()
-            edition = rules.constraint_set.edition
+            constraints = await self.world.rule_store.load()
+            edition = constraints.constraint_set.edition
             return (
-                rules.settled_edition == edition
+                constraints.settled_edition == edition
                 and not await self.world.lanes.older_lanes(edition)
                 and not await self.world.gates.reopened()
                 and bool(self.sleeps_ms)
@@ -85,9 +85,9 @@ class Keeping:
 
     async def try_to_claim(self, worker_id: str, limit: int = 100) -> list[str]:
         """Return the jobs that a dispatcher would get now: none while the rules are not in force."""
-        edition = (await self.world.rules.reload()).constraint_set.edition
+        edition = (await self.world.constraints.reload()).constraint_set.edition
         claim = await self.world.claims.claim(self.world.epoch, worker_id, ("work",), limit, edition)
-        assert isinstance(claim, Claim) or claim in (NotClaimed.STALE_RULES, NotClaimed.FULL)
+        assert isinstance(claim, Claim) or claim in (NotClaimed.STALE_CONSTRAINTS, NotClaimed.FULL)
         return [job.job_id for job in claim.jobs] if isinstance(claim, Claim) else []
 
 
@@ -100,30 +100,30 @@ async def keeping(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 async def test_a_change_is_in_force_for_all_jobs_without_further_ado(keeping: Keeping) -> None:
-    rules, world = keeping.rules, keeping.world
-    jobs = await rules.enqueue_many(range(30))
+    constraints, world = keeping.constraints, keeping.world
+    jobs = await constraints.enqueue_many(range(30))
     worker = await world.worker(max_jobs=100)
-    assert await rules.take(worker, limit=3) == jobs[:3]
+    assert await constraints.take(worker, limit=3) == jobs[:3]
     await keeping.start()
     one = constraint("limit", BY_KEY, concurrency=5)
-    assert await rules.change("limit", one)
+    assert await constraints.change("limit", one)
     await keeping.idle()
     assert keeping.ready
-    assert await rules.slots(one) == {gate_id(one.cid, None): set(jobs[:3])}
-    assert await rules.take(worker) == jobs[3:5]
-    assert await rules.change("limit", None)
+    assert await constraints.slots(one) == {gate_id(one.cid, None): set(jobs[:3])}
+    assert await constraints.take(worker) == jobs[3:5]
+    assert await constraints.change("limit", None)
     await keeping.idle()
-    assert await rules.take(worker) == jobs[5:]
+    assert await constraints.take(worker) == jobs[5:]
 
 
 async def test_dispatch_goes_on_while_twenty_thousand_waiting_jobs_follow_a_change(keeping: Keeping) -> None:
-    rules, world = keeping.rules, keeping.world
-    jobs = await rules.enqueue_many([n % 400 for n in range(20_000)])
+    constraints, world = keeping.constraints, keeping.world
+    jobs = await constraints.enqueue_many([n % 400 for n in range(20_000)])
     worker = await world.worker(max_jobs=100_000)
     await keeping.start()
     await keeping.idle()
     one = constraint("limit", BY_KEY, key="argument", concurrency=3)
-    assert await rules.change("limit", one)
+    assert await constraints.change("limit", one)
     got: list[str] = []
     claims_between = 0
     while await world.lanes.older_lanes(1):
@@ -139,26 +139,26 @@ async def test_dispatch_goes_on_while_twenty_thousand_waiting_jobs_follow_a_chan
 
 
 async def test_a_limit_that_is_raised_lets_the_next_through_at_once(keeping: Keeping) -> None:
-    rules = keeping.rules
-    one = await rules.limit(concurrency=1)
-    jobs = await rules.enqueue_many(range(3))
+    constraints = keeping.constraints
+    one = await constraints.limit(concurrency=1)
+    jobs = await constraints.enqueue_many(range(3))
     worker = await keeping.world.worker()
-    assert await rules.take(worker) == jobs[:1]
+    assert await constraints.take(worker) == jobs[:1]
     await keeping.start()
     await keeping.idle()
     ready = keeping.ready
-    assert await rules.change("limit", constraint("limit", concurrency=2, cid=one.cid))
+    assert await constraints.change("limit", constraint("limit", concurrency=2, cid=one.cid))
     await keeping.idle()
     assert keeping.ready > ready
-    assert await rules.take(worker) == jobs[1:2]
+    assert await constraints.take(worker) == jobs[1:2]
 
 
 async def test_it_sleeps_until_the_next_gate_opens_and_then_wakes_the_dispatcher(keeping: Keeping) -> None:
-    rules, world = keeping.rules, keeping.world
-    await rules.limit(rate=(1, MINUTE_MS))
-    jobs = await rules.enqueue_many(range(2))
+    constraints, world = keeping.constraints, keeping.world
+    await constraints.limit(rate=(1, MINUTE_MS))
+    jobs = await constraints.enqueue_many(range(2))
     worker = await world.worker()
-    assert await rules.take(worker) == jobs[:1]
+    assert await constraints.take(worker) == jobs[:1]
     await keeping.start()
     await wait_until(lambda: keeping.sleeps_ms and keeping.sleeps_ms[-1] == MINUTE_MS + 1)
     ready = keeping.ready
@@ -169,14 +169,14 @@ async def test_it_sleeps_until_the_next_gate_opens_and_then_wakes_the_dispatcher
     world.pass_ms(1)
     # Its own sleep of a millisecond ends by real time; store time is past by then.
     await wait_until(lambda: keeping.ready > ready)
-    assert await rules.take(worker) == jobs[1:]
+    assert await constraints.take(worker) == jobs[1:]
 
 
 async def test_a_stale_epoch_ends_it_and_another_finishes_what_it_began(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules, world = keeping.rules, keeping.world
-    jobs = await rules.enqueue_many(range(5000))
+    constraints, world = keeping.constraints, keeping.world
+    jobs = await constraints.enqueue_many(range(5000))
     worker = await world.worker(max_jobs=100)
     await keeping.start()
     move, moves = world.lanes._relane, 0
@@ -189,24 +189,24 @@ async def test_a_stale_epoch_ends_it_and_another_finishes_what_it_began(
         return await move(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(world.lanes, "_relane", crash_in_the_middle)
-    assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
+    assert await constraints.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
     await wait_until(lambda: keeping.stale)
     assert await world.lanes.older_lanes(1)
     await keeping.stop()
     keeping.keeper = keeping.another()
     await keeping.start()
     await keeping.idle()
-    assert await rules.take(worker) == jobs[:100]
+    assert await constraints.take(worker) == jobs[:100]
 
 
 async def test_a_leader_that_dies_before_its_change_was_in_force_leaves_it_to_the_next(
     keeping: Keeping,
 ) -> None:
-    rules, world = keeping.rules, keeping.world
-    jobs = await rules.enqueue_many(range(10))
+    constraints, world = keeping.constraints, keeping.world
+    jobs = await constraints.enqueue_many(range(10))
     worker = await world.worker()
-    running = await rules.take(worker, limit=4)
-    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
+    running = await constraints.take(worker, limit=4)
+    assert await constraints.change("limit", constraint("limit", BY_KEY, concurrency=2))
     assert await keeping.try_to_claim(worker) == []
     await world.reelect()
     keeping.keeper = keeping.another()
@@ -217,26 +217,26 @@ async def test_a_leader_that_dies_before_its_change_was_in_force_leaves_it_to_th
 
 
 async def test_rules_that_change_all_the_time_are_followed_in_the_end(keeping: Keeping) -> None:
-    rules, world = keeping.rules, keeping.world
-    jobs = await rules.enqueue_many(range(3000))
+    constraints, world = keeping.constraints, keeping.world
+    jobs = await constraints.enqueue_many(range(3000))
     worker = await world.worker(max_jobs=100)
     await keeping.start()
     for n in range(12):
         name = f"limit{n % 3}"
-        assert await rules.change(
+        assert await constraints.change(
             name, constraint(name, BY_KEY, key="argument" if n % 2 else None, concurrency=9)
         )
         await asyncio.sleep(0)
     await keeping.idle()
-    taken = await rules.take(worker)
+    taken = await constraints.take(worker)
     assert taken == jobs[:9]
 
 
 async def test_a_store_that_fails_once_is_asked_again(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules, world = keeping.rules, keeping.world
-    jobs = await rules.enqueue_many(range(5))
+    constraints, world = keeping.constraints, keeping.world
+    jobs = await constraints.enqueue_many(range(5))
     settle, calls = world.lanes.settle, 0
 
     async def failing(*arguments: object) -> object:
@@ -248,19 +248,19 @@ async def test_a_store_that_fails_once_is_asked_again(
 
     monkeypatch.setattr(world.lanes, "settle", failing)
     await keeping.start()
-    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
+    assert await constraints.change("limit", constraint("limit", BY_KEY, concurrency=2))
     await keeping.idle()
     assert calls == 2
-    assert await rules.take(await world.worker()) == jobs[:2]
+    assert await constraints.take(await world.worker()) == jobs[:2]
 
 
 async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keeping) -> None:
-    rules, world = keeping.rules, keeping.world
-    await rules.limit(key="argument", concurrency=1)
-    jobs = await rules.enqueue_many(["x", "y", "y"])
+    constraints, world = keeping.constraints, keeping.world
+    await constraints.limit(key="argument", concurrency=1)
+    jobs = await constraints.enqueue_many(["x", "y", "y"])
     worker = await world.worker()
-    claimed = await rules.claim(worker)
-    await rules.succeed(worker, *claimed)
+    claimed = await constraints.claim(worker)
+    await constraints.succeed(worker, *claimed)
     await world.steering.cancel(jobs[2])
     for job_id in jobs:
         await world.steering.delete(job_id)
@@ -276,15 +276,15 @@ async def test_lanes_and_gates_that_nobody_uses_go_within_a_while(keeping: Keepi
 
     await wait_until(are_gone)
     await keeping.idle()
-    there = await rules.structures()
+    there = await constraints.structures()
     assert (there.lanes, there.waiting) == ({}, {})
 
 
 async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(
     keeping: Keeping, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules, world = keeping.rules, keeping.world
-    jobs = await rules.enqueue_many(range(3))
+    constraints, world = keeping.constraints, keeping.world
+    jobs = await constraints.enqueue_many(range(3))
     worker = await world.worker()
     move = world.lanes.move
     is_stuck = True
@@ -293,7 +293,7 @@ async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(
         return Moved(0) if is_stuck and len(arguments) > 3 else await move(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(world.lanes, "move", stuck)
-    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=2))
+    assert await constraints.change("limit", constraint("limit", BY_KEY, concurrency=2))
     await keeping.start()
     await wait_until(lambda: keeping.sleeps_ms and keeping.sleeps_ms[-1] > 0)
     assert await keeping.try_to_claim(worker) == []
@@ -301,4 +301,4 @@ async def test_what_a_relocation_gave_up_is_looked_at_again_within_a_while(
     keeping.clock.now_s += PRUNE_EVERY_S
     keeping.keeper.wake()
     await keeping.idle()
-    assert await rules.take(worker) == jobs[:2]
+    assert await constraints.take(worker) == jobs[:2]

@@ -22,7 +22,7 @@ async def test_a_mail_server_that_is_away_for_an_hour_gets_each_mail_once_when_i
     notices = Notices(world)
     reports = ReportService(
         world.workers,
-        world.rules,
+        world.constraints,
         settlements=world.settlements,
         challenges=world.challenges,
         records=world.records,

@@ -38,7 +38,7 @@ class Giving:
 
         self.alone = Quarantine(
             Leadership(world.epoch, "master-1"),
-            world.rules,
+            world.constraints,
             self.fleet,
             self.clock,
             claims=world.claims,

@@ -22,20 +22,22 @@ BY_KEY = {"field": "argument", "op": "exists"}
 
 
 @pytest.fixture
-def rules(world: StoreWorld) -> ConstrainedWorld:
+def constraints(world: StoreWorld) -> ConstrainedWorld:
     return ConstrainedWorld(world)
 
 
-async def begun(rules: ConstrainedWorld) -> Relocation:
+async def begun(constraints: ConstrainedWorld) -> Relocation:
     """A constraint was made and is in force for what runs; no waiting job was moved yet."""
-    assert await rules.settle()
-    await rules.open_gates()
-    return Relocation(rules.lanes, rules.world.epoch, await rules.rules.reload())
+    assert await constraints.settle()
+    await constraints.open_gates()
+    return Relocation(constraints.lanes, constraints.world.epoch, await constraints.constraints.reload())
 
 
-async def older(rules: ConstrainedWorld) -> int:
+async def older(constraints: ConstrainedWorld) -> int:
     """Lanes of older rules."""
-    return len(await rules.lanes.older_lanes((await rules.rules.reload()).constraint_set.edition))
+    return len(
+        await constraints.lanes.older_lanes((await constraints.constraints.reload()).constraint_set.edition)
+    )
 
 
 async def end(relocation: Relocation, most_steps: int = 1000) -> int:
@@ -48,86 +50,86 @@ async def end(relocation: Relocation, most_steps: int = 1000) -> int:
     raise AssertionError("it goes on for ever")
 
 
-async def test_dispatch_goes_on_while_twenty_thousand_jobs_are_moved(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    jobs = await rules.enqueue_many([n % 50 for n in range(20_000)])
+async def test_dispatch_goes_on_while_twenty_thousand_jobs_are_moved(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    jobs = await constraints.enqueue_many([n % 50 for n in range(20_000)])
     worker = await world.worker(max_jobs=100_000)
-    assert len(await rules.take(worker, limit=100)) == 100
+    assert len(await constraints.take(worker, limit=100)) == 100
     one = constraint("limit", BY_KEY, key="argument", concurrency=8)
-    assert await rules.change("limit", one)
-    relocation = await begun(rules)
+    assert await constraints.change("limit", one)
+    relocation = await begun(constraints)
     moved, claims_between = 0, 0
     running = {job_id: job_id for job_id in jobs[:100]}
     while not relocation.is_over:
         moved += await relocation.step()
-        claimed = await rules.take(worker, limit=100)
+        claimed = await constraints.take(worker, limit=100)
         claims_between += bool(claimed) and not relocation.is_over
         running.update(dict.fromkeys(claimed, ""))
-        per_gate = [len(holders) for holders in (await rules.slots(one)).values()]
+        per_gate = [len(holders) for holders in (await constraints.slots(one)).values()]
         assert max(per_gate) <= 8
     assert moved == 19_900
-    assert await older(rules) == 0
+    assert await older(constraints) == 0
     # The first step already gave those that are next.
     assert claims_between >= 3
     assert len(running) == 50 * 8
     assert sorted(running) == jobs[: 50 * 8]
 
 
-async def test_those_that_are_next_to_start_are_moved_first(rules: ConstrainedWorld) -> None:
-    later = await rules.enqueue_many(range(3000), "later", priority=5)
-    sooner = await rules.enqueue_many(range(10), "sooner", priority=1)
-    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=50))
-    relocation = await begun(rules)
-    worker = await rules.world.worker("sooner", "later", max_jobs=50)
-    assert await rules.take(worker, "sooner", "later") == []
+async def test_those_that_are_next_to_start_are_moved_first(constraints: ConstrainedWorld) -> None:
+    later = await constraints.enqueue_many(range(3000), "later", priority=5)
+    sooner = await constraints.enqueue_many(range(10), "sooner", priority=1)
+    assert await constraints.change("limit", constraint("limit", BY_KEY, concurrency=50))
+    relocation = await begun(constraints)
+    worker = await constraints.world.worker("sooner", "later", max_jobs=50)
+    assert await constraints.take(worker, "sooner", "later") == []
     while not await relocation.step():
         pass
-    taken = await rules.take(worker, "sooner", "later", limit=50)
+    taken = await constraints.take(worker, "sooner", "later", limit=50)
     assert taken == sooner + later[:40]
     await end(relocation)
 
 
 @pytest.mark.parametrize("steps", range(6))
 async def test_rules_that_change_in_the_middle_end_one_relocation_and_begin_the_next(
-    rules: ConstrainedWorld, steps: int
+    constraints: ConstrainedWorld, steps: int
 ) -> None:
-    jobs = await rules.enqueue_many(range(3000))
-    await rules.enqueue_many(range(100), delay_ms=1000)
-    assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
-    first = await begun(rules)
+    jobs = await constraints.enqueue_many(range(3000))
+    await constraints.enqueue_many(range(100), delay_ms=1000)
+    assert await constraints.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
+    first = await begun(constraints)
     for _ in range(steps):
         await first.step()
     two = constraint("other", BY_KEY, concurrency=7)
-    assert await rules.change("other", two)
+    assert await constraints.change("other", two)
     # It may be in the middle of a step still, and moves nothing any more.
-    before = await rules.structures()
+    before = await constraints.structures()
     if not first.is_over:
         assert await end(first) == 0
-    assert (await rules.structures()).waiting == before.waiting
-    await end(await begun(rules))
-    assert await older(rules) == 0
-    assert await rules.take(await rules.world.worker(max_jobs=50)) == jobs[:7]
-    assert await rules.slots(two) == {gate_id(two.cid, None): set(jobs[:7])}
+    assert (await constraints.structures()).waiting == before.waiting
+    await end(await begun(constraints))
+    assert await older(constraints) == 0
+    assert await constraints.take(await constraints.world.worker(max_jobs=50)) == jobs[:7]
+    assert await constraints.slots(two) == {gate_id(two.cid, None): set(jobs[:7])}
 
 
 @pytest.mark.parametrize("steps", range(6))
-async def test_another_leader_finishes_what_one_began(rules: ConstrainedWorld, steps: int) -> None:
-    jobs = await rules.enqueue_many(range(3000))
-    assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
-    first = await begun(rules)
+async def test_another_leader_finishes_what_one_began(constraints: ConstrainedWorld, steps: int) -> None:
+    jobs = await constraints.enqueue_many(range(3000))
+    assert await constraints.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
+    first = await begun(constraints)
     for _ in range(steps):
         await first.step()
-    await rules.world.reelect()
+    await constraints.world.reelect()
     if not first.is_over:
-        before = await rules.structures()
+        before = await constraints.structures()
         # It may have had nothing left to move.
         with contextlib.suppress(StaleEpochError):
             assert await end(first) == 0
-        assert await rules.structures() == before
-    assert await rules.settle()
-    await end(Relocation(rules.lanes, rules.world.epoch, await rules.rules.reload()))
-    assert await older(rules) == 0
-    assert await rules.take(await rules.world.worker(max_jobs=5000), limit=400) == jobs[:400]
+        assert await constraints.structures() == before
+    assert await constraints.settle()
+    await end(Relocation(constraints.lanes, constraints.world.epoch, await constraints.constraints.reload()))
+    assert await older(constraints) == 0
+    assert await constraints.take(await constraints.world.worker(max_jobs=5000), limit=400) == jobs[:400]
 
 
 class PromotingLanes(LaneStore):
@@ -144,70 +146,70 @@ class PromotingLanes(LaneStore):
 async def test_a_job_that_becomes_ready_between_two_looks_is_moved_all_the_same(world: StoreWorld) -> None:
     lanes = PromotingLanes(world.shard)
     lanes.world = world
-    rules = ConstrainedWorld(world, lanes=lanes)
-    job_id = await rules.enqueue(delay_ms=1000)
-    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=1))
+    constraints = ConstrainedWorld(world, lanes=lanes)
+    job_id = await constraints.enqueue(delay_ms=1000)
+    assert await constraints.change("limit", constraint("limit", BY_KEY, concurrency=1))
     world.pass_ms(1000)
-    assert await end(await begun(rules)) == 1
-    assert await older(rules) == 0
-    assert await rules.take(await world.worker()) == [job_id]
+    assert await end(await begun(constraints)) == 1
+    assert await older(constraints) == 0
+    assert await constraints.take(await world.worker()) == [job_id]
 
 
-async def test_jobs_that_change_while_they_are_moved_are_counted_once(rules: ConstrainedWorld) -> None:
+async def test_jobs_that_change_while_they_are_moved_are_counted_once(constraints: ConstrainedWorld) -> None:
     """Some are canceled, deleted or claimed between the look and the move."""
-    world = rules.world
-    jobs = await rules.enqueue_many(range(2500))
-    assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", max_backlog=5))
-    relocation = await begun(rules)
+    world = constraints.world
+    jobs = await constraints.enqueue_many(range(2500))
+    assert await constraints.change("limit", constraint("limit", BY_KEY, key="argument", max_backlog=5))
+    relocation = await begun(constraints)
     await relocation.step()
     await world.steering.cancel(jobs[0])
     await world.steering.cancel(jobs[-1])
     await world.steering.delete(jobs[-2])
     assert await end(relocation) == 2500 - 3
-    there = await rules.structures()
+    there = await constraints.structures()
     assert sum(there.waiting.values()) == 2500 - 3
     assert sum(there.lane_jobs.values()) == 2500 - 3
 
 
 async def test_a_lane_that_cannot_be_emptied_does_not_hold_the_others_up(
-    rules: ConstrainedWorld, caplog: pytest.LogCaptureFixture
+    constraints: ConstrainedWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world = rules.world
-    jobs = await rules.enqueue_many(range(10))
+    world = constraints.world
+    jobs = await constraints.enqueue_many(range(10))
     k, redis = world.shard.keys, world.redis
     stuck = "00" * 8
     await redis.set(k.lane(stuck), f"gone\n0\n{stuck}\n\n\n\n0\n\n3")
     await redis.zadd(k.lanes("gone"), {stuck: 0})
     await redis.sadd(k.names, "gone")
-    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=50))
+    assert await constraints.change("limit", constraint("limit", BY_KEY, concurrency=50))
     with caplog.at_level(logging.ERROR):
-        assert await end(await begun(rules), most_steps=30) == 10
+        assert await end(await begun(constraints), most_steps=30) == 10
     assert "1 lanes of older constraints cannot be emptied" in caplog.text
-    assert await rules.take(await world.worker(max_jobs=50)) == jobs
+    assert await constraints.take(await world.worker(max_jobs=50)) == jobs
     await redis.delete(k.lane(stuck), k.lanes("gone"))
     await redis.srem(k.names, "gone")
 
 
-async def test_a_lane_with_jobs_that_are_no_longer_there_is_emptied(rules: ConstrainedWorld) -> None:
+async def test_a_lane_with_jobs_that_are_no_longer_there_is_emptied(constraints: ConstrainedWorld) -> None:
     """Their records are gone or were damaged: they are set aside, and those behind them are moved."""
-    world = rules.world
-    jobs = await rules.enqueue_many(range(60))
+    world = constraints.world
+    jobs = await constraints.enqueue_many(range(60))
     redis, k = world.redis, world.shard.keys
     for job_id in jobs[:40]:
         await redis.set(k.job(job_id), b"damaged")
-    assert await rules.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
-    assert await end(await begun(rules), most_steps=30) == 60
-    assert await older(rules) == 0
+    assert await constraints.change("limit", constraint("limit", BY_KEY, key="argument", concurrency=1))
+    assert await end(await begun(constraints), most_steps=30) == 60
+    assert await older(constraints) == 0
     assert await redis.scard(k.damaged) == 40
-    assert await rules.take(await world.worker(max_jobs=50)) == jobs[40:]
+    assert await constraints.take(await world.worker(max_jobs=50)) == jobs[40:]
     for job_id in jobs[:40]:
         await world.steering.delete(job_id)
 
 
-async def test_claims_under_older_rules_get_nothing_of_what_was_moved(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    await rules.enqueue_many(range(5))
+async def test_claims_under_older_rules_get_nothing_of_what_was_moved(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    await constraints.enqueue_many(range(5))
     worker = await world.worker()
-    assert await rules.change("limit", constraint("limit", BY_KEY, concurrency=1))
-    await rules.follow_up()
+    assert await constraints.change("limit", constraint("limit", BY_KEY, concurrency=1))
+    await constraints.follow_up()
     assert not isinstance(await world.claims.claim(world.epoch, worker, ("work",), 5, 0), Claim)

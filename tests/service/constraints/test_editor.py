@@ -14,7 +14,7 @@ from jqmaster.service.constraints.editor import ANYHOW, MAX_REPEATS, ConstraintE
 from jqmaster.service.constraints.key_values import KeyValues
 from jqmaster.service.constraints.preview import Previews, PreviewTurns
 from jqmaster.service.constraints.reader import AskedValue, ConstraintReader
-from jqmaster.store.constraints.constraints import Change, Rules
+from jqmaster.store.constraints.constraints import Change, ConstraintSnapshot
 from jqmaster.store.constraints.usage import UsageStore
 from tests.support.store import StoreWorld
 
@@ -40,7 +40,7 @@ def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
     clock = SystemClock()
     previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
-    return ConstraintReader(world.rules, usage, world.gates, previews)
+    return ConstraintReader(world.constraints, usage, world.gates, previews)
 
 
 @pytest.fixture
@@ -50,7 +50,9 @@ def editor(world: StoreWorld) -> ConstraintEditor:
 
     usage = UsageStore(world.shard, world.records)
     values = KeyValues(usage, world.lanes, SystemClock())
-    return ConstraintEditor(world.rule_store, world.rules, usage, now_ms, values, audience=LiveValue(ALL))
+    return ConstraintEditor(
+        world.rule_store, world.constraints, usage, now_ms, values, audience=LiveValue(ALL)
+    )
 
 
 async def changes(world: StoreWorld) -> tuple[int, int]:
@@ -149,11 +151,11 @@ async def test_it_is_in_force_when_every_job_has_been_matched(
     job_id = await world.enqueue()
     await put(editor, concurrency=1)
     assert not (await reader.get("c1", None, ALL)).usage.is_in_force
-    rules: Rules = await world.rules.reload()
-    assert await world.lanes.settle(world.epoch, rules)
+    constraints: ConstraintSnapshot = await world.constraints.reload()
+    assert await world.lanes.settle(world.epoch, constraints)
     assert not (await reader.get("c1", None, ALL)).usage.is_in_force
-    (lane,) = await world.lanes.older_lanes(rules.constraint_set.edition)
-    assert await world.lanes.move(world.epoch, rules, [job_id], {job_id: lane})
+    (lane,) = await world.lanes.older_lanes(constraints.constraint_set.edition)
+    assert await world.lanes.move(world.epoch, constraints, [job_id], {job_id: lane})
     await world.lanes.prune(world.epoch, [lane.id])
     usage = (await reader.get("c1", None, ALL)).usage
     assert not usage.is_in_force  # its gates have not been looked at since

@@ -23,7 +23,7 @@ def reader(world: StoreWorld) -> ConstraintReader:
     usage = UsageStore(world.shard, world.records)
     clock = SystemClock()
     previews = Previews(world.lanes, usage, clock, PreviewTurns(clock))
-    return ConstraintReader(world.rules, usage, world.gates, previews)
+    return ConstraintReader(world.constraints, usage, world.gates, previews)
 
 
 async def preview(reader: ConstraintReader, who: str = "somebody") -> Preview:

@@ -40,7 +40,7 @@ class Desk:
         self._service = WhyService(
             WhyStore(shard or world.shard, world.records),
             world.workers,
-            world.rules,
+            world.constraints,
             policy=LiveValue(WhyPolicy(5_000, 10_000)),
             reach=lambda: self.reach,
         )

@@ -184,7 +184,7 @@ async def test_it_is_computed_once_for_all_who_ask_at_a_time(
 async def test_a_worker_s_report_of_a_failure_leads_to_its_group(world: StoreWorld) -> None:
     reports = ReportService(
         world.workers,
-        world.rules,
+        world.constraints,
         settlements=world.settlements,
         challenges=world.challenges,
         records=world.records,

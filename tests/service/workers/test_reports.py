@@ -16,7 +16,7 @@ from tests.support.store import StoreWorld
 def reports(world: StoreWorld) -> ReportService:
     return ReportService(
         world.workers,
-        world.rules,
+        world.constraints,
         settlements=world.settlements,
         challenges=world.challenges,
         records=world.records,

@@ -9,7 +9,7 @@ from jqmaster.domain.constraints.constraint import gate_id
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.service.jobs.enqueue import EnqueueService
 from jqmaster.service.jobs.operator_actions import JobActions
-from jqmaster.store.constraints.constraints import ConstraintStore, Rules
+from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.operator_actions import Changes
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import StoreWorld
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.req("J13")
 URGENT = {"field": "priority", "op": "le", "value": 0}
 
 
-class CountedRules(ConstraintCache):
+class CountedCache(ConstraintCache):
     reloads = 0
 
-    async def reload(self) -> Rules:
+    async def reload(self) -> ConstraintSnapshot:
         self.reloads += 1
         return await super().reload()
 
@@ -31,16 +31,16 @@ class SecondMaster:
     """Its rules are those that it last read: nobody tells it of changes."""
 
     def __init__(self, world: StoreWorld) -> None:
-        self.rules = CountedRules(ConstraintStore(world.shard))
-        self.enqueue = EnqueueService(world.acceptance, self.rules, admit=lambda _: 0)
-        self.actions = JobActions(world.steering, world.records, self.rules, tell_worker=self._tell)
+        self.constraints = CountedCache(ConstraintStore(world.shard))
+        self.enqueue = EnqueueService(world.acceptance, self.constraints, admit=lambda _: 0)
+        self.actions = JobActions(world.steering, world.records, self.constraints, tell_worker=self._tell)
 
     async def _tell(self, *order: str) -> None:
         raise AssertionError(f"no job of these tests is canceled: {order}")
 
     @property
     def edition(self) -> int:
-        return self.rules.current.constraint_set.edition
+        return self.constraints.current.constraint_set.edition
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ async def test_a_master_with_old_rules_acts_under_the_new_ones(
             changed = [patched]
 
     # It was told once, and knows from then on.
-    assert second.rules.reloads == 1
+    assert second.constraints.reloads == 1
     assert second.edition > old
     for job_id in changed:
         assert await gates(first, job_id) == [gate_id(limit.cid, None)]
@@ -105,7 +105,7 @@ async def test_a_master_with_old_rules_puts_no_job_behind_a_constraint_that_is_g
     assert await world.fail(worker_id, failed)
     patched = await world.enqueue(priority=5)
     await first.limit(matcher=URGENT, paused=True)
-    await second.rules.reload()
+    await second.constraints.reload()
 
     # Made anew with another matcher: jobs are matched again, those of old editions too.
     await first.remove()

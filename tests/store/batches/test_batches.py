@@ -596,15 +596,15 @@ async def test_batches_and_callbacks_are_written_under_the_rules_and_data_that_w
         with pytest.raises(StaleConstraints):
             await batches.store.start_callbacks(due, epoch=world.epoch)
     others = BatchStore(replace(world.shard, mark="other"), world.tally)
-    rules = (await constrained.rules.reload()).constraint_set
+    constraints = (await constrained.constraints.reload()).constraint_set
     async with world.unchanged():
         with pytest.raises(StoreUnavailableError, match="no batch is made") as refused:
-            await others.start_callbacks(due, rules, epoch=world.epoch)
+            await others.start_callbacks(due, constraints, epoch=world.epoch)
         assert refused.value.code == "store_unfit"
         with pytest.raises(StoreUnavailableError):
             await others.put(BatchSpec(id=new_id()), life_ms=LIFE_MS)
-    assert await batches.store.start_callbacks(due, rules, epoch=world.epoch) == [True]
+    assert await batches.store.start_callbacks(due, constraints, epoch=world.epoch) == [True]
     # The same step again, as of a leader that had no answer.
-    assert await batches.store.start_callbacks(due, rules, epoch=world.epoch) == [False]
+    assert await batches.store.start_callbacks(due, constraints, epoch=world.epoch) == [False]
     assert world.tally.of("on_complete").pushed == 1
     await batches.carry_out()

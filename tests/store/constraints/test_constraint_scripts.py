@@ -23,14 +23,14 @@ async def test_an_old_leader_follows_no_change_up(world: StoreWorld) -> None:
     job_id = await limited.enqueue()
     one = constraint(paused=True)
     assert await limited.change("limit", one)
-    rules, lanes, gates = await limited.rules.reload(), world.lanes, world.gates
+    constraints, lanes, gates = await limited.constraints.reload(), world.lanes, world.gates
     ((cid, version),) = await gates.reopened()
     old = await world.reelect()
     async with world.unchanged():
         with pytest.raises(StaleEpochError):
-            await lanes.move(old, rules, [job_id])
+            await lanes.move(old, constraints, [job_id])
         with pytest.raises(StaleEpochError):
-            await lanes.settle(old, rules)
+            await lanes.settle(old, constraints)
         with pytest.raises(StaleEpochError):
             await gates.open(old)
         with pytest.raises(StaleEpochError):
@@ -53,7 +53,7 @@ async def test_a_move_holds_few_whole_records_at_once(
     job_ids = await limited.enqueue_many({"k": n, "text": large} for n in range(count))
     job_ids += await limited.enqueue_many({"k": n} for n in range(count))
     assert await limited.change("limit", constraint(key="argument.k", concurrency=1))
-    rules = await limited.rules.reload()
+    constraints = await limited.constraints.reload()
     read, whole = [], LaneStore._whole
 
     async def counted(store: LaneStore, found: Any) -> Any:
@@ -61,7 +61,7 @@ async def test_a_move_holds_few_whole_records_at_once(
         return await whole(store, found)
 
     monkeypatch.setattr(LaneStore, "_whole", counted)
-    assert await world.lanes.move(world.epoch, rules, job_ids) == Moved(len(job_ids))
+    assert await world.lanes.move(world.epoch, constraints, job_ids) == Moved(len(job_ids))
     assert sorted(read) == [RECORDS_PER_READ] * 5 + [count]
     await limited.follow_up()
 
@@ -78,10 +78,10 @@ async def test_a_job_whose_record_is_long_is_matched_by_all_of_it(world: StoreWo
     assert await limited.change(
         "limit", constraint(matcher={"field": "headers.b", "op": "eq", "value": "last"}, paused=True)
     )
-    rules = await limited.rules.reload()
-    assert await world.lanes.move(world.epoch, rules, [long, damaged]) == Moved(1)
+    constraints = await limited.constraints.reload()
+    assert await world.lanes.move(world.epoch, constraints, [long, damaged]) == Moved(1)
     await world.redis.set(key, record)
-    assert await world.lanes.move(world.epoch, rules, [damaged]) == Moved(1)
+    assert await world.lanes.move(world.epoch, constraints, [damaged]) == Moved(1)
     await limited.follow_up()
 
 
@@ -89,7 +89,7 @@ async def test_rules_that_changed_meanwhile_are_not_followed_up(world: StoreWorl
     limited = ConstrainedWorld(world)
     job_id = await limited.enqueue()
     assert await limited.change("first", constraint("first", paused=True))
-    older = await limited.rules.reload()
+    older = await limited.constraints.reload()
     assert await limited.change("second", constraint("second", concurrency=1))
     async with world.unchanged():
         moved = await world.lanes.move(world.epoch, older, [job_id])
@@ -118,8 +118,8 @@ async def test_a_damaged_constraint_hurts_no_other(world: StoreWorld) -> None:
     await limited.change("good", constraint("good", concurrency=1))
     await limited.change("bad", constraint("bad", concurrency=1))
     await world.redis.hset(world.shard.keys.constraints, "bad", b"0" * 16 + b"\xc1")
-    rules = await world.rule_store.load()
-    assert [stored.constraint.name for stored in rules.stored] == ["good"]
+    constraints = await world.rule_store.load()
+    assert [stored.constraint.name for stored in constraints.stored] == ["good"]
     assert [finding.detail for finding in await world.findings() if finding.rule == "constraint"] == [
         "constraint bad: its document cannot be read"
     ]
@@ -148,12 +148,12 @@ async def test_rules_made_anew_on_a_store_that_fell_back_are_not_taken_for_the_o
     saved = {key: await redis.dump(key) for key in (k.rules, k.constraints)}
     lost = constraint("b", concurrency=1)
     await other.change("b", lost)
-    await limited.rules.reload()
+    await limited.constraints.reload()
     for key, value in saved.items():
         await redis.delete(key) if value is None else await redis.restore(key, 0, value, replace=True)
     await redis.delete(k.limits(lost.cid), k.reopened)
     world.pass_ms(1)
-    await other.rules.reload()
+    await other.constraints.reload()
     await other.change("b", constraint("b", concurrency=1))
     await other.follow_up()
     await limited.enqueue_many([None] * 5)
@@ -179,13 +179,13 @@ async def test_a_lane_that_cannot_be_read_keeps_no_other_from_moving(world: Stor
 async def test_a_constraint_is_found_by_its_name_and_by_its_gates(world: StoreWorld) -> None:
     limited = ConstrainedWorld(world)
     one = await limited.limit("one", concurrency=1)
-    rules = await world.rule_store.load()
-    found = rules.named("one")
+    constraints = await world.rule_store.load()
+    found = constraints.named("one")
     assert found
     assert found.constraint == one
-    assert rules.named("two") is None
-    assert rules.of_gate(one.cid + NO_KEY) == one
-    assert rules.of_gate("f" * 8 + NO_KEY) is None
+    assert constraints.named("two") is None
+    assert constraints.of_gate(one.cid + NO_KEY) == one
+    assert constraints.of_gate("f" * 8 + NO_KEY) is None
 
 
 async def test_there_are_only_so_many_constraints(world: StoreWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,8 +238,8 @@ async def test_headers_beyond_what_is_read_at_first_are_matched_all_the_same(wor
     await world.redis.set(key, whole[: codec.HEAD_SIZE] + b"\xff" + b"x" * 2_000)
     one = constraint("limit", {"field": "headers.z", "op": "eq", "value": "last"}, paused=True)
     assert await limited.change("limit", one)
-    rules = await limited.rules.reload()
-    assert await world.lanes.move(world.epoch, rules, [job_id, broken, "unknown"])
+    constraints = await limited.constraints.reload()
+    assert await world.lanes.move(world.epoch, constraints, [job_id, broken, "unknown"])
     await world.redis.set(key, whole)
     await limited.follow_up()
     lanes = (await limited.structures()).lanes
@@ -251,7 +251,7 @@ async def test_running_jobs_get_no_slots_by_rules_that_changed_meanwhile(world: 
     limited = ConstrainedWorld(world)
     await world.running()
     assert await limited.change("first", constraint("first", concurrency=1))
-    older = await limited.rules.reload()
+    older = await limited.constraints.reload()
     assert await limited.change("second", constraint("second", concurrency=1))
     async with world.unchanged():
         assert not await world.lanes.settle(world.epoch, older)
@@ -266,9 +266,9 @@ async def test_a_page_that_could_not_be_read_ends_the_move(
     async def away(*_: object) -> None:
         raise StoreUnavailableError("the store is away", retry_after_s=1)
 
-    rules = await world.rules.reload()
+    constraints = await world.constraints.reload()
     with monkeypatch.context() as patch:
         patch.setattr(LaneStore, "_moves_of", away)
         with pytest.raises(StoreUnavailableError):
-            await world.lanes.move(world.epoch, rules, [job_id])
-    assert await world.lanes.move(world.epoch, rules, [job_id]) == Moved(0)
+            await world.lanes.move(world.epoch, constraints, [job_id])
+    assert await world.lanes.move(world.epoch, constraints, [job_id]) == Moved(0)

@@ -376,7 +376,7 @@ async def test_what_it_says_is_what_the_next_claims_do(
     service = WhyService(
         WhyStore(world.shard, world.records),
         world.workers,
-        world.rules,
+        world.constraints,
         policy=LiveValue(WhyPolicy(5000, 0)),
         reach=dict,
     )

@@ -154,10 +154,10 @@ async def test_a_group_follows_its_definition(world: StoreWorld, events: Events)
 
 @pytest.mark.req("D6")
 async def test_a_group_waits_for_room(world: StoreWorld, events: Events) -> None:
-    rules = ConstrainedWorld(world)
-    await rules.put(constraint(max_backlog=1))
+    constraints = ConstrainedWorld(world)
+    await constraints.put(constraint(max_backlog=1))
     await events.define(collect=(10, 1000))
-    blocker = await rules.enqueue()
+    blocker = await constraints.enqueue()
     await events.send(payload=1)
     world.pass_ms(1000)
     await events.end_due()

@@ -58,14 +58,14 @@ HARMS: dict[str, tuple[JobState, str, Harm]] = {
 
 @pytest.mark.parametrize("harm", HARMS)
 async def test_each_disagreement_is_found_once_and_nothing_else(world: StoreWorld, harm: str) -> None:
-    state, rules, do = HARMS[harm]
+    state, constraints, do = HARMS[harm]
     await world.enqueue("work2")
     redis, k = world.redis, world.shard.keys
     job = await job_in(world, state, keep_result=True)
     await do(world, job, k)
     async with world.unchanged():
         findings = await world.findings()
-    assert {f.rule for f in findings} == set(rules.split())
+    assert {f.rule for f in findings} == set(constraints.split())
     if harm not in ("claim of another", "result of nobody", "name unknown"):
         assert [f.key for f in findings if f.rule != "lane"] == [k.job(job.id)]
     await redis.unlink(*[key for key in await world.dump() if key != k.epoch])

@@ -19,7 +19,7 @@ LOST = Decision(JobState.RETRYING, "lost", delay_ms=60_000, is_loss=True)
 
 
 @pytest.fixture
-def rules(world: StoreWorld) -> ConstrainedWorld:
+def constraints(world: StoreWorld) -> ConstrainedWorld:
     return ConstrainedWorld(world)
 
 
@@ -148,36 +148,38 @@ async def test_nothing_of_it_under_a_stale_epoch_or_edition(world: StoreWorld) -
             await world.claims.claim_alone(old, worker, job_id)
         with pytest.raises(StaleEpochError):
             await world.claims.drop_suspects(old, [job_id])
-        assert await world.claims.claim_alone(world.epoch, worker, job_id, 7) is NotClaimed.STALE_RULES
+        assert await world.claims.claim_alone(world.epoch, worker, job_id, 7) is NotClaimed.STALE_CONSTRAINTS
 
 
 @pytest.mark.req("J13")
 @pytest.mark.parametrize("key", [None, "argument.host"])
-async def test_it_obeys_constraints_and_holds_their_slots(rules: ConstrainedWorld, key: str | None) -> None:
-    world = rules.world
-    one = await rules.limit(key=key, concurrency=1)
-    (job_id,) = await rules.enqueue_many([{"host": "x"}])
+async def test_it_obeys_constraints_and_holds_their_slots(
+    constraints: ConstrainedWorld, key: str | None
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(key=key, concurrency=1)
+    (job_id,) = await constraints.enqueue_many([{"host": "x"}])
     worker = await world.worker()
-    (claimed,) = await rules.claim(worker)
+    (claimed,) = await constraints.claim(worker)
     world.pass_ms(LEASE_MS)
     lost = world.settlement(await world.get(job_id), claimed.token, LOST)
     assert await world.leases.reclaim(world.epoch, [lost]) == [True]
-    (other,) = await rules.enqueue_many([{"host": "x"}])
-    (running,) = await rules.claim(worker)
+    (other,) = await constraints.enqueue_many([{"host": "x"}])
+    (running,) = await constraints.claim(worker)
     assert running.job_id == other
     alone = await world.worker()
-    edition = rules.rules.current.constraint_set.edition
+    edition = constraints.constraints.current.constraint_set.edition
     async with world.unchanged():
         assert await world.claims.claim_alone(world.epoch, alone, job_id, edition) is NotClaimed.CLOSED
-    await rules.succeed(worker, running)
+    await constraints.succeed(worker, running)
     claim = await world.claims.claim_alone(world.epoch, alone, job_id, edition)
     assert isinstance(claim, Claim)
-    slots = await rules.slots(one)
+    slots = await constraints.slots(one)
     assert [job for gate in slots.values() for job in gate] == [job_id]
-    (next_job,) = await rules.enqueue_many([{"host": "x"}])
-    assert await rules.take(worker) == []
-    await rules.succeed(alone, claim.jobs[0])
-    assert await rules.take(worker) == [next_job]
+    (next_job,) = await constraints.enqueue_many([{"host": "x"}])
+    assert await constraints.take(worker) == []
+    await constraints.succeed(alone, claim.jobs[0])
+    assert await constraints.take(worker) == [next_job]
 
 
 async def test_how_long_it_waited_is_counted_from_its_time_and_not_at_all_where_nobody_knows(

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.store.jobs.settlements import Settlement
@@ -63,7 +63,7 @@ async def test_a_wait_begins_when_the_job_becomes_ready(world: StoreWorld) -> No
     assert world.tally.since_start()["work"].wait.max_ms == 5
     await world.settlements.settle_success(worker, [(job.job_id, job.token, b"")])
     world.pass_ms(9_000_000)
-    await world.steering.retry(await world.get(job.job_id), NO_RULES)
+    await world.steering.retry(await world.get(job.job_id), NO_CONSTRAINTS)
     assert await world.claim(worker)
     # Nothing tells since when a job waits that was retried by hand.
     assert counted(world)["waits"] == 1

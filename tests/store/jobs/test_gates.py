@@ -27,7 +27,7 @@ OF_B = {"field": "name", "op": "eq", "value": "b"}
 
 
 @pytest.fixture
-def rules(world: StoreWorld) -> ConstrainedWorld:
+def constraints(world: StoreWorld) -> ConstrainedWorld:
     return ConstrainedWorld(world)
 
 
@@ -39,43 +39,43 @@ def ids(jobs: Sequence[ClaimedJob]) -> list[str]:
 
 
 async def test_no_more_than_the_limit_run_at_once_and_the_next_follows_each_that_ends(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    await rules.limit(concurrency=2)
-    jobs = await rules.enqueue_many(range(5))
-    worker = await rules.world.worker()
-    first = await rules.claim(worker)
+    await constraints.limit(concurrency=2)
+    jobs = await constraints.enqueue_many(range(5))
+    worker = await constraints.world.worker()
+    first = await constraints.claim(worker)
     assert ids(first) == jobs[:2]
-    assert await rules.take(worker) == []
-    await rules.succeed(worker, first[0])
-    second = await rules.claim(worker)
+    assert await constraints.take(worker) == []
+    await constraints.succeed(worker, first[0])
+    second = await constraints.claim(worker)
     assert ids(second) == [jobs[2]]
-    await rules.succeed(worker, first[1], *second)
-    assert await rules.take(worker) == jobs[3:]
+    await constraints.succeed(worker, first[1], *second)
+    assert await constraints.take(worker) == jobs[3:]
 
 
-async def test_with_a_key_each_value_has_a_limit_of_its_own(rules: ConstrainedWorld) -> None:
-    await rules.limit(key="argument.host", concurrency=1)
-    jobs = await rules.enqueue_many([{"host": host} for host in ("x", "x", "y", "y", "z")])
-    worker = await rules.world.worker()
-    assert await rules.take(worker) == [jobs[0], jobs[2], jobs[4]]
-    assert await rules.take(worker) == []
+async def test_with_a_key_each_value_has_a_limit_of_its_own(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(key="argument.host", concurrency=1)
+    jobs = await constraints.enqueue_many([{"host": host} for host in ("x", "x", "y", "y", "z")])
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker) == [jobs[0], jobs[2], jobs[4]]
+    assert await constraints.take(worker) == []
 
 
-async def test_jobs_without_the_value_of_the_key_are_not_limited(rules: ConstrainedWorld) -> None:
-    await rules.limit(key="argument.host", concurrency=1)
-    jobs = await rules.enqueue_many([None, {"host": "x"}, {}, {"host": "x"}])
-    assert await rules.take(await rules.world.worker()) == jobs[:3]
+async def test_jobs_without_the_value_of_the_key_are_not_limited(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(key="argument.host", concurrency=1)
+    jobs = await constraints.enqueue_many([None, {"host": "x"}, {}, {"host": "x"}])
+    assert await constraints.take(await constraints.world.worker()) == jobs[:3]
 
 
-async def test_a_limit_reaches_over_names_and_workers(rules: ConstrainedWorld) -> None:
-    await rules.limit(concurrency=1)
-    a, b = await rules.enqueue("a"), await rules.enqueue("b")
-    one, two = await rules.world.worker("a"), await rules.world.worker("b")
-    (job,) = await rules.claim(one, "a")
-    assert await rules.take(two, "b") == []
-    await rules.succeed(one, job)
-    assert (job.job_id, await rules.take(two, "b")) == (a, [b])
+async def test_a_limit_reaches_over_names_and_workers(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(concurrency=1)
+    a, b = await constraints.enqueue("a"), await constraints.enqueue("b")
+    one, two = await constraints.world.worker("a"), await constraints.world.worker("b")
+    (job,) = await constraints.claim(one, "a")
+    assert await constraints.take(two, "b") == []
+    await constraints.succeed(one, job)
+    assert (job.job_id, await constraints.take(two, "b")) == (a, [b])
 
 
 @pytest.mark.parametrize(
@@ -83,15 +83,15 @@ async def test_a_limit_reaches_over_names_and_workers(rules: ConstrainedWorld) -
 )
 @pytest.mark.parametrize("key", [None, "argument.host"])
 async def test_however_a_claim_ends_its_slot_is_free_at_once(
-    rules: ConstrainedWorld, how: str, key: str | None
+    constraints: ConstrainedWorld, how: str, key: str | None
 ) -> None:
-    world = rules.world
-    one = await rules.limit(key=key, concurrency=1)
-    first, second = await rules.enqueue_many([{"host": "x"}] * 2)
+    world = constraints.world
+    one = await constraints.limit(key=key, concurrency=1)
+    first, second = await constraints.enqueue_many([{"host": "x"}] * 2)
     worker = await world.worker()
-    (claimed,) = await rules.claim(worker)
+    (claimed,) = await constraints.claim(worker)
     assert claimed.job_id == first
-    assert await rules.take(worker) == []
+    assert await constraints.take(worker) == []
     job = await world.get(first)
     decisions = {
         "failure": Decision(JobState.FAILED, "failure", is_counted=True),
@@ -101,7 +101,7 @@ async def test_however_a_claim_ends_its_slot_is_free_at_once(
     }
     match how:
         case "success":
-            await rules.succeed(worker, claimed)
+            await constraints.succeed(worker, claimed)
         case "return":
             await world.leases.return_offers(world.epoch, worker, [(first, claimed.token)])
         case "cancel":
@@ -113,567 +113,583 @@ async def test_however_a_claim_ends_its_slot_is_free_at_once(
         case _:
             settlement = world.settlement(job, job.token, decisions[how])
             assert await world.settlements.settle(worker, [settlement]) == [True]
-    assert await rules.slots(one) == {}
+    assert await constraints.slots(one) == {}
     # The job that is ready again is the older one.
     expected = first if how in ("hand back", "return", "reclaim") else second
-    assert await rules.take(worker) == [expected]
+    assert await constraints.take(worker) == [expected]
 
 
 # --- rate
 
 
-async def test_a_rate_lets_so_many_start_in_any_window_and_counts_both_ends(rules: ConstrainedWorld) -> None:
-    await rules.limit(rate=(2, MINUTE_MS))
-    jobs = await rules.enqueue_many(range(5))
-    worker = await rules.world.worker()
-    assert await rules.take(worker, limit=1) == jobs[:1]
-    rules.world.pass_ms(1000)
-    assert await rules.take(worker) == jobs[1:2]
-    rules.world.pass_ms(MINUTE_MS - 1000)
+async def test_a_rate_lets_so_many_start_in_any_window_and_counts_both_ends(
+    constraints: ConstrainedWorld,
+) -> None:
+    await constraints.limit(rate=(2, MINUTE_MS))
+    jobs = await constraints.enqueue_many(range(5))
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker, limit=1) == jobs[:1]
+    constraints.world.pass_ms(1000)
+    assert await constraints.take(worker) == jobs[1:2]
+    constraints.world.pass_ms(MINUTE_MS - 1000)
     # Exactly one period after the first start: a clock of milliseconds cannot tell whether it is over.
-    assert not await rules.open_gates()
-    assert await rules.take(worker) == []
-    rules.world.pass_ms(1)
-    assert await rules.open_gates()
-    assert await rules.take(worker) == jobs[2:3]
-    rules.world.pass_ms(1000)
-    assert await rules.open_gates()
-    assert await rules.take(worker) == jobs[3:4]
+    assert not await constraints.open_gates()
+    assert await constraints.take(worker) == []
+    constraints.world.pass_ms(1)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:3]
+    constraints.world.pass_ms(1000)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[3:4]
 
 
 @pytest.mark.parametrize("key", [None, "argument"])
 @pytest.mark.parametrize("ends", [True, False])
 async def test_a_rate_that_one_claim_used_up_opens_by_itself_when_its_window_has_passed(
-    rules: ConstrainedWorld, key: str | None, ends: bool
+    constraints: ConstrainedWorld, key: str | None, ends: bool
 ) -> None:
-    await rules.limit(key=key, rate=(2, MINUTE_MS))
-    jobs = await rules.enqueue_many(["x"] * 3)
-    worker = await rules.world.worker()
-    claimed = await rules.claim(worker)
+    await constraints.limit(key=key, rate=(2, MINUTE_MS))
+    jobs = await constraints.enqueue_many(["x"] * 3)
+    worker = await constraints.world.worker()
+    claimed = await constraints.claim(worker)
     assert ids(claimed) == jobs[:2]
     if ends:
-        await rules.succeed(worker, *claimed)
-    rules.world.pass_ms(MINUTE_MS)
-    assert await rules.take(worker) == []
-    rules.world.pass_ms(1)
-    assert await rules.open_gates()
-    assert await rules.take(worker) == jobs[2:]
+        await constraints.succeed(worker, *claimed)
+    constraints.world.pass_ms(MINUTE_MS)
+    assert await constraints.take(worker) == []
+    constraints.world.pass_ms(1)
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:]
 
 
-async def test_a_claim_tells_when_a_gate_that_it_closed_opens(rules: ConstrainedWorld) -> None:
-    await rules.limit(rate=(1, MINUTE_MS))
-    await rules.enqueue_many(range(2))
-    worker = await rules.world.worker()
-    opens_in_ms = [(await rules.claim_once(worker)).opens_in_ms for _ in range(2)]
+async def test_a_claim_tells_when_a_gate_that_it_closed_opens(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(rate=(1, MINUTE_MS))
+    await constraints.enqueue_many(range(2))
+    worker = await constraints.world.worker()
+    opens_in_ms = [(await constraints.claim_once(worker)).opens_in_ms for _ in range(2)]
     assert max(opens_in_ms) == MINUTE_MS + 1
 
 
-async def test_an_offer_that_is_returned_counts_as_no_start(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    await rules.limit(rate=(1, MINUTE_MS))
-    first, second = await rules.enqueue_many(range(2))
+async def test_an_offer_that_is_returned_counts_as_no_start(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    await constraints.limit(rate=(1, MINUTE_MS))
+    first, second = await constraints.enqueue_many(range(2))
     worker = await world.worker()
-    (claimed,) = await rules.claim(worker)
-    assert await rules.take(worker) == []
+    (claimed,) = await constraints.claim(worker)
+    assert await constraints.take(worker) == []
     await world.leases.return_offers(world.epoch, worker, [(first, claimed.token)])
-    assert await rules.take(worker) == [first]
-    assert await rules.take(worker) == []
+    assert await constraints.take(worker) == [first]
+    assert await constraints.take(worker) == []
     assert await world.state(second) is JobState.READY
 
 
-async def test_a_failed_start_counts_all_the_same(rules: ConstrainedWorld) -> None:
-    await rules.limit(rate=(1, MINUTE_MS))
-    await rules.enqueue_many(range(2))
-    worker = await rules.world.worker()
-    (claimed,) = await rules.claim(worker)
-    await rules.world.fail(worker, claimed)
-    assert await rules.take(worker) == []
+async def test_a_failed_start_counts_all_the_same(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(rate=(1, MINUTE_MS))
+    await constraints.enqueue_many(range(2))
+    worker = await constraints.world.worker()
+    (claimed,) = await constraints.claim(worker)
+    await constraints.world.fail(worker, claimed)
+    assert await constraints.take(worker) == []
 
 
 # --- pause, overrides, shadow
 
 
-async def test_a_pause_lets_nothing_start_until_it_ends(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(matcher=OF_A, paused=True)
-    a, b = await rules.enqueue("a"), await rules.enqueue("b")
-    worker = await rules.world.worker("a", "b")
-    assert await rules.take(worker, "a", "b") == [b]
-    rules.world.pass_ms(10 * MINUTE_MS)
-    await rules.open_gates()
-    assert await rules.take(worker, "a", "b") == []
-    await rules.edit(one, paused=False)
-    assert await rules.take(worker, "a", "b") == [a]
+async def test_a_pause_lets_nothing_start_until_it_ends(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(matcher=OF_A, paused=True)
+    a, b = await constraints.enqueue("a"), await constraints.enqueue("b")
+    worker = await constraints.world.worker("a", "b")
+    assert await constraints.take(worker, "a", "b") == [b]
+    constraints.world.pass_ms(10 * MINUTE_MS)
+    await constraints.open_gates()
+    assert await constraints.take(worker, "a", "b") == []
+    await constraints.edit(one, paused=False)
+    assert await constraints.take(worker, "a", "b") == [a]
 
 
-async def test_one_value_has_other_limits_and_another_is_paused(rules: ConstrainedWorld) -> None:
-    await rules.limit(
+async def test_one_value_has_other_limits_and_another_is_paused(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(
         key="argument",
         concurrency=1,
         overrides=[override("wide", concurrency=2), override("off", paused=True)],
     )
-    jobs = await rules.enqueue_many(["wide", "wide", "wide", "off", "x", "x"])
-    assert await rules.take(await rules.world.worker()) == [jobs[0], jobs[1], jobs[4]]
+    jobs = await constraints.enqueue_many(["wide", "wide", "wide", "off", "x", "x"])
+    assert await constraints.take(await constraints.world.worker()) == [jobs[0], jobs[1], jobs[4]]
 
 
-async def test_a_shadow_delays_nothing_and_counts_what_it_would_have_delayed(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(concurrency=2, mode=Mode.SHADOW)
-    jobs = await rules.enqueue_many(range(5))
-    assert await rules.take(await rules.world.worker()) == jobs
-    redis, k = rules.world.redis, rules.world.shard.keys
+async def test_a_shadow_delays_nothing_and_counts_what_it_would_have_delayed(
+    constraints: ConstrainedWorld,
+) -> None:
+    one = await constraints.limit(concurrency=2, mode=Mode.SHADOW)
+    jobs = await constraints.enqueue_many(range(5))
+    assert await constraints.take(await constraints.world.worker()) == jobs
+    redis, k = constraints.world.redis, constraints.world.shard.keys
     assert await redis.hget(k.shadowed, one.cid) == b"3"
 
 
-async def test_a_shadow_that_is_enforced_counts_what_runs_already(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(concurrency=2, mode=Mode.SHADOW)
-    jobs = await rules.enqueue_many(range(4))
-    worker = await rules.world.worker()
-    running = await rules.claim(worker, limit=3)
-    await rules.edit(one, mode=Mode.ENFORCE)
-    assert await rules.take(worker) == []
-    await rules.succeed(worker, *running[:2])
-    assert await rules.take(worker) == jobs[3:]
+async def test_a_shadow_that_is_enforced_counts_what_runs_already(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=2, mode=Mode.SHADOW)
+    jobs = await constraints.enqueue_many(range(4))
+    worker = await constraints.world.worker()
+    running = await constraints.claim(worker, limit=3)
+    await constraints.edit(one, mode=Mode.ENFORCE)
+    assert await constraints.take(worker) == []
+    await constraints.succeed(worker, *running[:2])
+    assert await constraints.take(worker) == jobs[3:]
 
 
 # --- fair
 
 
-async def test_fair_serves_the_keys_of_one_priority_in_turn(rules: ConstrainedWorld) -> None:
-    await rules.limit(key="argument", fair=True)
-    jobs = await rules.enqueue_many(["x"] * 4 + ["y"] * 2 + ["z"])
-    worker = await rules.world.worker()
+async def test_fair_serves_the_keys_of_one_priority_in_turn(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(key="argument", fair=True)
+    jobs = await constraints.enqueue_many(["x"] * 4 + ["y"] * 2 + ["z"])
+    worker = await constraints.world.worker()
     order = []
     for _ in range(7):
-        order += await rules.take(worker, limit=1)
-        rules.world.pass_ms(1)
+        order += await constraints.take(worker, limit=1)
+        constraints.world.pass_ms(1)
     assert order == [jobs[n] for n in (0, 4, 6, 1, 5, 2, 3)]
 
 
-async def test_fair_holds_inside_one_claim_over_several_names(rules: ConstrainedWorld) -> None:
-    await rules.limit(key="argument", fair=True)
-    x = await rules.enqueue_many(["x"] * 2, "a") + await rules.enqueue_many(["x"] * 2, "b")
-    y = await rules.enqueue_many(["y"] * 2, "b")
-    worker = await rules.world.worker("a", "b", max_jobs=20)
-    order = ["x" if job in x else "y" for job in await rules.take(worker, "a", "b")]
+async def test_fair_holds_inside_one_claim_over_several_names(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(key="argument", fair=True)
+    x = await constraints.enqueue_many(["x"] * 2, "a") + await constraints.enqueue_many(["x"] * 2, "b")
+    y = await constraints.enqueue_many(["y"] * 2, "b")
+    worker = await constraints.world.worker("a", "b", max_jobs=20)
+    order = ["x" if job in x else "y" for job in await constraints.take(worker, "a", "b")]
     assert order == ["x", "y", "x", "y", "x", "x"]
     assert len(y) == 2
 
 
-async def test_fair_comes_after_priority(rules: ConstrainedWorld) -> None:
-    await rules.limit(key="argument", fair=True)
-    later = await rules.enqueue_many(["y"] * 2, priority=1)
-    sooner = await rules.enqueue_many(["x"] * 3, priority=0)
-    assert await rules.take(await rules.world.worker()) == sooner + later
+async def test_fair_comes_after_priority(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(key="argument", fair=True)
+    later = await constraints.enqueue_many(["y"] * 2, priority=1)
+    sooner = await constraints.enqueue_many(["x"] * 3, priority=0)
+    assert await constraints.take(await constraints.world.worker()) == sooner + later
 
 
-async def test_when_fair_ends_the_oldest_comes_first_again(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(key="argument", fair=True, concurrency=9)
-    jobs = await rules.enqueue_many(["x"] * 3 + ["y"] * 3)
-    worker = await rules.world.worker()
-    assert await rules.take(worker, limit=2) == [jobs[0], jobs[3]]
-    await rules.edit(one, fair=False)
-    assert await rules.take(worker) == [jobs[n] for n in (1, 2, 4, 5)]
+async def test_when_fair_ends_the_oldest_comes_first_again(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(key="argument", fair=True, concurrency=9)
+    jobs = await constraints.enqueue_many(["x"] * 3 + ["y"] * 3)
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker, limit=2) == [jobs[0], jobs[3]]
+    await constraints.edit(one, fair=False)
+    assert await constraints.take(worker) == [jobs[n] for n in (1, 2, 4, 5)]
 
 
 @pytest.mark.parametrize("how", ["remove", "disable", "shadow"])
 async def test_a_fair_constraint_that_is_gone_leaves_no_order_behind(
-    rules: ConstrainedWorld, how: str
+    constraints: ConstrainedWorld, how: str
 ) -> None:
-    one = await rules.limit(key="argument", fair=True)
-    jobs = await rules.enqueue_many(["x"] * 3 + ["y"] * 3)
-    worker = await rules.world.worker()
-    await rules.take(worker, limit=2)
+    one = await constraints.limit(key="argument", fair=True)
+    jobs = await constraints.enqueue_many(["x"] * 3 + ["y"] * 3)
+    worker = await constraints.world.worker()
+    await constraints.take(worker, limit=2)
     match how:
         case "remove":
-            await rules.remove()
+            await constraints.remove()
         case "disable":
-            await rules.edit(one, enabled=False)
+            await constraints.edit(one, enabled=False)
         case "shadow":
-            await rules.edit(one, mode=Mode.SHADOW)
-    assert await rules.take(worker) == [jobs[n] for n in (1, 2, 4, 5)]
+            await constraints.edit(one, mode=Mode.SHADOW)
+    assert await constraints.take(worker) == [jobs[n] for n in (1, 2, 4, 5)]
 
 
-async def test_jobs_that_wait_already_are_served_in_turn_when_fair_begins(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(key="argument", concurrency=9)
-    jobs = await rules.enqueue_many(["x"] * 3 + ["y"] * 3)
-    await rules.edit(one, fair=True)
-    order = await rules.take(await rules.world.worker())
+async def test_jobs_that_wait_already_are_served_in_turn_when_fair_begins(
+    constraints: ConstrainedWorld,
+) -> None:
+    one = await constraints.limit(key="argument", concurrency=9)
+    jobs = await constraints.enqueue_many(["x"] * 3 + ["y"] * 3)
+    await constraints.edit(one, fair=True)
+    order = await constraints.take(await constraints.world.worker())
     assert order == [jobs[n] for n in (0, 3, 1, 4, 2, 5)]
 
 
 # --- hold
 
 
-async def test_a_hold_keeps_everything_of_its_key_until_then(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    one = await rules.limit(key="argument", concurrency=5)
-    first, other, second = await rules.enqueue_many(["x", "y", "x"])
+async def test_a_hold_keeps_everything_of_its_key_until_then(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    one = await constraints.limit(key="argument", concurrency=5)
+    first, other, second = await constraints.enqueue_many(["x", "y", "x"])
     worker = await world.worker()
-    (claimed,) = await rules.claim(worker, limit=1)
+    (claimed,) = await constraints.claim(worker, limit=1)
     held = gate_id(one.cid, key_value("x"))
     deferred = Decision(JobState.SCHEDULED, "deferred", delay_ms=1000)
     settlement = world.settlement(await world.get(first), claimed.token, deferred)
     assert await world.settlements.settle(worker, [replace(settlement, hold=GateHold(held, 5000))]) == [True]
-    assert await rules.take(worker) == [other]
+    assert await constraints.take(worker) == [other]
     world.pass_ms(4999)
     await world.due.promote(world.epoch, JobState.SCHEDULED)
-    assert not await rules.open_gates()
-    assert await rules.take(worker) == []
+    assert not await constraints.open_gates()
+    assert await constraints.take(worker) == []
     world.pass_ms(1)
-    assert await rules.open_gates()
-    assert await rules.take(worker) == [first, second]
+    assert await constraints.open_gates()
+    assert await constraints.take(worker) == [first, second]
 
 
 # --- backlog
 
 
 async def test_a_full_backlog_refuses_one_job_and_takes_it_when_another_has_started(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    one = await rules.limit(max_backlog=2)
-    await rules.enqueue_many(range(2))
-    spec = rules.world.spec()
-    assert await rules.push([spec]) == [BacklogFull(gate_id(one.cid, None))]
-    await rules.take(await rules.world.worker(), limit=1)
-    assert await rules.push([spec]) == [Accepted.NEW]
+    one = await constraints.limit(max_backlog=2)
+    await constraints.enqueue_many(range(2))
+    spec = constraints.world.spec()
+    assert await constraints.push([spec]) == [BacklogFull(gate_id(one.cid, None))]
+    await constraints.take(await constraints.world.worker(), limit=1)
+    assert await constraints.push([spec]) == [Accepted.NEW]
 
 
-async def test_what_waits_for_a_time_counts_into_the_backlog(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    await rules.limit(max_backlog=2)
-    await rules.enqueue(delay_ms=1000)
-    await rules.enqueue()
+async def test_what_waits_for_a_time_counts_into_the_backlog(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    await constraints.limit(max_backlog=2)
+    await constraints.enqueue(delay_ms=1000)
+    await constraints.enqueue()
     worker = await world.worker()
-    (claimed,) = await rules.claim(worker)
+    (claimed,) = await constraints.claim(worker)
     job = await world.get(claimed.job_id)
     retrying = Decision(JobState.RETRYING, "failure", delay_ms=1000, is_counted=True)
     assert await world.settlements.settle(worker, [world.settlement(job, job.token, retrying)]) == [True]
-    (refused,) = await rules.push([world.spec()])
+    (refused,) = await constraints.push([world.spec()])
     assert isinstance(refused, BacklogFull)
 
 
-async def test_a_bulk_is_refused_whole_and_otherwise_job_by_job(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    await rules.limit(key="argument", max_backlog=2)
+async def test_a_bulk_is_refused_whole_and_otherwise_job_by_job(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    await constraints.limit(key="argument", max_backlog=2)
     specs = [world.spec(argument=key) for key in ("x", "y", "x", "x", "y")]
     async with world.unchanged():
-        assert {type(answer) for answer in await rules.push(specs, is_whole=True)} == {BacklogFull}
-    answers = await rules.push(specs)
+        assert {type(answer) for answer in await constraints.push(specs, is_whole=True)} == {BacklogFull}
+    answers = await constraints.push(specs)
     assert [answer is Accepted.NEW for answer in answers] == [True, True, True, False, True]
 
 
 @pytest.mark.parametrize("place", [0, 599])
 async def test_a_large_bulk_is_let_in_when_only_a_few_of_its_jobs_are_bounded(
-    rules: ConstrainedWorld, place: int
+    constraints: ConstrainedWorld, place: int
 ) -> None:
-    world = rules.world
-    await rules.limit(matcher=OF_B, max_backlog=3)
+    world = constraints.world
+    await constraints.limit(matcher=OF_B, max_backlog=3)
     specs = [world.spec("a") for _ in range(600)]
     specs[place] = world.spec("b")
-    assert set(await rules.push(specs, is_whole=True)) == {Accepted.NEW}
+    assert set(await constraints.push(specs, is_whole=True)) == {Accepted.NEW}
 
 
 @pytest.mark.parametrize("start", [0, 300, 590])
 async def test_a_large_bulk_is_refused_whole_wherever_the_one_too_many_stands(
-    rules: ConstrainedWorld, start: int
+    constraints: ConstrainedWorld, start: int
 ) -> None:
-    world = rules.world
-    await rules.limit(matcher=OF_B, max_backlog=3)
+    world = constraints.world
+    await constraints.limit(matcher=OF_B, max_backlog=3)
     specs = [world.spec("b" if start <= n < start + 4 else "a") for n in range(600)]
     async with world.unchanged():
-        assert {type(answer) for answer in await rules.push(specs, is_whole=True)} == {BacklogFull}
+        assert {type(answer) for answer in await constraints.push(specs, is_whole=True)} == {BacklogFull}
 
 
-async def test_a_repeat_of_a_bulk_that_filled_the_backlog_is_known(rules: ConstrainedWorld) -> None:
-    await rules.limit(max_backlog=2)
-    specs = [rules.world.spec() for _ in range(2)]
-    assert await rules.push(specs, is_whole=True) == [Accepted.NEW] * 2
-    assert await rules.push(specs, is_whole=True) == [Accepted.KNOWN] * 2
+async def test_a_repeat_of_a_bulk_that_filled_the_backlog_is_known(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(max_backlog=2)
+    specs = [constraints.world.spec() for _ in range(2)]
+    assert await constraints.push(specs, is_whole=True) == [Accepted.NEW] * 2
+    assert await constraints.push(specs, is_whole=True) == [Accepted.KNOWN] * 2
 
 
-async def test_a_repeat_of_a_large_bulk_that_filled_the_backlog_is_known(rules: ConstrainedWorld) -> None:
-    await rules.limit(max_backlog=600)
-    specs = [rules.world.spec() for _ in range(600)]
-    assert await rules.push(specs, is_whole=True) == [Accepted.NEW] * 600
-    assert await rules.push(specs, is_whole=True) == [Accepted.KNOWN] * 600
+async def test_a_repeat_of_a_large_bulk_that_filled_the_backlog_is_known(
+    constraints: ConstrainedWorld,
+) -> None:
+    await constraints.limit(max_backlog=600)
+    specs = [constraints.world.spec() for _ in range(600)]
+    assert await constraints.push(specs, is_whole=True) == [Accepted.NEW] * 600
+    assert await constraints.push(specs, is_whole=True) == [Accepted.KNOWN] * 600
 
 
 # --- several constraints, order
 
 
-async def test_all_constraints_that_match_must_admit_a_job(rules: ConstrainedWorld) -> None:
-    await rules.limit("all", concurrency=3)
-    await rules.limit("hosts", key="argument.host", concurrency=2)
-    await rules.limit("tenants", key="argument.tenant", concurrency=1)
-    jobs = await rules.enqueue_many(
+async def test_all_constraints_that_match_must_admit_a_job(constraints: ConstrainedWorld) -> None:
+    await constraints.limit("all", concurrency=3)
+    await constraints.limit("hosts", key="argument.host", concurrency=2)
+    await constraints.limit("tenants", key="argument.tenant", concurrency=1)
+    jobs = await constraints.enqueue_many(
         [
             {"host": h, "tenant": t}
             for h, t in (("x", 1), ("x", 1), ("x", 2), ("x", 3), ("y", 1), ("y", 4), ("y", 5))
         ]
     )
-    worker = await rules.world.worker()
-    assert await rules.take(worker) == [jobs[0], jobs[2], jobs[5]]
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker) == [jobs[0], jobs[2], jobs[5]]
 
 
-async def test_priority_and_then_age_decide_over_lanes_and_names(rules: ConstrainedWorld) -> None:
-    await rules.limit(key="argument", concurrency=5)
+async def test_priority_and_then_age_decide_over_lanes_and_names(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(key="argument", concurrency=5)
     specs = [("a", "x", 3), ("b", "y", 1), ("a", None, 2), ("b", "x", 1), ("a", "y", 1), ("b", None, 3)]
-    jobs = [await rules.enqueue(name, argument, priority=priority) for name, argument, priority in specs]
-    worker = await rules.world.worker("a", "b")
-    assert await rules.take(worker, "a", "b") == [jobs[n] for n in (1, 3, 4, 2, 0, 5)]
+    jobs = [
+        await constraints.enqueue(name, argument, priority=priority) for name, argument, priority in specs
+    ]
+    worker = await constraints.world.worker("a", "b")
+    assert await constraints.take(worker, "a", "b") == [jobs[n] for n in (1, 3, 4, 2, 0, 5)]
 
 
-async def test_a_blocked_head_blocks_nobody_behind_it(rules: ConstrainedWorld) -> None:
-    await rules.limit(key="argument", concurrency=1, overrides=[override("off", paused=True)])
-    await rules.enqueue_many(["off"] * 700)
-    await rules.enqueue_many([f"off{n}" for n in range(3)], priority=5)
-    free = await rules.enqueue_many(["x", "y", None], priority=9)
-    taken = await rules.take(await rules.world.worker(max_jobs=50))
+async def test_a_blocked_head_blocks_nobody_behind_it(constraints: ConstrainedWorld) -> None:
+    await constraints.limit(key="argument", concurrency=1, overrides=[override("off", paused=True)])
+    await constraints.enqueue_many(["off"] * 700)
+    await constraints.enqueue_many([f"off{n}" for n in range(3)], priority=5)
+    free = await constraints.enqueue_many(["x", "y", None], priority=9)
+    taken = await constraints.take(await constraints.world.worker(max_jobs=50))
     assert taken[3:] == free
 
 
 async def test_a_better_job_of_a_closed_lane_comes_first_when_its_gate_has_opened(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
     """Its lane came to lie at the gate for a job of less priority, behind another that stands for it now."""
-    world = rules.world
-    await rules.limit("host", key="argument.host", concurrency=1)
-    await rules.limit("user", key="argument.user", concurrency=5)
+    world = constraints.world
+    await constraints.limit("host", key="argument.host", concurrency=1)
+    await constraints.limit("user", key="argument.user", concurrency=5)
     worker = await world.worker()
-    running = await rules.enqueue(argument={"host": "x", "user": 0})
-    (claimed,) = await rules.claim(worker)
+    running = await constraints.enqueue(argument={"host": "x", "user": 0})
+    (claimed,) = await constraints.claim(worker)
     assert claimed.job_id == running
-    one = await rules.enqueue(argument={"host": "x", "user": 1}, priority=5)
-    two = await rules.enqueue(argument={"host": "x", "user": 2}, priority=6)
-    assert await rules.take(worker) == []
-    await rules.succeed(worker, claimed)
-    best = await rules.enqueue(argument={"host": "x", "user": 2}, priority=0)
-    (claimed,) = await rules.claim(worker)
+    one = await constraints.enqueue(argument={"host": "x", "user": 1}, priority=5)
+    two = await constraints.enqueue(argument={"host": "x", "user": 2}, priority=6)
+    assert await constraints.take(worker) == []
+    await constraints.succeed(worker, claimed)
+    best = await constraints.enqueue(argument={"host": "x", "user": 2}, priority=0)
+    (claimed,) = await constraints.claim(worker)
     assert claimed.job_id == best
-    await rules.succeed(worker, claimed)
-    (claimed,) = await rules.claim(worker)
+    await constraints.succeed(worker, claimed)
+    (claimed,) = await constraints.claim(worker)
     assert claimed.job_id == one
-    await rules.succeed(worker, claimed)
-    assert await rules.take(worker) == [two]
+    await constraints.succeed(worker, claimed)
+    assert await constraints.take(worker) == [two]
 
 
 @pytest.mark.parametrize("limit", [2, 3])
 async def test_of_two_kinds_of_jobs_behind_one_gate_the_better_comes_first_within_one_claim(
-    rules: ConstrainedWorld, limit: int
+    constraints: ConstrainedWorld, limit: int
 ) -> None:
     """The lane that stands for the other at the gate has a worse job behind its first."""
-    world = rules.world
-    host = await rules.limit("host", key="argument.host", concurrency=1)
-    await rules.limit("user", key="argument.user", concurrency=5)
+    world = constraints.world
+    host = await constraints.limit("host", key="argument.host", concurrency=1)
+    await constraints.limit("user", key="argument.user", concurrency=5)
     worker = await world.worker(max_jobs=10)
-    await rules.enqueue(argument={"host": "x", "user": 0})
-    await rules.claim(worker)
-    first = await rules.enqueue(argument={"host": "x", "user": 1}, priority=5)
-    worst = await rules.enqueue(argument={"host": "x", "user": 1}, priority=9)
-    middle = await rules.enqueue(argument={"host": "x", "user": 2}, priority=6)
-    assert await rules.take(worker) == []
-    await rules.edit(host, concurrency=5)
-    assert await rules.take(worker, limit=limit) == [first, middle, worst][:limit]
+    await constraints.enqueue(argument={"host": "x", "user": 0})
+    await constraints.claim(worker)
+    first = await constraints.enqueue(argument={"host": "x", "user": 1}, priority=5)
+    worst = await constraints.enqueue(argument={"host": "x", "user": 1}, priority=9)
+    middle = await constraints.enqueue(argument={"host": "x", "user": 2}, priority=6)
+    assert await constraints.take(worker) == []
+    await constraints.edit(host, concurrency=5)
+    assert await constraints.take(worker, limit=limit) == [first, middle, worst][:limit]
 
 
 @pytest.mark.parametrize("how", ["cancel", "patch"])
 async def test_when_the_first_job_of_an_open_lane_goes_a_better_one_behind_the_same_gate_is_next(
-    rules: ConstrainedWorld, how: str
+    constraints: ConstrainedWorld, how: str
 ) -> None:
-    world = rules.world
-    await rules.limit("host", key="argument.host", concurrency=1)
-    await rules.limit("user", key="argument.user", concurrency=5)
+    world = constraints.world
+    await constraints.limit("host", key="argument.host", concurrency=1)
+    await constraints.limit("user", key="argument.user", concurrency=5)
     worker = await world.worker()
-    await rules.enqueue(argument={"host": "x", "user": 0})
-    (claimed,) = await rules.claim(worker)
-    first = await rules.enqueue(argument={"host": "x", "user": 1}, priority=0)
-    last = await rules.enqueue(argument={"host": "x", "user": 1}, priority=8)
-    middle = await rules.enqueue(argument={"host": "x", "user": 2}, priority=4)
-    assert await rules.take(worker) == []
-    await rules.succeed(worker, claimed)
+    await constraints.enqueue(argument={"host": "x", "user": 0})
+    (claimed,) = await constraints.claim(worker)
+    first = await constraints.enqueue(argument={"host": "x", "user": 1}, priority=0)
+    last = await constraints.enqueue(argument={"host": "x", "user": 1}, priority=8)
+    middle = await constraints.enqueue(argument={"host": "x", "user": 2}, priority=4)
+    assert await constraints.take(worker) == []
+    await constraints.succeed(worker, claimed)
     if how == "cancel":
         await world.steering.cancel(first)
     else:
         job = await world.get(first)
-        await rules.rules.under(lambda r: world.steering.patch(job, Changes(priority=9), r))
-    (claimed,) = await rules.claim(worker)
+        await constraints.constraints.under(lambda r: world.steering.patch(job, Changes(priority=9), r))
+    (claimed,) = await constraints.claim(worker)
     assert claimed.job_id == middle
-    await rules.succeed(worker, claimed)
-    assert await rules.take(worker) == [last]
+    await constraints.succeed(worker, claimed)
+    assert await constraints.take(worker) == [last]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
 async def test_what_expired_in_front_of_a_lane_lets_no_worse_job_of_it_pass(
-    rules: ConstrainedWorld, limit: int
+    constraints: ConstrainedWorld, limit: int
 ) -> None:
     """More lanes than a claim looks at: those that it did not see may be better than what is left of those it did."""
-    world = rules.world
-    await rules.limit(key="argument", fair=True)
+    world = constraints.world
+    await constraints.limit(key="argument", fair=True)
     over = world.now_ms + 10
     for n, key in enumerate("abcd"):
-        await rules.enqueue(argument=key, priority=0, expires_at_ms=over)
-        await rules.enqueue(argument=key, priority=9 - n)
-    best = await rules.enqueue(argument="e", priority=1)
+        await constraints.enqueue(argument=key, priority=0, expires_at_ms=over)
+        await constraints.enqueue(argument=key, priority=9 - n)
+    best = await constraints.enqueue(argument="e", priority=1)
     world.pass_ms(20)
-    assert (await rules.take(await world.worker(), limit=limit))[0] == best
+    assert (await constraints.take(await world.worker(), limit=limit))[0] == best
 
 
 # --- constraints that change
 
 
-async def test_changed_limits_are_in_force_at_once(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(concurrency=3)
-    jobs = await rules.enqueue_many(range(6))
-    worker = await rules.world.worker(max_jobs=20)
-    running = await rules.claim(worker)
+async def test_changed_limits_are_in_force_at_once(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(concurrency=3)
+    jobs = await constraints.enqueue_many(range(6))
+    worker = await constraints.world.worker(max_jobs=20)
+    running = await constraints.claim(worker)
     lower = replace(one, concurrency=1)
-    assert await rules.change("limit", lower)
+    assert await constraints.change("limit", lower)
     # Acknowledged: no follow-up was needed.
-    await rules.succeed(worker, *running[:2])
-    assert await rules.take(worker) == []
-    await rules.succeed(worker, running[2])
-    assert await rules.take(worker) == jobs[3:4]
-    await rules.edit(lower, concurrency=3)
-    assert await rules.take(worker) == jobs[4:]
+    await constraints.succeed(worker, *running[:2])
+    assert await constraints.take(worker) == []
+    await constraints.succeed(worker, running[2])
+    assert await constraints.take(worker) == jobs[3:4]
+    await constraints.edit(lower, concurrency=3)
+    assert await constraints.take(worker) == jobs[4:]
 
 
 async def test_nothing_starts_under_the_old_rules_once_a_change_was_acknowledged(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    world = rules.world
-    await rules.enqueue_many(range(3))
+    world = constraints.world
+    await constraints.enqueue_many(range(3))
     worker = await world.worker()
-    assert await rules.change("limit", constraint(concurrency=1))
+    assert await constraints.change("limit", constraint(concurrency=1))
     for edition in (0, 1):
         claim = await world.claims.claim(world.epoch, worker, ("work",), 5, edition)
-        assert claim is NotClaimed.STALE_RULES
-    await rules.follow_up()
-    assert len(await rules.take(worker)) == 1
+        assert claim is NotClaimed.STALE_CONSTRAINTS
+    await constraints.follow_up()
+    assert len(await constraints.take(worker)) == 1
 
 
 async def test_running_jobs_get_the_slots_of_a_new_constraint_and_lose_those_of_one_that_no_longer_matches(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    jobs = [await rules.enqueue(name) for name in ("a", "a", "b")]
-    worker = await rules.world.worker("a", "b")
-    assert await rules.take(worker, "a", "b") == jobs
-    one = await rules.limit(matcher=OF_A, concurrency=1)
+    jobs = [await constraints.enqueue(name) for name in ("a", "a", "b")]
+    worker = await constraints.world.worker("a", "b")
+    assert await constraints.take(worker, "a", "b") == jobs
+    one = await constraints.limit(matcher=OF_A, concurrency=1)
     gate = gate_id(one.cid, None)
-    assert await rules.slots(one) == {gate: set(jobs[:2])}
-    waiting = [await rules.enqueue(name) for name in ("a", "b")]
-    assert await rules.take(worker, "a", "b") == waiting[1:]
-    await rules.edit(one, matcher=parse_matcher(OF_B))
-    assert await rules.slots(one) == {gate: {jobs[2], waiting[1]}}
-    assert await rules.take(worker, "a", "b") == waiting[:1]
+    assert await constraints.slots(one) == {gate: set(jobs[:2])}
+    waiting = [await constraints.enqueue(name) for name in ("a", "b")]
+    assert await constraints.take(worker, "a", "b") == waiting[1:]
+    await constraints.edit(one, matcher=parse_matcher(OF_B))
+    assert await constraints.slots(one) == {gate: {jobs[2], waiting[1]}}
+    assert await constraints.take(worker, "a", "b") == waiting[:1]
 
 
-async def test_starts_of_running_jobs_count_into_a_new_rate(rules: ConstrainedWorld) -> None:
-    jobs = await rules.enqueue_many(range(3))
-    worker = await rules.world.worker()
-    await rules.take(worker, limit=2)
-    await rules.limit(rate=(2, MINUTE_MS))
-    assert await rules.take(worker) == []
-    rules.world.pass_ms(MINUTE_MS + 1)
-    await rules.open_gates()
-    assert await rules.take(worker) == jobs[2:]
+async def test_starts_of_running_jobs_count_into_a_new_rate(constraints: ConstrainedWorld) -> None:
+    jobs = await constraints.enqueue_many(range(3))
+    worker = await constraints.world.worker()
+    await constraints.take(worker, limit=2)
+    await constraints.limit(rate=(2, MINUTE_MS))
+    assert await constraints.take(worker) == []
+    constraints.world.pass_ms(MINUTE_MS + 1)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:]
 
 
 async def test_scheduled_and_retrying_jobs_come_under_newer_rules_before_they_are_ready(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    world = rules.world
-    scheduled = await rules.enqueue(delay_ms=1000)
+    world = constraints.world
+    scheduled = await constraints.enqueue(delay_ms=1000)
     worker, claimed = await world.running()
     job = await world.get(claimed.job_id)
     retrying = Decision(JobState.RETRYING, "failure", delay_ms=1000, is_counted=True)
     assert await world.settlements.settle(worker, [world.settlement(job, job.token, retrying)]) == [True]
-    one = await rules.limit(paused=True)
+    one = await constraints.limit(paused=True)
     world.pass_ms(1000)
     for state in (JobState.SCHEDULED, JobState.RETRYING):
         await world.due.promote(world.epoch, state)
-    assert await rules.take(worker) == []
-    await rules.edit(one, paused=False)
-    assert set(await rules.take(worker)) == {scheduled, claimed.job_id}
+    assert await constraints.take(worker) == []
+    await constraints.edit(one, paused=False)
+    assert set(await constraints.take(worker)) == {scheduled, claimed.job_id}
 
 
-async def test_a_finished_job_that_is_retried_comes_under_the_present_rules(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    job_id = await rules.enqueue()
+async def test_a_finished_job_that_is_retried_comes_under_the_present_rules(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    job_id = await constraints.enqueue()
     worker = await world.worker()
-    await rules.succeed(worker, *await rules.claim(worker))
-    one = await rules.limit(paused=True)
+    await constraints.succeed(worker, *await constraints.claim(worker))
+    one = await constraints.limit(paused=True)
     job = await world.get(job_id)
-    await rules.rules.under(lambda r: world.steering.retry(job, r))
-    assert await rules.take(worker) == []
-    await rules.edit(one, paused=False)
-    assert await rules.take(worker) == [job_id]
+    await constraints.constraints.under(lambda r: world.steering.retry(job, r))
+    assert await constraints.take(worker) == []
+    await constraints.edit(one, paused=False)
+    assert await constraints.take(worker) == [job_id]
 
 
-async def test_a_priority_that_is_patched_moves_the_job_to_where_it_belongs(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    await rules.limit(matcher={"field": "priority", "op": "ge", "value": 5}, paused=True)
-    job_id, other = await rules.enqueue(priority=5), await rules.enqueue(priority=1)
+async def test_a_priority_that_is_patched_moves_the_job_to_where_it_belongs(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    await constraints.limit(matcher={"field": "priority", "op": "ge", "value": 5}, paused=True)
+    job_id, other = await constraints.enqueue(priority=5), await constraints.enqueue(priority=1)
     worker = await world.worker()
-    assert await rules.take(worker) == [other]
+    assert await constraints.take(worker) == [other]
     job = await world.get(job_id)
-    await rules.rules.under(lambda r: world.steering.patch(job, Changes(priority=4), r))
-    assert await rules.take(worker) == [job_id]
+    await constraints.constraints.under(lambda r: world.steering.patch(job, Changes(priority=4), r))
+    assert await constraints.take(worker) == [job_id]
 
 
 @pytest.mark.parametrize("key", [None, "argument"])
 @pytest.mark.parametrize("how", ["remove", "disable"])
 async def test_the_jobs_of_a_constraint_that_is_gone_are_free_at_once(
-    rules: ConstrainedWorld, key: str | None, how: str
+    constraints: ConstrainedWorld, key: str | None, how: str
 ) -> None:
-    one = await rules.limit(key=key, paused=True, concurrency=1)
-    jobs = await rules.enqueue_many([n % 3 for n in range(9)])
-    worker = await rules.world.worker()
-    assert await rules.take(worker) == []
+    one = await constraints.limit(key=key, paused=True, concurrency=1)
+    jobs = await constraints.enqueue_many([n % 3 for n in range(9)])
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker) == []
     if how == "remove":
-        await rules.remove()
+        await constraints.remove()
     else:
-        await rules.edit(one, enabled=False)
-    assert await rules.take(worker, limit=4) == jobs[:4]
-    assert await rules.take(worker) == jobs[4:]
+        await constraints.edit(one, enabled=False)
+    assert await constraints.take(worker, limit=4) == jobs[:4]
+    assert await constraints.take(worker) == jobs[4:]
 
 
-async def test_a_constraint_that_comes_back_counts_what_started_meanwhile(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(concurrency=1)
-    jobs = await rules.enqueue_many(range(4))
-    worker = await rules.world.worker()
-    assert await rules.take(worker) == jobs[:1]
-    await rules.edit(one, enabled=False)
-    assert await rules.take(worker, limit=2) == jobs[1:3]
-    await rules.edit(one, enabled=True)
-    assert await rules.slots(one) == {gate_id(one.cid, None): set(jobs[:3])}
-    assert await rules.take(worker) == []
+async def test_a_constraint_that_comes_back_counts_what_started_meanwhile(
+    constraints: ConstrainedWorld,
+) -> None:
+    one = await constraints.limit(concurrency=1)
+    jobs = await constraints.enqueue_many(range(4))
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker) == jobs[:1]
+    await constraints.edit(one, enabled=False)
+    assert await constraints.take(worker, limit=2) == jobs[1:3]
+    await constraints.edit(one, enabled=True)
+    assert await constraints.slots(one) == {gate_id(one.cid, None): set(jobs[:3])}
+    assert await constraints.take(worker) == []
 
 
 async def test_jobs_under_different_limits_count_together_where_they_share_one(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    every = await rules.limit("every", concurrency=3)
-    urgent = await rules.limit("urgent", {"field": "argument", "op": "eq", "value": 1}, concurrency=1)
-    worker = await rules.world.worker()
-    jobs = await rules.enqueue_many([0, 1, 0, 1, 0, 0])
-    first, second, third = await rules.claim(worker)
+    every = await constraints.limit("every", concurrency=3)
+    urgent = await constraints.limit("urgent", {"field": "argument", "op": "eq", "value": 1}, concurrency=1)
+    worker = await constraints.world.worker()
+    jobs = await constraints.enqueue_many([0, 1, 0, 1, 0, 0])
+    first, second, third = await constraints.claim(worker)
     assert [job.job_id for job in (first, second, third)] == jobs[:3]
-    assert await rules.slots(every) == {gate_id(every.cid, None): set(jobs[:3])}
-    assert await rules.slots(urgent) == {gate_id(urgent.cid, None): {jobs[1]}}
-    await rules.succeed(worker, first)
-    assert await rules.take(worker) == [jobs[4]]
-    await rules.succeed(worker, second)
-    assert await rules.take(worker) == [jobs[3]]
+    assert await constraints.slots(every) == {gate_id(every.cid, None): set(jobs[:3])}
+    assert await constraints.slots(urgent) == {gate_id(urgent.cid, None): {jobs[1]}}
+    await constraints.succeed(worker, first)
+    assert await constraints.take(worker) == [jobs[4]]
+    await constraints.succeed(worker, second)
+    assert await constraints.take(worker) == [jobs[3]]
 
 
-async def test_a_shorter_window_opens_the_gate_sooner(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(rate=(1, 10 * MINUTE_MS))
-    jobs = await rules.enqueue_many(range(2))
-    worker = await rules.world.worker()
-    assert await rules.take(worker) == jobs[:1]
-    rules.world.pass_ms(MINUTE_MS + 1)
-    assert await rules.take(worker) == []
-    await rules.edit(one, rate=Rate(1, MINUTE_MS))
-    assert await rules.take(worker) == jobs[1:]
+async def test_a_shorter_window_opens_the_gate_sooner(constraints: ConstrainedWorld) -> None:
+    one = await constraints.limit(rate=(1, 10 * MINUTE_MS))
+    jobs = await constraints.enqueue_many(range(2))
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker) == jobs[:1]
+    constraints.world.pass_ms(MINUTE_MS + 1)
+    assert await constraints.take(worker) == []
+    await constraints.edit(one, rate=Rate(1, MINUTE_MS))
+    assert await constraints.take(worker) == jobs[1:]
 
 
 @pytest.mark.req("J13")
@@ -688,25 +704,25 @@ async def test_a_shorter_window_opens_the_gate_sooner(rules: ConstrainedWorld) -
 )
 @pytest.mark.parametrize("key", [None, "argument"])
 async def test_a_longer_window_counts_what_started_before_it_was_made_longer(
-    rules: ConstrainedWorld, before: tuple[int, int], after: tuple[int, int], key: str | None
+    constraints: ConstrainedWorld, before: tuple[int, int], after: tuple[int, int], key: str | None
 ) -> None:
-    one = await rules.limit(key=key, rate=before)
-    await rules.enqueue_many(["x"] * 200)
-    worker = await rules.world.worker(max_jobs=1000)
+    one = await constraints.limit(key=key, rate=before)
+    await constraints.enqueue_many(["x"] * 200)
+    worker = await constraints.world.worker(max_jobs=1000)
     starts: list[int] = []
 
     async def run_for(duration_ms: int, step_ms: int) -> None:
         for _ in range(duration_ms // step_ms):
-            await rules.open_gates()
-            starts.extend([rules.world.now_ms] * len(await rules.take(worker)))
-            rules.world.pass_ms(step_ms)
+            await constraints.open_gates()
+            starts.extend([constraints.world.now_ms] * len(await constraints.take(worker)))
+            constraints.world.pass_ms(step_ms)
 
     await run_for(4_000, 50)
-    changed_ms = rules.world.now_ms
-    await rules.edit(one, rate=Rate(*after))
+    changed_ms = constraints.world.now_ms
+    await constraints.edit(one, rate=Rate(*after))
     limit, period_ms = after
     known = sum(at_ms >= changed_ms - period_ms for at_ms in starts)
-    usage = UsageStore(rules.world.shard, rules.world.records)
+    usage = UsageStore(constraints.world.shard, constraints.world.records)
     (gate,) = await usage.gates([gate_id(one.cid, key_value("x") if key else None)])
     assert gate.starts == known
     await run_for(5_000, 50)
@@ -717,77 +733,81 @@ async def test_a_longer_window_counts_what_started_before_it_was_made_longer(
 
 @pytest.mark.req("J13")
 async def test_a_value_that_gets_a_rate_of_its_own_counts_what_started_before(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    one = await rules.limit(key="argument", overrides=[override("y", rate=(1, MINUTE_MS))])
-    jobs = await rules.enqueue_many(["x"] * 3)
-    worker = await rules.world.worker()
-    assert await rules.take(worker, limit=2) == jobs[:2]
-    rules.world.pass_ms(1000)
-    await rules.edit(one, rate=Rate(2, MINUTE_MS))
-    assert await rules.take(worker) == []
-    rules.world.pass_ms(MINUTE_MS - 999)
-    await rules.open_gates()
-    assert await rules.take(worker) == jobs[2:]
+    one = await constraints.limit(key="argument", overrides=[override("y", rate=(1, MINUTE_MS))])
+    jobs = await constraints.enqueue_many(["x"] * 3)
+    worker = await constraints.world.worker()
+    assert await constraints.take(worker, limit=2) == jobs[:2]
+    constraints.world.pass_ms(1000)
+    await constraints.edit(one, rate=Rate(2, MINUTE_MS))
+    assert await constraints.take(worker) == []
+    constraints.world.pass_ms(MINUTE_MS - 999)
+    await constraints.open_gates()
+    assert await constraints.take(worker) == jobs[2:]
 
 
 @pytest.mark.req("J13")
-async def test_a_gate_remembers_no_more_starts_than_its_period_or_a_thousand(rules: ConstrainedWorld) -> None:
-    one = await rules.limit(rate=(400, 1_000))
-    await rules.enqueue_many(["x"] * 2_000)
-    worker = await rules.world.worker(max_jobs=10_000)
+async def test_a_gate_remembers_no_more_starts_than_its_period_or_a_thousand(
+    constraints: ConstrainedWorld,
+) -> None:
+    one = await constraints.limit(rate=(400, 1_000))
+    await constraints.enqueue_many(["x"] * 2_000)
+    worker = await constraints.world.worker(max_jobs=10_000)
     for _ in range(5):
         for _ in range(4):
-            await rules.take(worker, limit=100)
-        rules.world.pass_ms(1_001)
-        await rules.open_gates()
-    starts_key = rules.world.shard.keys.starts(gate_id(one.cid, None))
-    assert await rules.world.redis.zcard(starts_key) == 800
+            await constraints.take(worker, limit=100)
+        constraints.world.pass_ms(1_001)
+        await constraints.open_gates()
+    starts_key = constraints.world.shard.keys.starts(gate_id(one.cid, None))
+    assert await constraints.world.redis.zcard(starts_key) == 800
 
 
 async def test_with_the_last_job_goes_all_that_was_kept_of_its_lane_and_gates(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    world = rules.world
-    await rules.limit(key="argument", concurrency=1, fair=True)
+    world = constraints.world
+    await constraints.limit(key="argument", concurrency=1, fair=True)
     worker = await world.worker(max_jobs=100)
-    jobs = await rules.enqueue_many([n % 20 for n in range(60)])
+    jobs = await constraints.enqueue_many([n % 20 for n in range(60)])
     for _ in range(3):
-        await rules.succeed(worker, *await rules.claim(worker))
+        await constraints.succeed(worker, *await constraints.claim(worker))
     # Some of those that were closed never started.
-    rest = await rules.enqueue_many([n % 20 for n in range(60)])
-    assert len(await rules.take(worker)) == 20
+    rest = await constraints.enqueue_many([n % 20 for n in range(60)])
+    assert len(await constraints.take(worker)) == 20
     for job_id in rest:
         await world.steering.cancel(job_id)
     for job_id in jobs + rest:
         await world.steering.delete(job_id)
-    async for lanes in rules.lanes.lane_pages():
-        await rules.lanes.prune(world.epoch, lanes)
+    async for lanes in constraints.lanes.lane_pages():
+        await constraints.lanes.prune(world.epoch, lanes)
     await world.prune_gates()
     kinds = {key.removeprefix(world.shard.keys.tag).split(":")[0] for key in await world.dump()}
     of_lanes = {"lane", "lanes", "names", "open", "open_groups", "parked", "ready", "waiters", "closed"}
     assert kinds & (of_lanes | {"slots", "gates", "crowded", "served"}) == set()
 
 
-async def test_gates_that_nothing_needs_go_however_many_others_are_in_use(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    one = await rules.limit(key="argument", concurrency=1)
+async def test_gates_that_nothing_needs_go_however_many_others_are_in_use(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    one = await constraints.limit(key="argument", concurrency=1)
     worker = await world.worker(max_jobs=2000)
-    await rules.enqueue_many(range(700))
-    claimed = await rules.claim(worker, limit=700)
-    await rules.succeed(worker, *claimed[:40])
+    await constraints.enqueue_many(range(700))
+    claimed = await constraints.claim(worker, limit=700)
+    await constraints.succeed(worker, *claimed[:40])
     await world.prune_gates()
     assert await world.redis.hlen(world.shard.keys.gates(one.cid)) == 660
 
 
 async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_value(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    world = rules.world
-    await rules.enqueue(argument="x")
+    world = constraints.world
+    await constraints.enqueue(argument="x")
     worker = await world.worker()
-    await rules.take(worker)
-    one = await rules.limit(key="argument", concurrency=1)
+    await constraints.take(worker)
+    one = await constraints.limit(key="argument", concurrency=1)
     await world.prune_gates()
     redis, k = world.redis, world.shard.keys
     gate = gate_id(one.cid, key_value("x"))
@@ -795,15 +815,15 @@ async def test_a_gate_that_only_running_jobs_have_passed_is_listed_with_its_valu
 
 
 async def test_of_a_constraint_that_is_gone_nothing_is_kept_when_its_last_job_comes_back_and_ends(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
     """The leader forgot the constraint while nothing waited behind it; a job that ran under it may wait once more."""
-    world = rules.world
-    one = await rules.limit(key="argument", concurrency=1)
+    world = constraints.world
+    one = await constraints.limit(key="argument", concurrency=1)
     worker = await world.worker()
-    await rules.enqueue(argument="x")
-    (claimed,) = await rules.claim(worker)
-    await rules.change(one.name, None)
+    await constraints.enqueue(argument="x")
+    (claimed,) = await constraints.claim(worker)
+    await constraints.change(one.name, None)
     key = world.shard.keys.gates(one.cid)
     await world.redis.delete(key)
     await world.prune_gates()
@@ -822,24 +842,24 @@ async def commands(world: StoreWorld) -> int:
 
 
 async def test_a_claim_costs_the_same_behind_ten_closed_lanes_and_behind_two_thousand(
-    rules: ConstrainedWorld,
+    constraints: ConstrainedWorld,
 ) -> None:
-    world = rules.world
-    await rules.limit(key="argument.tenant", concurrency=1, overrides=[override("off", paused=True)])
+    world = constraints.world
+    await constraints.limit(key="argument.tenant", concurrency=1, overrides=[override("off", paused=True)])
     worker = await world.worker("work", "free", max_jobs=5000)
     costs, count = [], 0
     for closed in (10, 2000):
         tenants = range(count, closed)
-        await rules.enqueue_many([{"tenant": n} for n in tenants] * 2)
+        await constraints.enqueue_many([{"tenant": n} for n in tenants] * 2)
         # Those that are closed are looked at once, and never again.
-        assert len(await rules.take(worker, limit=3000)) == len(tenants)
+        assert len(await constraints.take(worker, limit=3000)) == len(tenants)
         count = closed
-        await rules.enqueue_many([None] * 40, "free")
-        await rules.enqueue_many([{"tenant": "open"}])
+        await constraints.enqueue_many([None] * 40, "free")
+        await constraints.enqueue_many([{"tenant": "open"}])
         before = await commands(world)
-        claimed = await rules.claim(worker, "work", "free", limit=50)
+        claimed = await constraints.claim(worker, "work", "free", limit=50)
         assert len(claimed) == 41
-        assert await rules.take(worker, "work", "free", limit=50) == []
-        await rules.succeed(worker, *claimed)
+        assert await constraints.take(worker, "work", "free", limit=50) == []
+        await constraints.succeed(worker, *claimed)
         costs.append(await commands(world) - before)
     assert costs[1] <= costs[0] + 5, costs

@@ -29,7 +29,7 @@ from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.domain.matching.key_value import key_value
 from jqmaster.errors import StaleEpochError
 from jqmaster.runtime.duties.relocation import Relocation
-from jqmaster.store.constraints.constraints import Rules
+from jqmaster.store.constraints.constraints import ConstraintSnapshot
 from jqmaster.store.constraints.lanes import LaneStore, Moved, OldLane
 from jqmaster.store.jobs.claims import Claim, NotClaimed
 from jqmaster.store.jobs.enqueue import Accepted, BacklogFull
@@ -133,12 +133,16 @@ class MeddlingLanes(LaneStore):
     meddle: Callable[[], Awaitable[None]] | None = None
 
     async def move(
-        self, epoch: str, rules: Rules, job_ids: Sequence[str], lanes: Mapping[str, OldLane] = {}
+        self,
+        epoch: str,
+        constraints: ConstraintSnapshot,
+        job_ids: Sequence[str],
+        lanes: Mapping[str, OldLane] = {},
     ) -> Moved:
         meddle, self.meddle = self.meddle, None
         if meddle:
             await meddle()
-        return await super().move(epoch, rules, job_ids, lanes)
+        return await super().move(epoch, constraints, job_ids, lanes)
 
 
 @dataclass
@@ -206,7 +210,7 @@ class GatesMachine(RuleBasedStateMachine):
 
     async def snapshot(self) -> Snapshot:
         seen: dict[str, Seen] = {}
-        constraint_set = (await self.limits.rules.reload()).constraint_set
+        constraint_set = (await self.limits.constraints.reload()).constraint_set
         editions: dict[bytes, int] = {}
         for job_id in self.ids:
             job = await self.world.records.get(job_id)
@@ -436,7 +440,7 @@ class GatesMachine(RuleBasedStateMachine):
         for _ in range(steps):
             if self.relocation is None:
                 self.relocation = Relocation(
-                    self.lanes, self.world.epoch, self.run(self.limits.rules.reload())
+                    self.lanes, self.world.epoch, self.run(self.limits.constraints.reload())
                 )
             if not self.relocation.is_over:
                 self.run(self.relocation.step())
@@ -538,10 +542,10 @@ class GatesMachine(RuleBasedStateMachine):
         if follow:
             await self.follow()
         shot = await self.snapshot()
-        edition = self.limits.rules.current.constraint_set.edition
+        edition = self.limits.constraints.current.constraint_set.edition
         if not self.is_settled:
             answer = await self.world.claims.claim(self.world.epoch, worker, names, limit, edition)
-            assert answer is NotClaimed.STALE_RULES
+            assert answer is NotClaimed.STALE_CONSTRAINTS
             return 0
         busy = sum(shot.seen[i].job.worker_id == worker for i in shot.in_state(JobState.RUNNING))
         if busy >= MAX_JOBS:
@@ -679,15 +683,17 @@ class GatesMachine(RuleBasedStateMachine):
                 case "cancel":
                     await self.world.steering.cancel(job_id)
                 case "retry":
-                    await self.limits.rules.under(lambda rules: self.world.steering.retry(job, rules))
+                    await self.limits.constraints.under(
+                        lambda constraints: self.world.steering.retry(job, constraints)
+                    )
                 case "run_now":
                     await self.world.steering.run_now(job_id)
                 case "delete":
                     await self.world.steering.delete(job_id)
                 case "patch":
                     changes = Changes(priority=priority)
-                    await self.limits.rules.under(
-                        lambda rules: self.world.steering.patch(job, changes, rules)
+                    await self.limits.constraints.under(
+                        lambda constraints: self.world.steering.patch(job, changes, constraints)
                     )
         except StateConflict:
             pass

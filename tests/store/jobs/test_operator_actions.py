@@ -7,7 +7,7 @@ from typing import Any
 import msgpack
 import pytest
 
-from jqmaster.domain.constraints.constraint_set import NO_RULES
+from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS
 from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobState
 from jqmaster.domain.jobs.order import After
 from jqmaster.domain.jobs.outcome import Decision
@@ -340,4 +340,4 @@ async def test_a_job_is_not_retried_by_rules_that_changed_meanwhile(world: Store
     await limited.limit(paused=True)
     async with world.unchanged():
         with pytest.raises(StaleConstraints):
-            await world.steering.retry(job, NO_RULES)
+            await world.steering.retry(job, NO_CONSTRAINTS)

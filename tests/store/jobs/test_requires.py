@@ -17,7 +17,7 @@ QUEUE = queue_of("work", GPU)
 
 
 @pytest.fixture
-def rules(world: StoreWorld) -> ConstrainedWorld:
+def constraints(world: StoreWorld) -> ConstrainedWorld:
     return ConstrainedWorld(world)
 
 
@@ -68,17 +68,19 @@ async def test_a_retried_job_asks_for_its_labels_again(world: StoreWorld) -> Non
 
 
 @pytest.mark.req("D24", "J13")
-async def test_gates_close_for_jobs_that_ask_for_labels_as_for_the_others(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    await rules.limit(concurrency=1)
-    first, second = await rules.enqueue_many([None, None], requires=GPU)
+async def test_gates_close_for_jobs_that_ask_for_labels_as_for_the_others(
+    constraints: ConstrainedWorld,
+) -> None:
+    world = constraints.world
+    await constraints.limit(concurrency=1)
+    first, second = await constraints.enqueue_many([None, None], requires=GPU)
     worker = await world.worker()
     assert (await world.get(first)).lane_id == (await world.get(second)).lane_id
-    (job,) = await rules.claim(worker, "work", QUEUE)
+    (job,) = await constraints.claim(worker, "work", QUEUE)
     assert job.job_id == first
-    assert await rules.claim(worker, "work", QUEUE) == []
-    await rules.succeed(worker, job)
-    assert [one.job_id for one in await rules.claim(worker, "work", QUEUE)] == [second]
+    assert await constraints.claim(worker, "work", QUEUE) == []
+    await constraints.succeed(worker, job)
+    assert [one.job_id for one in await constraints.claim(worker, "work", QUEUE)] == [second]
     await world.assert_sound()
 
 
@@ -87,34 +89,34 @@ async def test_gates_close_for_jobs_that_ask_for_labels_as_for_the_others(rules:
     "matcher", [{"field": "name", "op": "eq", "value": "work"}, {"field": "argument", "op": "eq", "value": 1}]
 )
 async def test_a_change_of_constraints_leaves_the_labels_in_force(
-    rules: ConstrainedWorld, matcher: dict[str, object]
+    constraints: ConstrainedWorld, matcher: dict[str, object]
 ) -> None:
-    world = rules.world
+    world = constraints.world
     ready = await world.enqueue(argument=1, requires=GPU)
     later = await world.enqueue(argument=1, requires=GPU, delay_ms=60_000)
-    await rules.limit(matcher=matcher, concurrency=5)
-    await rules.relocate()
+    await constraints.limit(matcher=matcher, concurrency=5)
+    await constraints.relocate()
     worker = await world.worker()
-    assert await rules.claim(worker) == []
-    assert [job.job_id for job in await rules.claim(worker, "work", QUEUE)] == [ready]
+    assert await constraints.claim(worker) == []
+    assert [job.job_id for job in await constraints.claim(worker, "work", QUEUE)] == [ready]
     world.pass_ms(60_001)
     await world.due.promote(world.epoch, JobState.SCHEDULED)
-    assert await rules.claim(worker) == []
-    assert [job.job_id for job in await rules.claim(worker, "work", QUEUE)] == [later]
+    assert await constraints.claim(worker) == []
+    assert [job.job_id for job in await constraints.claim(worker, "work", QUEUE)] == [later]
     await world.assert_sound()
 
 
 @pytest.mark.req("D24")
-async def test_keyed_gates_and_labels_together(rules: ConstrainedWorld) -> None:
-    world = rules.world
-    await rules.limit(key="argument.host", concurrency=1)
-    await rules.enqueue_many([{"host": host} for host in ("x", "x", "y")], requires=GPU)
+async def test_keyed_gates_and_labels_together(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
+    await constraints.limit(key="argument.host", concurrency=1)
+    await constraints.enqueue_many([{"host": host} for host in ("x", "x", "y")], requires=GPU)
     worker = await world.worker()
-    assert await rules.claim(worker) == []
-    first = await rules.claim(worker, "work", QUEUE)
+    assert await constraints.claim(worker) == []
+    first = await constraints.claim(worker, "work", QUEUE)
     assert len(first) == 2
-    await rules.succeed(worker, *first)
-    assert len(await rules.claim(worker, "work", QUEUE)) == 1
+    await constraints.succeed(worker, *first)
+    assert len(await constraints.claim(worker, "work", QUEUE)) == 1
     await world.assert_sound()
 
 
@@ -156,8 +158,8 @@ async def test_a_queue_that_no_claim_would_look_for_is_found_and_put_right(world
     assert await queues(world) == [QUEUE]
 
 
-async def test_a_lost_lane_is_made_anew_for_the_labels_of_its_jobs(rules: ConstrainedWorld) -> None:
-    world = rules.world
+async def test_a_lost_lane_is_made_anew_for_the_labels_of_its_jobs(constraints: ConstrainedWorld) -> None:
+    world = constraints.world
     job_id = await world.enqueue(requires=GPU)
     key = world.shard.keys.lane((await world.get(job_id)).lane_id.hex())
     lane = StoredLane.read(await world.redis.get(key))
@@ -167,9 +169,9 @@ async def test_a_lost_lane_is_made_anew_for_the_labels_of_its_jobs(rules: Constr
     assert [one async for step in repair.steps() for one in step.repaired]
     worker = await world.worker()
     assert await world.claim(worker, "work", QUEUE) == []
-    await rules.limit(concurrency=5)
-    assert await rules.claim(worker) == []
-    assert [job.job_id for job in await rules.claim(worker, "work", QUEUE)] == [job_id]
+    await constraints.limit(concurrency=5)
+    assert await constraints.claim(worker) == []
+    assert [job.job_id for job in await constraints.claim(worker, "work", QUEUE)] == [job_id]
 
 
 def test_damaged_labels_read_as_none() -> None:

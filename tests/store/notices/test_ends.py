@@ -34,7 +34,9 @@ def follow_ups(world: StoreWorld, prepared: list[int]) -> WebhookFollowUps:
     async def prepare() -> None:
         prepared.append(1)
 
-    return WebhookFollowUps(world.acceptance, world.records, world.results, world.rules, prepare=prepare)
+    return WebhookFollowUps(
+        world.acceptance, world.records, world.results, world.constraints, prepare=prepare
+    )
 
 
 async def test_each_way_to_end_is_written_down(world: StoreWorld) -> None:
@@ -110,7 +112,9 @@ async def test_an_end_stays_written_down_while_nobody_runs_deliveries(world: Sto
     async def prepare() -> None:
         raise StoreUnavailableError("nobody", retry_after_s=1)
 
-    carried = WebhookFollowUps(world.acceptance, world.records, world.results, world.rules, prepare=prepare)
+    carried = WebhookFollowUps(
+        world.acceptance, world.records, world.results, world.constraints, prepare=prepare
+    )
     with pytest.raises(StoreUnavailableError):
         await carried.enqueue([entry.subject], world.epoch)
     assert len(await ends(world)) == 1

@@ -289,8 +289,8 @@ async def test_fsck_finds_and_repair_mends_a_torn_order(world: StoreWorld, order
     await redis.delete(k.awaits(ids[0]))
     await redis.zrem(k.dependents(first), ids[1])
     await redis.zrem(k.awaiting_jobs, ids[2])
-    rules = {f.key.removeprefix(k.job_prefix): f.rule for f in await world.findings()}
-    assert rules == {ids[0]: "order", ids[1]: "order", ids[2]: "membership"}
+    constraints = {f.key.removeprefix(k.job_prefix): f.rule for f in await world.findings()}
+    assert constraints == {ids[0]: "order", ids[1]: "order", ids[2]: "membership"}
     await mend(world)
     await world.assert_sound()
     assert await succeed(world, await world.worker()) == [first]
