@@ -92,16 +92,16 @@ class Endings:
             return False
         position, run.ctx.unsaved = run.ctx.unsaved, None
         saved = self._reports.save(run.token, encode(position))
-        # Without a master in reach the former checkpoint has to do.
+        # If no master can be reached, the next attempt starts from the previous checkpoint.
         self._go_on_after(saved, self._stop_grace_s, lambda: self.end(run, value, exc))
         return True
 
     def _tells_first(self, run: JobRun, end: Callable[[], None]) -> bool:
-        """Return whether the end has to wait until masters have the last progress of the job: nothing that comes behind
-        the end counts. `end` is called then."""
+        """Return whether the end has to wait until masters have the last progress of the job, because they ignore
+        progress that arrives after the end. `end` is called then."""
         if run.stopping is not None or run.is_settled or run.token not in self._reports.told:
             return False
-        # People's view of it must not cost a job its time, or its lease.
+        # Progress only informs people: waiting for it must not cost the job its timeout or its lease.
         patience_s = min(self._stop_grace_s, (run.due_s - now_s()) / 2)
         if patience_s <= 0 or (told := self._reports.flush(run.token)) is None:
             return False

@@ -40,7 +40,7 @@ class Starts(Protocol):
 
 
 class Executor:
-    """All from the event loop, but for `free` and `owed_runs`.
+    """Runs accepted jobs in slots. Only `free` and `owed_runs` may be used outside the event loop.
 
     `occupying`, by job ID, holds a slot each, also after its end was reported: a thread cannot be killed. `owed`, by
     token, is what a master has not answered for yet, also after the job has ended. A run in `_followers`, by job ID, is
@@ -96,7 +96,7 @@ class Executor:
 
     def renew(self) -> None:
         self._endings.is_copy = True
-        # Should the child go back to the event loop, all other handlers would go on there, too.
+        # If the child returned to the event loop, it would continue all other handlers as well.
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon(forked.end_copy)
 
@@ -135,7 +135,7 @@ class Executor:
         """`now`: by `now_s`, when it was taken up."""
         self.occupying[run.job_id] = run
         self.owed[run.token] = run
-        # From now on also when a confirmation is asked for first: the master's own clock for the attempt runs already.
+        # The timeout also runs while a confirmation is awaited: the master's clock for the attempt has started already.
         run.deadline_s = now + run.timeout_s
         self._begin(run)
         if not run.is_settled and (run.deadline_s < self._watch_due_s or run.lease_end_s < self._watch_due_s):
@@ -184,7 +184,7 @@ class Executor:
         if not may_start:
             self.stop(run, Stop.LOST)
         elif (now := now_s()) >= run.due_s:
-            # The word was right when it was given, and came too late.
+            # The confirmation was valid when it was given, but arrived after the lease or the timeout had ended.
             self._stop_overdue(run, now)
         else:
             self._calls.launch(run)

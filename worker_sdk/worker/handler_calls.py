@@ -116,7 +116,7 @@ class HandlerCalls:
 
     @staticmethod
     def _is_too_late(run: JobRun) -> bool:
-        """A loop or an interpreter that was blocked comes to a job when its lease is over and others may run it."""
+        """Return whether the lease has ended: a blocked loop may reach a job only when others may already run it."""
         if run.stopping is None and now_s() >= run.lease_end_s:
             run.stopping = Stop.LOST
         return run.stopping is not None

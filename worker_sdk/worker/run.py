@@ -88,8 +88,8 @@ class JobRun:
 
     @property
     def due_s(self) -> float:
-        """Return when somebody must look at it: timeout, end of the lease, end of the patience with one that is
-        stopping, or of the wait for an earlier run."""
+        """Return when the run must be checked next: at its timeout, at the end of its lease, when its time to stop is
+        over, or when its wait for an earlier run is over."""
         if self.is_settled:
             return float("inf")
         if self.stopping is not None:

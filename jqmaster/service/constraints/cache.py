@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 class ConstraintCache:
     """A copy of the constraints, read anew when a script says that it is old, or when somebody tells of a change.
 
-    It may be old at any time and never wrong for it: every script that relies on it compares editions.
+    It may be out of date at any time. That is safe, because every script that relies on it compares editions.
     """
 
     def __init__(self, store: ConstraintStore) -> None:
