@@ -6,16 +6,14 @@ from typing import Final
 from jqmaster.domain.constraints.constraint import CID_LENGTH, Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.constraints.limit_kinds import CLOSERS, closing
-from jqmaster.domain.jobs.job import FINISHED, TIMED, Job, JobState
+from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 from jqmaster.domain.matching.requirement import is_met, queues_for
 from jqmaster.domain.why.facts import Accuracy, FleetFacts, Reach, Snapshot, Standing
 from jqmaster.domain.why.verdict import (
     Ahead,
     AwaitingCallback,
-    AwaitingJobs,
     ByConstraint,
     ConstraintsChanging,
-    Due,
     Expired,
     Finished,
     IndexMissing,
@@ -23,6 +21,7 @@ from jqmaster.domain.why.verdict import (
     NoLeader,
     Running,
     Verdict,
+    before_its_turn,
 )
 from jqmaster.domain.why.worker_verdicts import NearWorker, NoMatchingWorker, NoWorker, WorkersUnavailable
 from jqmaster.domain.workers.worker import Worker
@@ -46,7 +45,7 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         found.append(NoLeader())
     if 0 < job.expires_at_ms <= now_ms:
         return [*found, Expired(job.expires_at_ms)]
-    found += _before_its_turn(snapshot)
+    found += before_its_turn(snapshot)
     is_settled = snapshot.edition == snapshot.settled_edition == snapshot.lane_edition
     if not (is_settled or snapshot.index_fault):
         found.append(ConstraintsChanging(snapshot.edition, snapshot.settled_edition, snapshot.lane_edition))
@@ -65,15 +64,6 @@ def verdicts(snapshot: Snapshot, constraints: Mapping[str, Constraint], fleet: F
         elif not in_the_way and not isinstance(workers, NoWorker | NoMatchingWorker):
             found.append(Next())
     return found
-
-
-def _before_its_turn(snapshot: Snapshot) -> list[Verdict]:
-    job = snapshot.job
-    if job.state is JobState.AWAITING_JOBS:
-        return [AwaitingJobs(snapshot.awaits, snapshot.awaits_count)]
-    if job.state in TIMED:
-        return [Due(str(job.state), job.due_at_ms, job.due_at_ms - snapshot.now_ms, job.failures)]
-    return []
 
 
 def _closed(

@@ -11,8 +11,8 @@ from jqmaster.domain.constraints.constraint import Constraint
 from jqmaster.domain.constraints.gate_check import GateCheck
 from jqmaster.domain.constraints.limit_kinds import GateCloser, closing
 from jqmaster.domain.instant import iso_ms, span
-from jqmaster.domain.jobs.job import Cause, JobState
-from jqmaster.domain.why.facts import Accuracy
+from jqmaster.domain.jobs.job import TIMED, Cause, JobState
+from jqmaster.domain.why.facts import Accuracy, Snapshot
 from jqmaster.domain.why.worker_verdicts import NoMatchingWorker, NoWorker, WorkersUnavailable
 
 MAX_NAMED_NAMES: Final = 5
@@ -260,6 +260,16 @@ Verdict = (
     Due | Expired | NoLeader | ConstraintsChanging | ByConstraint | NoWorker | NoMatchingWorker | WorkersUnavailable
     | Ahead | IndexMissing | Next | Running | AwaitingCallback | AwaitingJobs | Finished
 )  # fmt: skip
+
+
+def before_its_turn(snapshot: Snapshot) -> list[Verdict]:
+    """Return the verdict on the state of a job that may not start yet; empty if its state lets it start."""
+    job = snapshot.job
+    if job.state is JobState.AWAITING_JOBS:
+        return [AwaitingJobs(snapshot.awaits, snapshot.awaits_count)]
+    if job.state in TIMED:
+        return [Due(str(job.state), job.due_at_ms, job.due_at_ms - snapshot.now_ms, job.failures)]
+    return []
 
 
 def named(constraint: Constraint, gate: GateCheck) -> str:
