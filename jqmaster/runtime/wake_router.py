@@ -30,6 +30,7 @@ from jqmaster.store.link.wake import (
     MailArrived,
     MasterDemoted,
     PollOpened,
+    QueueOpened,
     SettingsChanged,
     SlotsFreed,
     WakeMessage,
@@ -117,7 +118,7 @@ class WakeRouter:
 
     def _route_to_duties(self, duties: WokenDuties, message: WakeMessage) -> None:
         match message:
-            case JobsReady() | SlotsFreed() | WorkersChanged() | PollOpened():
+            case JobsReady() | QueueOpened() | SlotsFreed() | WorkersChanged() | PollOpened():
                 duties.dispatcher.wake(message)
             case JobDelayed():
                 duties.promoter.wake()

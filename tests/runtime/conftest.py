@@ -1,5 +1,5 @@
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -14,7 +14,14 @@ from jqmaster.service.workers.polls import PollDesk
 from jqmaster.service.workers.reports import ReportService
 from jqmaster.store.jobs.claims import ClaimStore
 from jqmaster.store.leadership.leadership import Leadership
-from jqmaster.store.link.wake import JobsReady, PollOpened, SlotsFreed, WakeMessage, WorkersChanged
+from jqmaster.store.link.wake import (
+    JobsReady,
+    PollOpened,
+    QueueOpened,
+    SlotsFreed,
+    WakeMessage,
+    WorkersChanged,
+)
 from tests.support.egress import loopback_guard
 from tests.support.fake_worker import Behaviour, FakeWorker
 from tests.support.store import TIMES, StoreWorld
@@ -26,7 +33,7 @@ def waking(dispatcher: Dispatcher) -> Callable[[WakeMessage], None]:
     """Return what passes to a dispatcher the messages that concern it."""
 
     def wake(message: WakeMessage) -> None:
-        if isinstance(message, JobsReady | SlotsFreed | PollOpened | WorkersChanged):
+        if isinstance(message, JobsReady | QueueOpened | SlotsFreed | PollOpened | WorkersChanged):
             dispatcher.wake(message)
 
     return wake
@@ -58,10 +65,15 @@ class Dispatching:
         return ClaimStore(self.world.shard, self.world.tally, LiveValue(times))
 
     async def worker(
-        self, *script: Behaviour, names: tuple[str, ...] = ("work",), max_jobs: int = 10, **options: object
+        self,
+        *script: Behaviour,
+        names: tuple[str, ...] = ("work",),
+        max_jobs: int = 10,
+        labels: Mapping[str, str] | None = None,
+        **options: object,
     ) -> FakeWorker:
         worker = await self._stack.enter_async_context(FakeWorker(*script, **options).serving())  # type: ignore[arg-type]
-        await worker.join(self.world.workers, *names, max_jobs=max_jobs)
+        await worker.join(self.world.workers, *names, max_jobs=max_jobs, labels=labels)
         return worker
 
     async def start(self, *, wakes_itself: bool = True) -> Dispatcher:

@@ -20,6 +20,7 @@ from jqmaster.store.link.wake import (
     MailArrived,
     MasterDemoted,
     PollOpened,
+    QueueOpened,
     SettingsChanged,
     SlotsFreed,
     WakeMessage,
@@ -28,6 +29,7 @@ from jqmaster.store.link.wake import (
 
 ROUTES: list[tuple[WakeMessage, str]] = [
     (JobsReady(), "dispatcher.wake"),
+    (QueueOpened("work\t{}"), "dispatcher.wake"),
     (SlotsFreed("w", 1), "dispatcher.wake"),
     (WorkersChanged(), "dispatcher.wake"),
     (PollOpened("w", 100), "dispatcher.wake"),

@@ -12,7 +12,7 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -321,11 +321,18 @@ class FakeWorker:
     # --- what a worker does through a master, done directly on the store
 
     async def join(
-        self, workers: WorkerStore, *names: str, max_jobs: int = 10, url: str | None = None
+        self,
+        workers: WorkerStore,
+        *names: str,
+        max_jobs: int = 10,
+        url: str | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> str:
         """Registers, without the proof of address; its ID."""
         self.id, self.max_jobs = new_id(), max_jobs
-        spec = WorkerSpec(url or self.url, names or ("work",), max_jobs, "node", 1, {}, "1", self.secret)
+        spec = WorkerSpec(
+            url or self.url, names or ("work",), max_jobs, "node", 1, labels or {}, "1", self.secret
+        )
         await workers.register(self.id, spec)
         return self.id
 

@@ -25,6 +25,7 @@ from jqmaster.store.link.wake import (
     GateClosed,
     JobsReady,
     PollOpened,
+    QueueOpened,
     SlotsFreed,
     WakeMessage,
     WorkersChanged,
@@ -122,7 +123,7 @@ class Dispatcher:
                     await self._arrived.wait()
         await self._delivery.stop(max(0.0, ends_at_s - self._clock.monotonic_s()))
 
-    def wake(self, message: JobsReady | SlotsFreed | PollOpened | WorkersChanged) -> None:
+    def wake(self, message: JobsReady | QueueOpened | SlotsFreed | PollOpened | WorkersChanged) -> None:
         """Claim anew: there may be more jobs, or more room for them."""
         match message:
             case SlotsFreed(worker_id, count):
@@ -132,6 +133,9 @@ class Dispatcher:
                     self._wants_refresh = True
             case WorkersChanged():
                 self._wants_refresh = True
+            case QueueOpened(queue):
+                self._fleet.learn([queue])
+                self._became_ready([queue])
             case JobsReady():
                 self._became_ready()
         self._wake.set()

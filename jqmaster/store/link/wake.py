@@ -14,6 +14,13 @@ class JobsReady:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueOpened:
+    """There are jobs in a queue of jobs that ask for labels, in which there were none."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
 class JobDelayed:
     """A job waits for a time, which may be nearer than all that the leader knows of."""
 
@@ -100,6 +107,7 @@ class MasterDemoted:
 
 WakeMessage = (
     JobsReady
+    | QueueOpened
     | JobDelayed
     | SlotsFreed
     | WorkersChanged
@@ -120,6 +128,7 @@ WakeMessage = (
 # The words of the wake channel; a contract test holds every PUBLISH of the Lua scripts to this table.
 WORDS: Final[dict[str, type[WakeMessage]]] = {
     "ready": JobsReady,
+    "queue": QueueOpened,
     "due": JobDelayed,
     "freed": SlotsFreed,
     "workers": WorkersChanged,
@@ -148,8 +157,10 @@ def encode(message: WakeMessage) -> str:
 
 def decode(text: str) -> WakeMessage | None:
     """Return the message, or None if this version does not know it: masters of several versions may share a store."""
-    word, *texts = text.split(":")
+    word, _, rest = text.partition(":")
     kind = WORDS.get(word)
+    # The labels in the name of a queue may have any character.
+    texts = [rest] if kind is QueueOpened else text.split(":")[1:]
     if kind is None or len(texts) != len(_FIELDS[kind]):
         return None
     try:

@@ -9,6 +9,7 @@ import pytest
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.jobs.outcome import Decision
 from jqmaster.live_value import LiveValue
+from jqmaster.runtime.duties import dispatcher as dispatcher_module
 from jqmaster.runtime.duties.dispatcher import FINISH_WITHIN_S
 from jqmaster.runtime.duties.fleet import SHORTEST_PAUSE_S
 from jqmaster.runtime.outbound.worker_client import WorkerClient
@@ -546,6 +547,34 @@ async def test_a_job_enqueued_by_another_process_wakes_the_leader(
         await listener.stop()
         await client.close()
     assert loop.time() - began_s < 5, "ten polls would take ten seconds"
+
+
+@pytest.mark.req("D24")
+async def test_the_first_job_with_new_labels_that_another_process_enqueues_starts_at_once(
+    dispatching: Dispatching, store_server: StoreServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The leader finds nothing by itself: it has to be told.
+    monkeypatch.setattr(dispatcher_module, "POLL_S", 3600.0)
+    worker = await dispatching.worker(labels={"gpu": "1", "at": "a:b"})
+    dispatcher = await dispatching.start()
+    world = dispatching.world
+    listens = asyncio.Event()
+    listener = EventListener(
+        world.shard, on_wake=waking(dispatcher), on_finished=lambda job_id: None, on_gap=listens.set
+    )
+    await listener.start()
+    await asyncio.wait_for(listens.wait(), 10)
+    client = StoreClient(store_server.url, connections=2)
+    elsewhere = StoreWorld(Shard(client, world.shard.keys))
+    try:
+        for n, requires in enumerate(({"gpu": "1"}, {"at": "a:b"}, {"gpu": "1", "at": "a:b"}, {"gpu": "1"})):
+            job_id = await elsewhere.enqueue(requires=requires)
+            await wait_until(lambda n=n: len(worker.started) == n + 1, timeout_s=30)
+            assert worker.started[-1][0] == job_id
+            await elsewhere.settlements.settle_success(worker.id, [(*worker.started[-1], b"\xc0")])
+    finally:
+        await listener.stop()
+        await client.close()
 
 
 async def test_a_freed_slot_wakes_the_leader(dispatching: Dispatching) -> None:

@@ -9,6 +9,7 @@ from jqmaster.store import codec
 from jqmaster.store.health.repair import Repair
 from jqmaster.store.job_documents import job_document, read_job_document
 from jqmaster.store.jobs.placement import StoredLane
+from jqmaster.store.link.wake import QueueOpened, decode, encode
 from tests.support.constraints import ConstrainedWorld
 from tests.support.store import TIMES, StoreWorld
 
@@ -39,6 +40,18 @@ async def test_a_job_that_asks_for_labels_is_given_to_claims_that_name_its_queue
     job = await world.get(first)
     assert (job.requires, job.queue, job.name) == (GPU, QUEUE, "work")
     await world.assert_sound()
+
+
+@pytest.mark.req("D24")
+async def test_a_queue_that_opens_is_told_once(world: StoreWorld) -> None:
+    channel = world.shard.keys.wake_channel
+    async with world.published(channel, f"queue:{QUEUE}", "ready", "ready", "ready"):
+        await world.enqueue(requires=GPU)
+        await world.enqueue(requires=GPU)
+        await world.enqueue()
+    message = decode(f"queue:{QUEUE}")
+    assert message == QueueOpened(QUEUE)
+    assert encode(message) == f"queue:{QUEUE}"
 
 
 @pytest.mark.req("D24")

@@ -9,6 +9,7 @@
 -- Writes what lib/lanes/lanes.lua gathered.
 local lane_writes = (function()
   local tag = ARGV.tag
+  local WAKE = 'wake'
   local sub, under = string.sub, lists.under
   local changed = lanes.changed
 
@@ -105,14 +106,17 @@ local lane_writes = (function()
   end
 
   local function list_new()
-    local names = {}
+    local names, wake_channel = {}, tag .. WAKE
     for _, lane in ipairs(changed) do
       if lane.is_new then
         local list = under(names, lane.name)
         list[#list + 1] = lane.edition
         list[#list + 1] = lane.id
-        -- The leader looks every second which queues there are, and claims for workers that have their labels.
-        if lane.queue ~= lane.name then redis.call('HINCRBY', tag .. 'requirements', lane.queue, 1) end
+        -- The leader looks every second which queues there are, and claims for workers that have their labels. It
+        -- hears of a new one at once.
+        if lane.queue ~= lane.name and redis.call('HINCRBY', tag .. 'requirements', lane.queue, 1) == 1 then
+          redis.call('PUBLISH', wake_channel, 'queue:' .. lane.queue)
+        end
       end
     end
     for name, list in pairs(names) do
