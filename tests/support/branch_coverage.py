@@ -4,7 +4,9 @@ fails the run if there are too many.
 Only those tests are measured, and not the random histories among them, so that the rest of a run keeps its speed.
 """
 
+import importlib
 import io
+import pkgutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,9 +34,25 @@ def made(data_file: Path | None = None) -> Coverage:
     )
 
 
-# Modules are read from the first conftest.py on, before any hook of a plugin is called.
 _measured: Final = made()
-_measured.start()
+
+
+def _read_all() -> None:
+    """Import the packages while they are measured: the lines of a module's own run once.
+
+    Tests are collected without a measurement, which would double the time of that.
+    """
+    _measured.start()
+    try:
+        for name in PACKAGES:
+            for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}."):
+                importlib.import_module(module.name)
+    finally:
+        _measured.stop()
+
+
+# No conftest.py has been read as yet, and so no module of the packages.
+_read_all()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,9 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     folder = tempfile.TemporaryDirectory(prefix="branches-")
     config.add_cleanup(folder.cleanup)
-    if config.getoption("numprocesses", None):
-        _measured.stop()
-    else:
+    if not config.getoption("numprocesses", None):
         config.pluginmanager.register(Measurement(Path(folder.name) / "alone"))
     config.pluginmanager.register(Verdict(Path(folder.name)))
 
@@ -56,9 +72,6 @@ class Measurement:
 
     def __init__(self, data_file: Path) -> None:
         self._data_file = data_file
-
-    def pytest_collection_finish(self) -> None:
-        _measured.stop()
 
     # Not their fixtures: those look through the whole store at the end, which takes a multiple of the time when it is
     # measured, and proves nothing of what a test asserts.
