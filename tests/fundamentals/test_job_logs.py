@@ -13,7 +13,8 @@ tasks = Tasks()
 may_end = asyncio.Event()
 
 
-@tasks.task("logs.write", max_retry=1, retry={"base_s": 1, "jitter": False})
+# The next attempt begins at once, before lines of the first one would have gathered.
+@tasks.task("logs.write", max_retry=1, retry={"base_s": 0})
 async def write(ctx: Context = INJECTED) -> None:
     for number in range(3):
         ctx.logger.info("row %d", number)

@@ -5,7 +5,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from worker_sdk import forked
 from worker_sdk.wire import encode
@@ -18,6 +18,9 @@ from worker_sdk.worker.registry import HandlerKind
 from worker_sdk.worker.run import JobRun, Stop
 
 logger = logging.getLogger(__name__)
+
+# A failed attempt waits so long for a master that takes the lines of its log.
+LOG_PATIENCE_S: Final = 1.0
 
 
 class Settlements(Protocol):
@@ -59,6 +62,8 @@ class Endings:
             forked.end_copy()
         if exc is not None and self._saves_first(run, value, exc):
             return
+        if exc is not None and self._fails_first(run, lambda: self.end(run, value, exc), exc):
+            return
         if run.token in self._reports.told and self._tells_first(run, lambda: self.end(run, value, exc)):
             return
         self._release(run)
@@ -77,11 +82,8 @@ class Endings:
             self.settle(run, outcomes.success(value))
         elif run.stopping is not None:
             self.settle_stopped(run)
-        elif exc is not None:
-            fields = self._of_exception(run, exc)
-            self.settle(run, fields)
-            if level := outcomes.log_level(run.handler, exc, fields):
-                log_failure(run, level, exc, ending=fields["type"])
+        elif run.failure is not None:
+            self.settle(run, run.failure)
 
     def _saves_first(self, run: JobRun, value: Any, exc: BaseException) -> bool:
         """Return whether the end has to wait until the position that an iteration has reached is saved. The next
@@ -94,6 +96,28 @@ class Endings:
         saved = self._reports.save(run.token, encode(position))
         # If no master can be reached, the next attempt starts from the previous checkpoint.
         self._go_on_after(saved, self._stop_grace_s, lambda: self.end(run, value, exc))
+        return True
+
+    def _fails_first(self, run: JobRun, end: Callable[[], None], exc: BaseException) -> bool:
+        """Judge and log the failure of a handler, once. Return whether the end has to wait until a master has lines of
+        it. `end` is called then."""
+        if run.stopping is not None or run.is_settled or run.failure is not None:
+            return False
+        run.failure = fields = self._of_exception(run, exc)
+        if level := outcomes.log_level(run.handler, exc, fields):
+            log_failure(run, level, exc, ending=fields["type"])
+        return self._logs_first(run, end)
+
+    def _logs_first(self, run: JobRun, end: Callable[[], None]) -> bool:
+        """Return whether the end has to wait until a master has seen lines of this run. `end` is called then.
+
+        Masters take lines of a run that has ended, also while the next attempt runs, if they know it by earlier lines.
+        An attempt that fails at once has sent none, and the next one may begin before its lines are sent.
+        """
+        patience_s = min(LOG_PATIENCE_S, self._stop_grace_s, (run.due_s - now_s()) / 2)
+        if run.log is None or patience_s <= 0 or (sent := run.log.flush()) is None:
+            return False
+        self._go_on_after(sent, patience_s, end)
         return True
 
     def _tells_first(self, run: JobRun, end: Callable[[], None]) -> bool:
@@ -142,18 +166,24 @@ class Endings:
             return
         if exc is not None:
             fields = outcomes.failure(str(exc), should_retry=True)
-        if not self._tells_first(run, lambda: self._isolated_settled(run, fields)):
-            self._isolated_settled(run, fields)
-
-    def _isolated_settled(self, run: JobRun, fields: outcomes.Fields) -> None:
         # An attempt that ended there with an exception says how to log it; every other failure is logged as an error.
         level = fields.pop("log_level", logging.ERROR)
-        self.settle(run, fields)
-        self.end(run, None, None)
-        if fields["type"] in ("failure", "discarded") and level:
+        has_failed = fields["type"] in ("failure", "discarded")
+        if has_failed and level:
             error = fields["error"]
             text = error["traceback"] if error else fields["message"]
             log_failure(run, level, text=text, ending=fields["type"])
+
+        def settle() -> None:
+            if not self._tells_first(run, lambda: self._isolated_settled(run, fields)):
+                self._isolated_settled(run, fields)
+
+        if not (has_failed and self._logs_first(run, settle)):
+            settle()
+
+    def _isolated_settled(self, run: JobRun, fields: outcomes.Fields) -> None:
+        self.settle(run, fields)
+        self.end(run, None, None)
 
     def settle(self, run: JobRun, fields: outcomes.Fields) -> None:
         """Report this end, unless one was reported already. The slot stays occupied."""

@@ -13,7 +13,7 @@ from worker_sdk.worker import outcomes
 from worker_sdk.worker.context import Pushers
 from worker_sdk.worker.endings import Endings, Settlements, log_failure
 from worker_sdk.worker.handler_calls import HandlerCalls
-from worker_sdk.worker.job_log import LogLines
+from worker_sdk.worker.job_log import RunLog
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import HandlerKind
@@ -57,7 +57,7 @@ class Executor:
         reports: RunReports,
         challenges: "Challenges",
         child_access: tuple[Sequence[str], str | None],
-        log_of: "Callable[[str, str], LogLines] | None" = None,
+        log_of: "Callable[[str, str], RunLog] | None" = None,
         stop_grace_s: float = STOP_GRACE_S,
     ) -> None:
         self._loop = asyncio.get_running_loop()

@@ -8,7 +8,7 @@ from worker_sdk import tracing
 from worker_sdk.worker.context import Context, Pushers
 from worker_sdk.worker.endings import Endings
 from worker_sdk.worker.isolated_calls import IsolatedCalls
-from worker_sdk.worker.job_log import LogLines, running_log
+from worker_sdk.worker.job_log import RunLog, running_log
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.progress import RunReports
 from worker_sdk.worker.registry import HandlerKind
@@ -30,7 +30,7 @@ class HandlerCalls:
         reports: RunReports,
         challenges: "Challenges",
         child_access: tuple[Sequence[str], str | None],
-        log_of: "Callable[[str, str], LogLines] | None",
+        log_of: "Callable[[str, str], RunLog] | None",
         endings: Endings,
     ) -> None:
         self._loop = asyncio.get_running_loop()

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 
@@ -20,6 +21,18 @@ class LogLines(Protocol):
 
     def write(self, at_s: float, level: str, text: str) -> None:
         """Take a line, which may be several of one message. `at_s`: when, in seconds since 1970. It does not block."""
+        ...
+
+
+class RunLog(LogLines, Protocol):
+    """The log of one run, in the process of the worker."""
+
+    def flush(self) -> Future[None] | None:
+        """Send the first lines of this run at once; call it from the event loop.
+
+        Return a future that is done when a master has answered; None if there are no lines, or masters know of the run
+        already.
+        """
         ...
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import threading
 from collections import deque
+from concurrent.futures import Future
 from typing import Any, Final
 
 import msgpack
@@ -33,7 +34,7 @@ REFUSED_PAUSE_S: Final = 60.0
 class ClaimLog:
     """The log of one claim."""
 
-    __slots__ = ("_sender", "is_over", "job_id", "seq", "token")
+    __slots__ = ("_sender", "has_lines", "is_over", "is_told", "job_id", "seq", "token")
 
     def __init__(self, sender: "LogSender", job_id: str, token: str) -> None:
         self._sender = sender
@@ -41,10 +42,20 @@ class ClaimLog:
         self.token = token
         # The number of the last line that was sent or dropped.
         self.seq = 0
+        self.has_lines = False
+        # Masters have seen lines of this claim, or will see none: they take its last lines also when it has ended.
+        self.is_told = False
         self.is_over = False
 
     def write(self, at_s: float, level: str, text: str) -> None:
         self._sender.add(self, at_s, level, text)
+
+    def flush(self) -> Future[None] | None:
+        """See `RunLog`. A claim asks once: it does not wait a second time for a master that does not answer."""
+        if self.is_told or not self.has_lines:
+            return None
+        self.is_told = True
+        return self._sender.hurry(self)
 
 
 # The log, when it was written in seconds since 1970, the level and the text. Its number follows from its place.
@@ -70,6 +81,10 @@ class LogSender:
         self._idle = asyncio.Event()
         self._idle.set()
         self._is_hurried = asyncio.Event()
+        self._is_stopping = False
+        self._is_refused = False
+        # By claims whose end waits until masters have their first lines.
+        self._awaited: dict[ClaimLog, Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._packer = msgpack.Packer(autoreset=False, unicode_errors="replace")
         forked.renew_in_child(self)
@@ -88,6 +103,7 @@ class LogSender:
 
     async def stop(self, timeout_s: float) -> None:
         """Send what is there, for at most `timeout_s`."""
+        self._is_stopping = True
         self._is_hurried.set()
         try:
             async with asyncio.timeout(timeout_s):
@@ -97,7 +113,24 @@ class LogSender:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+        self._answer_all()
         forked.leave(self)
+
+    def hurry(self, log: ClaimLog) -> Future[None] | None:
+        """Let no more lines gather until a master has those of this claim. See `ClaimLog.flush`."""
+        if not self.is_started or self._is_refused or log.is_over:
+            return None
+        self._is_hurried.set()
+        answered = self._awaited[log] = Future[None]()
+        return answered
+
+    def _answer_all(self) -> None:
+        """Let no end wait any longer, and lines gather again."""
+        for answered in self._awaited.values():
+            answered.set_result(None)
+        self._awaited.clear()
+        if not self._is_stopping:
+            self._is_hurried.clear()
 
     def add(self, log: ClaimLog, at_s: float, level: str, text: str) -> None:
         """Take a line. It does not block."""
@@ -107,6 +140,7 @@ class LogSender:
             text = cut(text)
         # Every line passes here, in the midst of a handler: all else is left to the event loop.
         with self._lock:
+            log.has_lines = True
             self._held.append((log, at_s, level, text))
             self._held_bytes += len(text) + LINE_BYTES
             if self._held_bytes > MAX_HELD_BYTES or len(self._held) > MAX_HELD_LINES:
@@ -138,6 +172,7 @@ class LogSender:
             await self._gathered()
             while body := self._take():
                 await self._send(body)
+                self._answer_sent()
                 if len(self._held) < MAX_LINES_PER_CALL:
                     await self._gathered()
             with self._lock:
@@ -146,7 +181,18 @@ class LogSender:
             if self._held:
                 self._wake.set()
             else:
+                # Awaited lines that are not here were dropped.
+                self._answer_all()
                 self._idle.set()
+
+    def _answer_sent(self) -> None:
+        for logs in self._sent.values():
+            for log in logs:
+                log.is_told = True
+                if answered := self._awaited.pop(log, None):
+                    answered.set_result(None)
+        if not self._awaited and not self._is_stopping:
+            self._is_hurried.clear()
 
     async def _gathered(self) -> None:
         try:
@@ -218,7 +264,7 @@ class LogSender:
                         await self._refused(answer)
                         return
                     retry_after_s = answer.retry_after_s
-            if self._is_hurried.is_set() and worker_id is None:
+            if self._is_stopping and worker_id is None:
                 return
             tries += 1
             await asyncio.sleep(pause_s(tries, retry_after_s, max_s=2.0))
@@ -237,8 +283,11 @@ class LogSender:
         logger.warning("a master took no log lines of jobs: %s", answer)
         if answer.status in (404, 405):
             # A release without logs: the oldest lines go meanwhile.
+            self._is_refused = True
+            self._answer_all()
             try:
                 async with asyncio.timeout(REFUSED_PAUSE_S):
                     await self._is_hurried.wait()
             except TimeoutError:
                 pass
+            self._is_refused = False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.isolated import IsolatedProcess
-from worker_sdk.worker.job_log import LogLines
+from worker_sdk.worker.job_log import RunLog
 from worker_sdk.worker.registry import Handler
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class JobRun:
         "checkpoint",
         "ctx",
         "deadline_s",
+        "failure",
         "fence",
         "handler",
         "has_begun",
@@ -84,7 +85,9 @@ class JobRun:
         self.ctx: Context | None = None
         self.task: asyncio.Task[None] | None = None
         self.process: IsolatedProcess | None = None
-        self.log: LogLines | None = None
+        self.log: RunLog | None = None
+        # The failure of its handler, while its lines go to a master.
+        self.failure: dict[str, Any] | None = None
 
     @property
     def due_s(self) -> float:

@@ -14,7 +14,7 @@ from tests.sdk.fake_master import FakeMaster
 from tests.support import real_time
 from tests.support.waiting import wait_until
 from worker_sdk import Context, Tasks, Worker
-from worker_sdk.worker import job_log, log_sender
+from worker_sdk.worker import endings, job_log, log_sender
 
 pytestmark = [pytest.mark.req("D17"), real_time.WORKER]
 
@@ -79,6 +79,39 @@ async def test_lines_of_all_loggers_arrive_in_order_with_their_levels(
     assert lines[1][0] == "error"
     assert "ValueError: no" in lines[1][1]
     assert keeper.seqs[job["job_id"]] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["async", "isolated"])
+async def test_masters_have_lines_of_an_attempt_before_they_hear_that_it_failed(
+    kind: str, master: FakeMaster, worker: Worker, up: Callable[[], Any]
+) -> None:
+    Keeper(master)
+
+    @worker.handler("async")
+    async def fail(argument: object, ctx: Context) -> None:
+        raise ValueError("at once")
+
+    worker.handler("isolated", isolated=True)(handlers.isolated_fail)
+    await up()
+    job = await master.run(kind, "value")
+    assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "failure"
+    paths = [path.rpartition("/")[2] for _, path, _ in master.calls]
+    assert paths.index("logs") < paths.index("results")
+
+
+async def test_a_failure_waits_a_moment_for_a_master_that_takes_no_lines_and_no_longer(
+    master: FakeMaster, worker: Worker, up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(endings, "LOG_PATIENCE_S", 0.05)
+    master.hooks["logs"] = lambda _: (503, {"code": "store_unavailable", "detail": "away"}, {})
+
+    @worker.handler("fail")
+    async def fail(argument: object, ctx: Context) -> None:
+        raise ValueError("at once")
+
+    await up()
+    job = await master.run("fail")
+    assert (await wait_until(lambda: master.result(job["job_id"])))["type"] == "failure"
 
 
 async def test_a_flood_makes_few_calls_and_a_long_line_is_cut(
