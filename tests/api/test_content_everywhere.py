@@ -109,7 +109,8 @@ PLAIN: Final = {
     ("POST", "/api/notices/{name}/test"), ("POST", "/api/jobs/{job_id}/deliveries/{delivery_id}/resend"),
 }  # fmt: skip
 UNTOUCHED: Final = {
-    ("DELETE", "/api/jobs/{job_id}"), ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
+    ("DELETE", "/api/jobs/{job_id}"), ("DELETE", "/api/jobs/{job_id}/logs"),
+    ("POST", "/api/jobs/{job_id}/cancel"), ("DELETE", "/api/constraints/{name}"),
     ("DELETE", "/api/definitions/{name}"), ("POST", "/api/definitions/{name}/resume"),
     ("DELETE", "/api/notices/{name}"),
     ("POST", "/api/workers/{worker_id}/drain"), ("POST", "/api/workers/{worker_id}/detach"),

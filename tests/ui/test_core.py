@@ -387,7 +387,9 @@ async def test_every_text_is_there_in_both_languages(screens: Screens) -> None:
         await page.get_by_role("combobox", name="言語").select_option("en")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Jobs")
     english, japanese = texts["en"], texts["ja"]
-    assert english.keys() == japanese.keys()
+    # Masters tell the English texts of settings (tests/contract/test_plain_words.py holds the Japanese ones to them).
+    of_settings = {key for key in japanese if re.match(r"settings\.(label|effect|group)\.", key)}
+    assert english.keys() == japanese.keys() - of_settings
     for key, text in english.items():
         places = set(re.findall(r"{\w+}", text))
         assert places == set(re.findall(r"{\w+}", japanese[key])), key

@@ -75,12 +75,12 @@ async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
 ) -> None:
     name = f"full-{uuid.uuid4().hex[:6]}"
     document = {
-        "matcher": {"field": "name", "op": "eq", "value": "ui.nap"},
+        "matcher": {"field": "tags", "op": "eq", "value": name},
         "key": "argument",
         "concurrency": 1,
     }
     assert (await api.call("PUT", f"/api/constraints/{name}", document))[0] == 201
-    jobs = [await api.enqueue("ui.nap", 600, timeout=900) for _ in range(3)]
+    jobs = [await api.enqueue("ui.nap", 600, timeout=900, tags=[name]) for _ in range(3)]
     async with screens.open() as page:
         fault = page.locator("li.fault").filter(has_text=f"Constraint {name} is full")
         await expect(fault).to_contain_text("at 1 of 1 values: 2 jobs wait for it.", timeout=30_000)
