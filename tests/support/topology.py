@@ -193,7 +193,7 @@ class Cluster:
 
     @property
     def primaries(self) -> list[StoreNode]:
-        """Those without a replica first."""
+        """The primaries, those without a replica first."""
         found = [node for node in self.nodes if node.is_primary]
         return sorted(found, key=lambda node: int(node.ask("INFO", "replication")["connected_slaves"]))
 

@@ -66,13 +66,19 @@ class BackgroundPushes:
         self._is_running = self._is_awaited = False
 
     def _run(self) -> None:
-        with self._hygiene():
-            while batch := self._next_batch():
-                self._push(batch)
-                with self._changed:
-                    del self._waiting[: len(batch)]
-                    self._changed.notify_all()
-                close_old_connections()
+        try:
+            with self._hygiene():
+                while batch := self._next_batch():
+                    self._push(batch)
+                    with self._changed:
+                        del self._waiting[: len(batch)]
+                        self._changed.notify_all()
+                    close_old_connections()
+        except BaseException:
+            # A connection may also fail while it is closed. The next push begins a new thread.
+            with self._changed:
+                self._is_running = False
+            raise
 
     def _next_batch(self) -> list[tuple[str, float]]:
         """Wait for transactions, and return them. None are a reason to end."""

@@ -82,7 +82,8 @@ class LogSender:
         self._idle.set()
         self._is_hurried = asyncio.Event()
         self._is_stopping = False
-        self._is_refused = False
+        # No master takes lines now.
+        self._is_failing = False
         # By claims whose end waits until masters have their first lines.
         self._awaited: dict[ClaimLog, Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
@@ -118,7 +119,7 @@ class LogSender:
 
     def hurry(self, log: ClaimLog) -> Future[None] | None:
         """Let no more lines gather until a master has those of this claim. See `ClaimLog.flush`."""
-        if not self.is_started or self._is_refused or log.is_over:
+        if not self.is_started or self._is_failing or log.is_over:
             return None
         self._is_hurried.set()
         answered = self._awaited[log] = Future[None]()
@@ -258,6 +259,7 @@ class LogSender:
                     logger.debug("no answer to log lines: %s", exc)
                 else:
                     if answer.is_ok:
+                        self._is_failing = False
                         self._note_stale(answer)
                         return
                     if not answer.is_transient:
@@ -266,6 +268,8 @@ class LogSender:
                     retry_after_s = answer.retry_after_s
             if self._is_stopping and worker_id is None:
                 return
+            self._is_failing = True
+            self._answer_all()
             tries += 1
             await asyncio.sleep(pause_s(tries, retry_after_s, max_s=2.0))
 
@@ -283,11 +287,11 @@ class LogSender:
         logger.warning("a master took no log lines of jobs: %s", answer)
         if answer.status in (404, 405):
             # A release without logs: the oldest lines go meanwhile.
-            self._is_refused = True
+            self._is_failing = True
             self._answer_all()
             try:
                 async with asyncio.timeout(REFUSED_PAUSE_S):
                     await self._is_hurried.wait()
             except TimeoutError:
                 pass
-            self._is_refused = False
+            self._is_failing = False

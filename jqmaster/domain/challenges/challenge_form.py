@@ -53,7 +53,7 @@ class Audience(StrEnum):
 
 
 class Comment(StrEnum):
-    """Whether an answer has a comment."""
+    """Tells whether an answer has a comment."""
 
     NONE = "none"
     OPTIONAL = "optional"

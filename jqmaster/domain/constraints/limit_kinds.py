@@ -275,7 +275,7 @@ class Backlog(LimitKind[int | None]):
 
 
 class AwaitingCounts(LimitKind[bool]):
-    """Whether jobs that await callbacks count at the concurrency. It closes no gate by itself."""
+    """Decides whether jobs that await callbacks count at the concurrency. It closes no gate by itself."""
 
     name = "counts_awaiting"
     none = True

@@ -67,6 +67,32 @@ def test_what_the_thread_cannot_push_is_left_to_the_relay(using: str, told: Fake
     outbox.close()
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_ends_with_an_error_is_followed_by_another(
+    using: str, told: FakeMaster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outbox = DjangoOutbox(using, in_background=True)
+    ended = threading.Event()
+
+    def fail() -> None:
+        monkeypatch.undo()
+        ended.set()
+        raise OperationalError("the connection cannot be closed")
+
+    monkeypatch.setattr("worker_sdk.django.background.close_old_connections", fail)
+    with outbox.transaction():
+        outbox.add(("n", 1))
+    assert ended.wait(30)
+    for thread in threading.enumerate():
+        if thread.name == "jqmaster outbox":
+            thread.join(30)
+    with outbox.transaction():
+        outbox.add(("n", 2))
+    assert outbox.wait(30)
+    assert pushed(told) == [1, 2]
+    outbox.close()
+
+
 def test_a_transaction_whose_lease_is_over_belongs_to_whoever_claims_it(using: str, told: FakeMaster) -> None:
     outbox = DjangoOutbox(using, is_direct=False)
     for number in range(2):

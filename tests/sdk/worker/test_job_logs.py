@@ -99,11 +99,17 @@ async def test_masters_have_lines_of_an_attempt_before_they_hear_that_it_failed(
     assert paths.index("logs") < paths.index("results")
 
 
+@pytest.mark.parametrize("fault", ["refuses", "does not answer"])
 async def test_a_failure_waits_a_moment_for_a_master_that_takes_no_lines_and_no_longer(
-    master: FakeMaster, worker: Worker, up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+    fault: str, master: FakeMaster, worker: Worker, up: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(endings, "LOG_PATIENCE_S", 0.05)
-    master.hooks["logs"] = lambda _: (503, {"code": "store_unavailable", "detail": "away"}, {})
+    if fault == "refuses":
+        # The answer ends the wait, however long that may be.
+        monkeypatch.setattr(endings, "LOG_PATIENCE_S", 1_000.0)
+        master.hooks["logs"] = lambda _: (503, {"code": "store_unavailable", "detail": "away"}, {})
+    else:
+        monkeypatch.setattr(endings, "LOG_PATIENCE_S", 0.05)
+        monkeypatch.setattr(log_sender.LogSender, "_send", lambda *_: asyncio.Event().wait())
 
     @worker.handler("fail")
     async def fail(argument: object, ctx: Context) -> None:
