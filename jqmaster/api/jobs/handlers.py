@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api import views
@@ -56,7 +56,8 @@ async def enqueue(call: Call) -> Reply:
     key, durability = _idempotency_key(call), _durability(call)
     if key is not None and spec.key:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
-    await _check_predecessors(call, [spec], is_bulk=False)
+    if spec.after is not None:
+        await _check_predecessors(call, [spec], is_bulk=False)
     found = await _check_contracts(call, [spec], is_bulk=False) + await _unserved(call, (spec.name,))
     answer = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
     body_of = views.enqueue_answer(answer)
@@ -318,7 +319,7 @@ async def _check_contracts(
     return ((b"jq-warning", ", ".join(codes).encode()),) if codes else ()
 
 
-async def _unserved(call: Call, names: Iterable[str]) -> tuple[tuple[bytes, bytes], ...]:
+async def _unserved(call: Call, names: Collection[str]) -> tuple[tuple[bytes, bytes], ...]:
     """Return the header that lists the names of a push that no worker has ever served."""
     unserved = await call.services.contracts.unserved(names)
     # Commas are not in names.

@@ -59,9 +59,10 @@ class StoreHealth(PeriodicLoop):
         """Return the number of replicas that must have a new job of this level (None: the configured one). Raise
         StoreUnavailableError while new jobs, or those of this level, are refused."""
         level = durability or self._settings.durability
-        for check, code in (("fitness", "store_unfit"), ("space", "store_full")):
-            if fault := self.faults.get(check):
-                raise StoreUnavailableError(fault, code=code, retry_after_s=5)
+        if self.faults:
+            for check, code in (("fitness", "store_unfit"), ("space", "store_full")):
+                if fault := self.faults.get(check):
+                    raise StoreUnavailableError(fault, code=code, retry_after_s=5)
         if LEVELS.index(level) > LEVELS.index(self.durability_available):
             raise StoreUnavailableError(
                 f"the store gives {self.durability_available} at present, which is less than {level}; "

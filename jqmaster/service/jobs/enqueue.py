@@ -116,7 +116,8 @@ class EnqueueService:
         uniqueness key and the push is to be refused for it, RateLimitedError while as many wait as a constraint
         allows, StoreUnavailableError while the store is too full or cannot give `durability`, OutcomeUnknownError where
         it did not give it in time."""
-        self._check_notify([spec], ())
+        if spec.notify is not None:
+            self._check_notify([spec], ())
         replicas = self._admit(durability)
         if idempotency_key is not None:
             # A key has no blanks: no caller and key read as another pair.
@@ -270,6 +271,8 @@ class EnqueueService:
         else:
             with self._traced([spec]):
                 accepted = await self._batcher(replicas).submit(spec)
+        if accepted is Accepted.NEW:
+            return Enqueued(spec.id, is_new=True)
         if isinstance(accepted, BacklogFull):
             raise self._backlog_full(accepted)
         if isinstance(accepted, BatchClosed):
@@ -284,7 +287,7 @@ class EnqueueService:
             if accepted.conflict is Conflict.REFUSED:
                 raise NotUniqueError(f"job {accepted.holder} holds the uniqueness key", accepted.holder)
             return Enqueued(accepted.holder, is_new=False, conflict=accepted.conflict)
-        return Enqueued(spec.id, accepted is Accepted.NEW)
+        return Enqueued(spec.id, is_new=False)
 
     @contextlib.contextmanager
     def _traced(self, specs: Sequence[JobSpec]) -> Iterator[None]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -151,17 +151,21 @@ class ContractService:
             self._log(finding.code, finding.name, finding.keywords)
         return sorted({finding.code for finding in findings})
 
-    async def unserved(self, names: Iterable[str]) -> list[str]:
+    async def unserved(self, names: Collection[str]) -> list[str]:
         """Return those of these names that no worker has ever served. A name that was served is looked up once, any
         other again after `LEAST_LIFE_S`."""
-        others = [name for name in dict.fromkeys(names) if name not in self._served]
-        if not others:
+        if self._served.issuperset(names):
             return []
+        others = [name for name in dict.fromkeys(names) if name not in self._served]
         now_s = self._clock.monotonic_s()
         asked = [
             name for name in others if now_s - self._unserved_at_s.get(name, float("-inf")) >= LEAST_LIFE_S
         ]
-        missing = set(await self._contracts.unserved(asked)) if asked else set()
+        if not asked:
+            return others
+        # Until this look is over, other pushes of these names go by the one before.
+        self._unserved_at_s.update((name, now_s) for name in asked if name in self._unserved_at_s)
+        missing = set(await self._contracts.unserved(asked))
         if missing:
             missing -= await self._live_names(now_s)
         served = {name for name in asked if name not in missing}

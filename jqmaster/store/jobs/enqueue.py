@@ -380,18 +380,21 @@ def _enqueued(replies: Sequence[tuple[str, list[Any]]], specs: Sequence[JobSpec]
         at = len(outcomes)
         holders = {told[n]: told[n + 1].decode() for n in range(0, len(told), 2)}
         outcomes += [
-            BacklogFull(full_gate.decode())
-            if code == FULL
-            else NotUnique(holders[n], _CONFLICTS[code])
-            if code in _CONFLICTS
-            else BatchClosed(specs[at + n].batch or "", code == NO_BATCH)
-            if code in (NO_BATCH, BATCH_OVER)
-            else PredecessorRefused(holders[n], code == NO_PREDECESSOR)
-            if code in (NO_PREDECESSOR, PREDECESSOR_OVER)
-            else _ACCEPTED[code]
+            _ACCEPTED.get(code) or _refusal(code, holders.get(n, ""), full_gate, specs[at + n])
             for n, code in enumerate(statuses)
         ]
     return outcomes
+
+
+def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec) -> Outcome:
+    """Return the outcome of a job that was not accepted. `holder`: the other job that the reply names."""
+    if code == FULL:
+        return BacklogFull(full_gate.decode())
+    if code in _CONFLICTS:
+        return NotUnique(holder, _CONFLICTS[code])
+    if code in (NO_BATCH, BATCH_OVER):
+        return BatchClosed(spec.batch or "", code == NO_BATCH)
+    return PredecessorRefused(holder, code == NO_PREDECESSOR)
 
 
 def _closed_by(statuses: Sequence[Outcome]) -> dict[int, BatchClosed]:

@@ -1,5 +1,6 @@
 """Checks that pushes keep to what workers told of a name."""
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -275,6 +276,16 @@ async def test_a_name_that_was_served_is_looked_up_once_and_another_one_rarely(w
     clock.now_s += LEAST_LIFE_S
     assert await service.unserved(["wrok"]) == []
     assert store.read == ["wrok", "work", "wrok"]
+
+
+async def test_one_push_looks_for_all_that_come_meanwhile(world: StoreWorld) -> None:
+    store, clock = CountedReads(world), HandClock()
+    service = ContractService(store, world.workers, clock, LiveValue(3_000))
+    assert await service.unserved(["wrok"]) == ["wrok"]
+    clock.now_s += LEAST_LIFE_S
+    found = await asyncio.gather(*(service.unserved(["wrok"]) for _ in range(32)))
+    assert found == [["wrok"]] * 32
+    assert store.read == ["wrok", "wrok"]
 
 
 async def test_a_name_is_served_as_soon_as_a_worker_tells_it_here(fleet: Fleet) -> None:
