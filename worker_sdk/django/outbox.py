@@ -110,8 +110,10 @@ class DjangoOutbox(Outbox):
     def in_transaction(self, work: Callable[[Rows], Any]) -> Any:
         from worker_sdk.django.rows import DjangoRows
 
+        rows = DjangoRows(self.using)
         with transaction.atomic(self.using):
-            return work(DjangoRows(self.using))
+            rows.wait_for_writers()
+            return work(rows)
 
     async def ain_transaction(self, work: Callable[[Rows], Any]) -> Any:
         return await sync_to_async(self.in_transaction)(work)

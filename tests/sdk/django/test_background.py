@@ -19,6 +19,7 @@ from tests.support import django_site
 from tests.support.django_site import tasks as tasks_setting
 from worker_sdk.django import DjangoOutbox
 from worker_sdk.django.background import BackgroundPushes
+from worker_sdk.django.models import OutboxRow
 from worker_sdk.outbox import Relay
 from worker_sdk.testing import recording
 
@@ -202,6 +203,35 @@ def test_who_reads_the_outbox_waits_for_no_writer(told: FakeMaster) -> None:
         other.close()
         connections["immediate"].close()
         django_site.remove("immediate")
+
+
+@pytest.mark.parametrize("relays", [True, False])
+def test_who_claims_rows_waits_for_a_writer(relays: bool, told: FakeMaster) -> None:
+    """SQLite refuses a transaction that has read and then writes, at once, while another one writes."""
+    outbox = DjangoOutbox(is_direct=False)
+    with outbox.transaction():
+        outbox.add(("n", 1))
+    row = OutboxRow.objects.get()
+    name = connections["default"].settings_dict["NAME"]
+    other = sqlite3.connect(name, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    ends = threading.Timer(0.1, other.commit)
+
+    def noted(execute: Any, sql: str, *given: Any) -> Any:
+        # The other one ends while this statement waits.
+        if sql.startswith("UPDATE") and ends.ident is None:
+            ends.start()
+        return execute(sql, *given)
+
+    with connections["default"].execute_wrapper(noted):
+        if relays:
+            assert Relay(outbox).run_once() is not None
+        else:
+            assert outbox.in_transaction(lambda rows: rows.claim_one(row.txn, row.token, 1_000))
+    ends.join()
+    other.close()
+    assert pushed(told) == ([1] if relays else [])
+    outbox.close()
 
 
 def test_makemigrations_finds_nothing_to_add() -> None:

@@ -1,13 +1,15 @@
 """SIGKILL between BEGIN and the acknowledged push, again and again: `python -m tests.sdk.outbox.kills --count 1000`.
 
 Children write transactions with jobs, or relay, until they are killed at a random moment. In the end the jobs that the
-master has are those of the committed transactions.
+master has are those of the committed transactions. Some children use SQLAlchemy and push right after the commit, others
+use Django, whose thread pushes while the next transaction is written (`push_in_background`).
 """
 
 import argparse
 import asyncio
 import contextlib
 import json
+import logging
 import mmap
 import os
 import random
@@ -17,10 +19,12 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy import event
@@ -29,6 +33,7 @@ from sqlalchemy.orm import Session
 from tests.sdk.outbox.conftest import expire
 from worker_sdk import make_job
 from worker_sdk.outbox import Relay
+from worker_sdk.outbox.base import Outbox
 from worker_sdk.outbox.relay import SyncOf
 from worker_sdk.outbox.sqlalchemy import SqlAlchemyOutbox, outbox_table
 
@@ -55,100 +60,233 @@ _STAGES: Final = (
     "in the push",
     "between the push and the removal of the rows",
 )
+# The bytes of the shared memory: the main thread, and one that pushes in the background.
+_MAIN, _BACKGROUND = range(2)
+
+
+def note(stage: mmap.mmap, number: int) -> None:
+    stage[_MAIN if threading.current_thread() is threading.main_thread() else _BACKGROUND] = number
+
+
+class Writer(Protocol):
+    """Writes transactions with jobs to the table of the outbox. The parent makes it, and children use it."""
+
+    outbox: Outbox
+
+    def begin(self, stage: mmap.mmap) -> None:
+        """Connect. In a child: nothing of the parent is used."""
+
+    def write_one(self, rng: random.Random) -> None:
+        """Write one transaction, which may roll back."""
+
+    def close(self) -> None:
+        """Close the connections to the database."""
+
+
+class BySqlAlchemy:
+    """Pushes right after the commit."""
+
+    def __init__(self, database: str, url: str) -> None:
+        self.outbox: SqlAlchemyOutbox = outbox_of(database, url)
+        self._session = Session(self.outbox.engine)
+
+    def begin(self, stage: mmap.mmap) -> None:
+        self.outbox.engine.dispose(close=False)
+        self._session = Session(self.outbox.engine)
+        event.listen(self._session, "before_commit", lambda _: note(stage, _COMMITTING))
+        event.listen(self._session, "after_commit", lambda _: note(stage, _COMMITTED))
+        with self.outbox.engine.connect():
+            pass
+
+    def write_one(self, rng: random.Random) -> None:
+        jobs = some_jobs(rng)
+        with contextlib.suppress(KeyError), self.outbox.transaction(self._session):
+            ids = json.dumps([job["id"] for job in jobs])
+            self._session.execute(sa.insert(committed).values(job_ids=ids))
+            self.outbox.add(self._session, *jobs)
+            may_roll_back(rng)
+
+    def close(self) -> None:
+        self._session.close()
+        self.outbox.engine.dispose()
+
+
+class ByDjango:
+    """Pushes in a thread, while it writes the next transactions."""
+
+    def __init__(self, database: str, url: str) -> None:
+        set_django_up(database)
+        from worker_sdk.django import DjangoOutbox
+
+        self._url = url
+        # The thread is begun in children: the parent, which forks, has none.
+        self.outbox: Outbox = DjangoOutbox(master=url, lease_s=_LEASE_S)
+
+    def begin(self, stage: mmap.mmap) -> None:
+        from django.db import connection
+
+        from worker_sdk.django import DjangoOutbox
+
+        self.outbox = DjangoOutbox(master=self._url, lease_s=_LEASE_S, in_background=True)
+        connection.ensure_connection()
+        one: Any = connection
+        commit = one.commit
+
+        def noted() -> None:
+            note(stage, _COMMITTING)
+            commit()
+            note(stage, _COMMITTED)
+
+        one.commit = noted
+
+    def write_one(self, rng: random.Random) -> None:
+        from django.db import connection
+
+        outbox: Any = self.outbox
+        jobs = some_jobs(rng)
+        with contextlib.suppress(KeyError), outbox.transaction():
+            ids = json.dumps([job["id"] for job in jobs])
+            with connection.cursor() as cursor:
+                cursor.execute("INSERT INTO committed (job_ids) VALUES (%s)", [ids])
+            outbox.add(*jobs)
+            may_roll_back(rng)
+        # As requests do: they leave room for others who write.
+        time.sleep(rng.uniform(0, 0.005))
+
+    def close(self) -> None:
+        from django.db import connections
+
+        connections.close_all()
+
+
+WRITERS: Final[dict[str, Any]] = {"sqlalchemy": BySqlAlchemy, "django": ByDjango}
+
+
+def set_django_up(database: str) -> None:
+    """Set Django up with a database that has the tables of `metadata`."""
+    import django
+    from django.conf import settings
+
+    address = sa.make_url(database)
+    vendor = address.get_backend_name()
+    engine = "sqlite3" if vendor == "sqlite" else vendor
+    if vendor == "mysql":
+        import pymysql
+
+        pymysql.install_as_MySQLdb()
+    settings.configure(
+        DATABASES={
+            "default": {
+                "ENGINE": f"django.db.backends.{engine}",
+                "NAME": address.database,
+                "USER": address.username or "",
+                "HOST": address.host or "",
+                "PORT": address.port or "",
+                "OPTIONS": {"timeout": 30} if vendor == "sqlite" else {},
+            }
+        },
+        INSTALLED_APPS=[*(["django_tasks"] if django.VERSION < (6, 0) else []), "worker_sdk.django"],
+        SECRET_KEY="of tests alone",
+        USE_TZ=True,
+    )
+    django.setup()
 
 
 def outbox_of(database: str, url: str) -> SqlAlchemyOutbox:
     return SqlAlchemyOutbox(sa.create_engine(database), table=table, master=url, lease_s=_LEASE_S)
 
 
-def write_forever(outbox: SqlAlchemyOutbox, rng: random.Random, stage: mmap.mmap) -> None:
-    with Session(outbox.engine) as session:
-        event.listen(session, "before_commit", lambda _: note(stage, _COMMITTING))
-        event.listen(session, "after_commit", lambda _: note(stage, _COMMITTED))
-        while True:
-            note(stage, _IN_TRANSACTION)
-            write_one(outbox, session, rng)
-            note(stage, _BETWEEN)
+def some_jobs(rng: random.Random) -> list[Any]:
+    return [make_job("n", rng.randrange(1_000)) for _ in range(rng.randint(1, 4))]
 
 
-def write_one(outbox: SqlAlchemyOutbox, session: Session, rng: random.Random) -> None:
-    """Write one transaction, which may roll back."""
-    jobs = [make_job("n", rng.randrange(1_000)) for _ in range(rng.randint(1, 4))]
-    with contextlib.suppress(KeyError), outbox.transaction(session):
-        ids = json.dumps([job["id"] for job in jobs])
-        session.execute(sa.insert(committed).values(job_ids=ids))
-        outbox.add(session, *jobs)
-        if rng.random() < _ROLLED_BACK:
-            raise KeyError
+def may_roll_back(rng: random.Random) -> None:
+    """KeyError: the transaction is to be rolled back."""
+    if rng.random() < _ROLLED_BACK:
+        raise KeyError
 
 
-def relay_forever(outbox: SqlAlchemyOutbox, stage: mmap.mmap) -> None:
+def write_forever(writer: Writer, rng: random.Random, stage: mmap.mmap) -> None:
+    while True:
+        note(stage, _IN_TRANSACTION)
+        writer.write_one(rng)
+        note(stage, _BETWEEN)
+
+
+def relay_forever(outbox: Outbox, stage: mmap.mmap) -> None:
     relay = Relay(outbox)
     while True:
         relay.run_once()
         note(stage, _BETWEEN)
 
 
-def note(stage: mmap.mmap, number: int) -> None:
-    stage[0] = number
-
-
 def note_pushes(stage: mmap.mmap) -> None:
-    push = SyncOf.push
+    from worker_sdk.django.background import BackgroundPushes
+
+    push, push_batch = SyncOf.push, BackgroundPushes._push
 
     def noted(self: SyncOf, jobs: list[dict[str, Any]]) -> None:
         note(stage, _PUSHING)
         push(self, jobs)
         note(stage, _ACCEPTED)
 
+    def noted_batch(self: BackgroundPushes, batch: list[tuple[str, float]]) -> None:
+        push_batch(self, batch)
+        note(stage, _BETWEEN)
+
     SyncOf.push = noted  # type: ignore[method-assign]
+    BackgroundPushes._push = noted_batch  # type: ignore[method-assign]
 
 
-def kill_children(url: str, database: str, count: int, seed: int) -> Counter[int]:
-    """Run in a process without threads: it forks. Return how many children were killed at each stage."""
+def kill_children(url: str, database: str, count: int, seed: int, writers: Sequence[str]) -> Counter[str]:
+    """Run in a process without threads: it forks. Return how many children were killed at each place."""
     rng = random.Random(seed)
-    stage = mmap.mmap(-1, 1)
-    killed: Counter[int] = Counter()
+    stage = mmap.mmap(-1, 2)
+    killed: Counter[str] = Counter()
     # Statements are compiled once: children inherit them, and spend their short lives in transactions.
-    outbox = outbox_of(database, url)
-    with Session(outbox.engine) as session:
-        write_one(outbox, session, rng)
-    Relay(outbox).run_once()
-    outbox.engine.dispose()
-    works_up_to_s = _WORKS_UP_TO * first_transaction_s(outbox, rng.random())
+    of = {name: WRITERS[name](database, url) for name in writers}
+    for writer in of.values():
+        writer.write_one(rng)
+        Relay(writer.outbox).run_once()
+        writer.close()
+    works_up_to_s = {
+        name: _WORKS_UP_TO * first_transaction_s(writer, stage, rng.random()) for name, writer in of.items()
+    }
     note_pushes(stage)
     while killed.total() < count:
         begun, beginning = os.pipe()
-        note(stage, _BETWEEN)
-        is_relay, child_seed = rng.random() < _RELAYS, rng.random()
+        stage[:] = bytes([_BETWEEN, _BETWEEN])
+        is_relay, child_seed, name = rng.random() < _RELAYS, rng.random(), rng.choice(writers)
         child = os.fork()
         if child == 0:
             try:
-                outbox.engine.dispose(close=False)
-                with outbox.engine.connect():
-                    os.write(beginning, b".")
+                writer = of[name]
+                writer.begin(stage)
+                os.write(beginning, b".")
                 if is_relay:
-                    relay_forever(outbox, stage)
-                write_forever(outbox, random.Random(child_seed), stage)
+                    relay_forever(writer.outbox, stage)
+                write_forever(writer, random.Random(child_seed), stage)
             finally:
                 os._exit(1)
         os.close(beginning)
         os.read(begun, 1)
         os.close(begun)
-        wait_for_work(child, rng.uniform(0, works_up_to_s))
+        wait_for_work(child, rng.uniform(0, works_up_to_s[name]))
         # It may be at work or wait for an answer.
         time.sleep(rng.uniform(0, 0.005))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         # A database that is locked for long ends a child before the signal does.
         if os.WIFSIGNALED(status):
-            killed[stage[0]] += 1
+            # A push in a thread counts, and not what the main thread does meanwhile.
+            where = _STAGES[stage[_BACKGROUND] or stage[_MAIN]]
+            killed[f"{name}, {'relay' if is_relay else 'writer'}: {where}"] += 1
         else:
             print("a child ended by itself", file=sys.stderr)
     return killed
 
 
-def first_transaction_s(outbox: SqlAlchemyOutbox, seed: float) -> float:
+def first_transaction_s(writer: Writer, stage: mmap.mmap, seed: float) -> float:
     """Return the CPU time of the first transaction of a child, the median of five."""
     times: list[float] = []
     for number in range(5):
@@ -156,11 +294,12 @@ def first_transaction_s(outbox: SqlAlchemyOutbox, seed: float) -> float:
         child = os.fork()
         if child == 0:
             try:
-                outbox.engine.dispose(close=False)
-                with outbox.engine.connect():
-                    began_s = time.process_time()
-                with Session(outbox.engine) as session:
-                    write_one(outbox, session, random.Random(seed + number))
+                writer.begin(stage)
+                began_s = time.process_time()
+                writer.write_one(random.Random(seed + number))
+                outbox: Any = writer.outbox
+                if hasattr(outbox, "wait"):
+                    outbox.wait()
                 os.write(taking, struct.pack("d", time.process_time() - began_s))
             finally:
                 os._exit(1)
@@ -200,25 +339,34 @@ def finish(url: str, database: str) -> list[str]:
 
 
 async def kills(
-    url: str, database: str, count: int, seed: int, at_once: int = 1
-) -> tuple[list[str], Counter[int]]:
+    url: str, database: str, count: int, seed: int, at_once: int = 1, writers: Sequence[str] = tuple(WRITERS)
+) -> tuple[list[str], Counter[str]]:
     """Kill `at_once` children at a time, which use a master and an empty database, until `count` have been killed.
-    Return the IDs of the jobs of committed transactions, and the number of kills at each stage."""
+    Return the IDs of the jobs of committed transactions, and the number of kills at each place."""
     engine = sa.create_engine(database)
     metadata.create_all(engine)
     engine.dispose()
 
-    async def some(number: int) -> Counter[int]:
+    async def some(number: int) -> Counter[str]:
         share = count // at_once + (number < count % at_once)
         arguments = ["--url", url, "--on", database, "--count", str(share), "--seed", str(seed + number)]
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "tests.sdk.outbox.kills", *arguments, stdout=subprocess.PIPE
+            *(sys.executable, "-m", "tests.sdk.outbox.kills", *arguments, "--writers", *writers),
+            stdout=subprocess.PIPE,
         )
-        said, _ = await process.communicate()
+        try:
+            said, _ = await process.communicate()
+        finally:
+            # The others end with one that fails.
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
         assert process.returncode == 0
-        return Counter({int(stage): number for stage, number in json.loads(said).items()})
+        return Counter(json.loads(said))
 
-    killed = sum(await asyncio.gather(*map(some, range(at_once))), Counter[int]())
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(some(number)) for number in range(at_once)]
+    killed = sum((task.result() for task in tasks), Counter[str]())
     return await asyncio.to_thread(finish, url, database), killed
 
 
@@ -233,7 +381,7 @@ async def jobs_of(api: Any) -> list[str]:
             return ids
 
 
-async def _by_hand(kind: str, count: int, seed: int, at_once: int) -> bool:
+async def _by_hand(kind: str, count: int, seed: int, at_once: int, writers: Sequence[str]) -> bool:
     """Return whether the jobs are those of the committed transactions."""
     from tests.support.master import master_on
     from tests.support.mysql import mysql_or_skip
@@ -255,7 +403,7 @@ async def _by_hand(kind: str, count: int, seed: int, at_once: int) -> bool:
             # Masters are not what is tried here: on a busy machine, too, this one goes on leading.
             async with master_on(store.url, leader_ttl_s=10.0) as (master, api):
                 began_s = time.monotonic()
-                wanted, killed = await kills(master.server.url, database, count, seed, at_once)
+                wanted, killed = await kills(master.server.url, database, count, seed, at_once, writers)
                 found = await jobs_of(api)
                 lost, more = set(wanted) - set(found), set(found) - set(wanted)
                 print(
@@ -263,8 +411,8 @@ async def _by_hand(kind: str, count: int, seed: int, at_once: int) -> bool:
                     f"committed, {len(found)} pushed, lost {len(lost)}, not committed {len(more)}, "
                     f"twice {len(found) - len(set(found))}"
                 )
-                for stage, where in enumerate(_STAGES):
-                    print(f"  killed {where}: {killed[stage]}")
+                for where, number in sorted(killed.items()):
+                    print(f"  {where}: {number}")
                 for job_id in sorted(lost | more)[:20]:
                     print(f"  {'lost' if job_id in lost else 'not committed'}: {job_id}")
                 return sorted(found) == sorted(wanted)
@@ -280,12 +428,17 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=4, help="children at a time")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**6))
     parser.add_argument("--database", choices=["sqlite", "postgresql", "mysql"], default="sqlite")
+    parser.add_argument(
+        "--writers", nargs="+", choices=list(WRITERS), default=list(WRITERS), help="kinds of children"
+    )
     parser.add_argument("--url", help=argparse.SUPPRESS)
     parser.add_argument("--on", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    # Each child would say so: nobody serves these jobs.
+    logging.getLogger("worker_sdk.pusher.unserved").setLevel(logging.ERROR)
     if given.url:
-        print(json.dumps(kill_children(given.url, given.on, given.count, given.seed)))
-    elif not asyncio.run(_by_hand(given.database, given.count, given.seed, given.at_once)):
+        print(json.dumps(kill_children(given.url, given.on, given.count, given.seed, given.writers)))
+    elif not asyncio.run(_by_hand(given.database, given.count, given.seed, given.at_once, given.writers)):
         sys.exit(1)
 
 
