@@ -33,6 +33,7 @@ from tests.support.server import StoreServer, started
 from tests.support.waiting import wait_until
 from tests.system.test_masters import DEFAULTS, Masters, masters_on
 from worker_sdk import Pusher
+from worker_sdk.masters.masters import MasterUnreachableError
 from worker_sdk.pusher.ids import new_job_id
 
 # Short times, so that what a kill interrupts goes on soon.
@@ -48,6 +49,8 @@ SETTINGS: Final = {
 }
 PULLING: Final = (False, False, True)
 STUCK_AFTER_S: Final = 300.0
+# A killed master answers again within this time.
+UP_WITHIN_S: Final = 60.0
 PUSHERS: Final = 4
 Wire = dict[str, Any]
 
@@ -215,7 +218,18 @@ class Reader:
             if of:
                 return (await self._pusher._call("GET", path, of=of)).body
             # A list, or the result of a job: no master names a job at its top.
-            return (await self._pusher._client.call("GET", path)).body
+            return await self._body_of(path)
+
+    async def _body_of(self, path: str) -> Any:
+        # The masters that were killed last may still be starting.
+        end_s = time.monotonic() + UP_WITHIN_S
+        while True:
+            try:
+                return (await self._pusher._client.call("GET", path)).body
+            except MasterUnreachableError:
+                if time.monotonic() > end_s:
+                    raise
+                await asyncio.sleep(0.2)
 
     async def is_over(self) -> bool:
         counts = (await self.get("/api/jobs?limit=1"))["counts"]
