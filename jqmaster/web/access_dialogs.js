@@ -1,9 +1,9 @@
 /** The dialogs that create and change tokens and users. */
-import { Problem, patch, post } from "./api.js";
+import { patch, post } from "./api.js";
 import { t } from "./i18n.js";
 import { html, useState } from "./lib.js";
 import { visible } from "./text.js";
-import { Button, Code, ErrorBox } from "./ui/controls.js";
+import { Button, Code } from "./ui/controls.js";
 import { Dialog } from "./ui/dialogs.js";
 import { FormDialog } from "./ui/form_dialog.js";
 import { Text } from "./ui/formats.js";
@@ -104,22 +104,4 @@ export function NewPassword({ user, path, onClose }) {
   return html`<${FormDialog} title=${t("access.password.title")} form=${form} onClose=${onClose} onSave=${save} isNew>
     <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
     <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
-}
-
-/** @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, children?: any}} props Asks before something that takes access away. */
-export function Sure({ title, verb, onConfirm, onClose, children }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [isBusy, setBusy] = useState(false);
-  const confirm = async () => {
-    setBusy(true);
-    try {
-      await onConfirm();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-      setBusy(false);
-    }
-  };
-  return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
 }

@@ -206,8 +206,13 @@ function Runs({ one, query, go }) {
 
 /** @type {RunColumn[]} */
 const RUN_COLUMNS = [
-  { key: "outcome", label: "definitions.outcome", render: (run) => html`<${Outcome} run=${run} />` },
-  { key: "job", label: "nav.job", render: (run) => html`<${RunJob} run=${run} />` },
+  {
+    key: "outcome",
+    label: "definitions.outcome",
+    phone: "side",
+    render: (run) => html`<${Outcome} run=${run} />`,
+  },
+  { key: "job", label: "nav.job", phone: "line", render: (run) => html`<${RunJob} run=${run} />` },
 ];
 /** @type {RunColumn[]} */
 const OF_TIME = [
@@ -215,6 +220,7 @@ const OF_TIME = [
     key: "due",
     label: "definitions.due",
     width: 11,
+    phone: "main",
     render: (run) => html`<${Time} at=${run.due_at} />`,
   },
   {
@@ -232,6 +238,7 @@ const OF_EVENTS = [
     key: "due",
     label: "events.received",
     width: 11,
+    phone: "main",
     render: (run) => html`<${Time} at=${run.due_at} />`,
   },
   {

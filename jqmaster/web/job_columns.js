@@ -1,5 +1,5 @@
 /** The columns of lists of jobs: what each shows, which a list has at first, and which people chose. */
-import { html } from "./lib.js";
+import { html, useRef } from "./lib.js";
 import { t, tOr } from "./i18n.js";
 import { pref, setPref, usePref } from "./prefs.js";
 import { href } from "./router.js";
@@ -10,7 +10,13 @@ import { Duration, Id, Num, State, Text, Time, nowMs, useTick } from "./ui/forma
 import { Progress } from "./ui/progress.js";
 import { isIn } from "./states.js";
 
-/** @typedef {import("./ui/tables.js").Column & {by?: (job: any) => number | string, include?: string}} JobColumn */
+const TIMES = ["created", "run_at", "started", "finished"];
+// Of a relative time, and of a date with its time.
+const TIME_REM = 6.2;
+const DATE_REM = 11.2;
+const SECOND_LINE = ["state", "error", "argument", "progress"];
+
+/** @typedef {import("./ui/tables.js").Column & {by?: (job: any) => number | string, include?: string, isDefault?: boolean}} JobColumn */
 
 const ENDED = ["name", "argument", "finished", "duration", "worker"];
 /** @type {Record<string, string[]>} What a list of one state shows before people choose; "": of all states. */
@@ -117,7 +123,6 @@ const ALL = [
     key: "created",
     label: "job.created",
     align: "end",
-    width: 8,
     by: (job) => ms(job.created_at),
     render: (job) => html`<${Time} at=${job.created_at} />`,
   },
@@ -125,7 +130,6 @@ const ALL = [
     key: "run_at",
     label: "job.due",
     align: "end",
-    width: 8,
     by: (job) => ms(job.run_at),
     render: (job) => html`<${Time} at=${job.run_at} />`,
   },
@@ -133,7 +137,6 @@ const ALL = [
     key: "started",
     label: "job.started",
     align: "end",
-    width: 8,
     priority: 3,
     by: (job) => ms(job.started_at),
     render: (job) => html`<${Time} at=${job.started_at} />`,
@@ -142,7 +145,6 @@ const ALL = [
     key: "finished",
     label: "job.finished",
     align: "end",
-    width: 8,
     priority: 2,
     by: (job) => ms(job.finished_at),
     render: (job) => html`<${Time} at=${job.finished_at} />`,
@@ -210,10 +212,11 @@ function Ran({ job }) {
  * The columns of a list: those of its address, else those that were chosen, else those that its state has at first.
  * @param {string} state
  * @param {string | undefined} asked Keys with commas between, as a shared link has them.
- * @returns {JobColumn[]}
+ * @returns {JobColumn[]} Those that nobody chose have `isDefault`.
  */
 export function useJobColumns(state, asked) {
   const [chosen] = usePref("columns", null);
+  const [times] = usePref("times", "relative");
   const keys = asked
     ? asked.split(",")
     : Array.isArray(chosen)
@@ -223,7 +226,40 @@ export function useJobColumns(state, asked) {
   return (columns.length ? columns : ALL.slice(0, 2)).map((column) => ({
     ...column,
     label: t(/** @type {string} */ (column.label)),
+    ...(TIMES.includes(column.key) && { width: times === "relative" ? TIME_REM : DATE_REM }),
+    isDefault: !asked && !Array.isArray(chosen),
   }));
+}
+
+/**
+ * The columns without that of errors while no listed job has one. It comes with the first error, and stays for as long
+ * as the same is listed.
+ * @param {JobColumn[]} columns
+ * @param {any[]} rows
+ * @param {string} of What is listed.
+ */
+export function useErrorColumn(columns, rows, of) {
+  const seen = useRef(/** @type {string | null} */ (null));
+  if (rows.some((job) => job.error)) seen.current = of;
+  return columns.filter((column) => column.key !== "error" || !column.isDefault || seen.current === of);
+}
+
+/**
+ * The columns with their places on phones.
+ * @param {JobColumn[]} columns
+ * @param {string} by The column of the instant that rows end with.
+ */
+export function placed(columns, by) {
+  const has = (/** @type {string} */ key) => columns.some((column) => column.key === key);
+  // Two texts have no room in one line.
+  const isLeftOut = (/** @type {string} */ key) =>
+    key === "argument" && (has("state") || has("error") || has("progress"));
+  return columns.map(({ phone: _, ...column }) => {
+    if (column.key === "name") return { ...column, phone: /** @type {const} */ ("main") };
+    if (column.key === by) return { ...column, phone: /** @type {const} */ ("side") };
+    const isShown = column.isDefault ? SECOND_LINE.includes(column.key) && !isLeftOut(column.key) : true;
+    return isShown ? { ...column, phone: /** @type {const} */ ("line") } : column;
+  });
 }
 
 /** @param {JobColumn[]} columns @returns {string} What the list has to include for them. */

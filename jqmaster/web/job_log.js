@@ -1,10 +1,11 @@
 /** The log of a job: followed while it runs, selected by level, searched, and taken along as a file. */
-import { Problem, get } from "./api.js";
+import { Problem, del, get } from "./api.js";
 import { ansiPieces, withoutAnsi } from "./ansi.js";
 import { t } from "./i18n.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { pieces } from "./text.js";
 import { Button, ErrorBox } from "./ui/controls.js";
+import { Sure, toast } from "./ui/dialogs.js";
 import { Num } from "./ui/formats.js";
 
 export const LEVELS = /** @type {const} */ (["debug", "info", "warning", "error", "critical"]);
@@ -21,12 +22,16 @@ const AGAIN_MS = 2_000;
 /** @type {Log} */
 const NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false };
 
-/** @param {{path: string, isGone?: boolean}} props `path` of the job in the API. Of one that is gone, only the archive may have lines. */
-export function JobLog({ path, isGone = false }) {
+/**
+ * @param {{path: string, isGone?: boolean, mayErase?: boolean}} props `path` of the job in the API. Of one that is gone, only the archive may have
+ *   lines, and who may erase them can do so here.
+ */
+export function JobLog({ path, isGone = false, mayErase = false }) {
   const [level, setLevel] = useState(/** @type {Level} */ ("debug"));
   const [wanted, setWanted] = useState("");
   const [isFollowing, setIsFollowing] = useState(true);
   const [isSaving, setIsSaving] = useState(false);
+  const [isErasing, setIsErasing] = useState(false);
   const { log, problem, retry } = useLog(path, level);
   const end = useRef(/** @type {HTMLElement | null} */ (null));
   const text = wanted.toLowerCase();
@@ -55,7 +60,8 @@ export function JobLog({ path, isGone = false }) {
       )}</select></label>
       <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(/** @type {any} */ event) => setWanted(event.currentTarget.value)} /></label>
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(/** @type {any} */ event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
-      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//></div>
+      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//>
+      ${isGone && mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${retry} />
     ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
@@ -71,6 +77,14 @@ export function JobLog({ path, isGone = false }) {
                     html`<${Line} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? undefined : shown[at - 1]} />`,
                 )
           }</div>`
+    }
+    ${
+      isErasing &&
+      html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
+        await del(`${path}/logs`);
+        toast(t("job.log.erased"));
+        retry();
+      }}><p>${t("job.log.erase.text")}</p><//>`
     }</section>`;
 }
 

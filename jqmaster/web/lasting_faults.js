@@ -3,7 +3,7 @@ import { t } from "./i18n.js";
 import { href } from "./router.js";
 import { visible } from "./text.js";
 import { isPause, pausedText } from "./pauses.js";
-import { durationText, nowMs, relativeText } from "./ui/formats.js";
+import { durationText, nowMs, relativeText, steadyMs } from "./ui/formats.js";
 
 /** @typedef {import("./pages/overview.js").Fault} Fault */
 
@@ -69,7 +69,7 @@ function fullOf(constraints, atMs) {
         ? t("fault.full_values", { name, count: jobs, keys: closed_keys, all: keys })
         : t("fault.full", { name, count: jobs });
       const since =
-        lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(lastsMs) })}` : "";
+        lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
       return {
         kind: "warn",
         key: `full ${one.name}`,

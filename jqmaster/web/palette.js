@@ -216,7 +216,7 @@ async function search(text, session, onPause, signal) {
       key: `job ${job.id}`,
       kind: t("nav.job"),
       label: visible(job.name),
-      hint: `${t(`state.${job.state}`)} · ${visible(job.id)}`,
+      hint: `${t(`state.${job.state}`)} · …${visible(job.id).slice(-10)}`,
       act: () => go("job", { id: job.id }),
     })),
   ];

@@ -11,7 +11,10 @@ import { durationText, instantText } from "./ui/formats.js";
 const DATA = ["argument", "headers", "payload", "value", "params"];
 /** @type {Record<string, string>} Words that have a text elsewhere: where it begins. */
 const WORDS = {
+  catch_up: "definitions.catch_up.",
   cause: "cause.",
+  group_by: "notices.group_by.",
+  kind: "definitions.kind_of.",
   mode: "constraints.",
   overlap: "definitions.overlap.",
   role: "access.role.",
@@ -20,6 +23,7 @@ const WORDS = {
 };
 const UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 const TOKEN = /^[0-9a-f]{8}$/;
+const INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
 const INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 
 export const isMap = (/** @type {any} */ value) =>
@@ -37,7 +41,10 @@ export const isDefault = (value) =>
 
 /** @param {string} key Of a member of a document. @returns {string} */
 export const keyWords = (key) =>
-  tOr(`audit.field.${key}`, tOr(`filter.${key}`, "").toLowerCase() || withoutUnit(key).replaceAll("_", " "));
+  tOr(`audit.field.${key}`, "") ||
+  tOr(`audit.field.${withoutUnit(key)}`, "") ||
+  tOr(`filter.${key}`, "").toLowerCase() ||
+  tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
 
 /** @param {string} key @returns {string} The unit is with the figure. */
 const withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
@@ -50,7 +57,6 @@ function filterWords(filter) {
   const words = Object.entries(filter).map(([key, value]) => {
     if (key === "matcher") return ruleText(value) ?? toJson(value);
     const label = tOr(`filter.${withoutUnit(key)}`, keyWords(key));
-    if (/_(after|before)_ms$/.test(key)) return `${label}: ${instantWords(Number(value))}`;
     const text =
       key === "state" || key === "cause" ? tOr(`${key}.${value}`, String(value)) : wordsOf(key, value);
     return `${label}: ${text}`;
@@ -67,8 +73,9 @@ function overrideWords(override) {
 
 /** @param {string} key @param {number} value @returns {string} */
 function figureWords(key, value) {
+  if (INSTANT_KEY.test(key)) return instantWords(value);
   if (/_ms$/.test(key)) return durationText(value);
-  if (/_s$/.test(key)) return durationText(value * 1000);
+  if (/_s$/.test(key) || key === "timeout") return durationText(value * 1000);
   return key === "pid" || key === "port" ? String(value) : number(value);
 }
 

@@ -53,7 +53,10 @@ export function verdictText(verdict, why) {
         jobs:
           verdict.jobs
             .slice(0, MAX_NAMED_JOBS)
-            .map((/** @type {any} */ job) => `${job.id} (${job.state ? t(`state.${job.state}`) : "–"})`)
+            .map(
+              (/** @type {any} */ job) =>
+                `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`,
+            )
             .join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : ""),
       });
     case "awaiting_callback":

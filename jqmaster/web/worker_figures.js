@@ -53,6 +53,7 @@ export const figureColumns = () => [
     align: "end",
     sort: "failed",
     width: 6.8,
+    phone: "line",
     render: (/** @type {any} */ row) => html`<${Failed} figures=${row.figures} />`,
   },
   {

@@ -90,3 +90,20 @@ async def test_the_log_of_a_job_that_is_gone_is_shown_from_the_archive(screens: 
         await expect(log.locator(".log-line")).to_contain_text("long ago")
         await expect(log).to_contain_text("Lines come from the archive of logs.")
         await accessible(page)
+
+        calls: list[str] = []
+
+        async def erased(route: Route) -> None:
+            calls.append(route.request.method)
+            await route.fulfill(status=204)
+
+        await page.route(f"**/api/jobs/{job_id}/logs", erased)
+        await log.get_by_role("button", name="Erase log").click()
+        await accessible(page)
+        await page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        await log.get_by_role("button", name="Erase log").click()
+        await page.unroute(f"**/api/jobs/{job_id}/logs?*")
+        await page.get_by_role("dialog").get_by_role("button", name="Erase log").click()
+        await expect(page.get_by_text("Log erased.")).to_be_visible()
+        await expect(log).to_have_count(0)
+        assert calls == ["DELETE"]

@@ -209,6 +209,43 @@ async def test_ages_stay_on_one_line_on_a_phone(screens: Screens, api: Api) -> N
         assert len(set(heights)) == 1, heights
 
 
+async def test_a_phone_shows_names_and_errors_in_two_lines(screens: Screens, api: Api) -> None:
+    mark = f"t{uuid.uuid4().hex[:8]}"
+    failed = await api.enqueue("ui.fail", "the disk is full", tags=[mark], max_retry=0)
+    await api.until_state(failed, "failed")
+    definition = f"after-payment-of-{mark}"
+    document = {"kind": "event", "event_type": f"{mark}.paid", "job": {"name": "ui.echo"}}
+    assert (await api.call("PUT", f"/api/definitions/{definition}", document))[0] == 201
+    assert (await api.call("POST", "/api/events", {"event_type": f"{mark}.paid"}))[0] == 202
+    is_whole = "(e) => e.scrollWidth <= e.clientWidth"
+    async with screens.open(f"#/jobs?tag={mark}", width=390) as page:
+        row = page.locator("tbody tr")
+        await expect(row).to_contain_text("the disk is full")
+        for column in ("name", "state", "created"):
+            assert await row.locator(f"td.col-{column}").evaluate(is_whole), column
+        await accessible(page)
+        await page.goto(f"/#/events?type={mark}.paid")
+        await expect(row.get_by_role("link", name=definition)).to_be_visible()
+        assert await row.locator("td.col-started").evaluate(is_whole)
+        await accessible(page)
+
+
+async def test_the_column_of_errors_comes_with_the_first_error(screens: Screens, api: Api) -> None:
+    mark = f"t{uuid.uuid4().hex[:8]}"
+    await api.until_state(await api.enqueue("ui.echo", "fine", tags=[mark]), "succeeded")
+    async with screens.open(f"#/jobs?tag={mark}") as page:
+        error = page.get_by_role("columnheader", name="Error")
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await expect(error).to_have_count(0)
+        failed = await api.enqueue("ui.fail", "broken", tags=[mark], max_retry=0)
+        await api.until_state(failed, "failed")
+        await expect(error).to_be_visible()
+        # It was chosen, so it stays.
+        await page.goto(f"/#/jobs?tag={mark}&state=succeeded&columns=name,error")
+        await expect(page.locator("tbody tr")).to_have_count(1)
+        await expect(error).to_be_visible()
+
+
 class Things(NamedTuple):
     """The ID of an open batch, and the row of an open challenge."""
 

@@ -38,7 +38,7 @@ async def test_the_page_of_a_job_leads_to_those_before_and_behind_it(screens: Sc
         order = page.locator("section.order")
         await expect(order).to_contain_text("Runs when this job has succeeded:")
         await expect(order.locator("ul").first).to_have_text(f"…{first[-10:]} Ready awaited")
-        await expect(order).to_contain_text("11 jobs wait for this one, or waited:")
+        await expect(order).to_contain_text("11 jobs depend on this one:")
         await expect(order.locator("ul").nth(1).locator("li")).to_have_count(8)
         await order.get_by_text("3 more").click()
         await expect(order.locator("details li")).to_have_count(3)

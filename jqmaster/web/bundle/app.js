@@ -983,6 +983,11 @@ function durationText(ms3, isCoarse = false) {
   const rest = hasRest ? Math.floor((all - whole * size) / next[1]) : 0;
   return `${sign}${number(whole)} ${t(`unit.${unit}`)}` + (rest && next ? ` ${rest} ${t(`unit.${next[0]}`)}` : "");
 }
+var MINUTE_MS = 6e4;
+function steadyMs(ms3) {
+  const step = ms3 < MINUTE_MS ? 1e3 : MINUTE_MS;
+  return Math.floor(ms3 / step) * step;
+}
 function Duration({ ms: ms3 }) {
   if (ms3 === null || ms3 === void 0) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
   return html`<span class="num">${durationText(ms3)}</span>`;
@@ -1040,13 +1045,13 @@ function relativeText(ms3) {
   const rounded = step === 1e3 ? Math.round(ago / step) * step : Math.trunc(ago / step) * step;
   return rounded > 0 ? t("time.ago", { duration: durationText(rounded, true) }) : t("time.in", { duration: durationText(-rounded, true) });
 }
-function Time({ at: at2 }) {
+function Time({ at: at2, isNext = false }) {
   useTick();
   const [mode] = usePref("times", "relative");
   if (!at2) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
   const ms3 = Date.parse(at2);
   if (Number.isNaN(ms3)) return html`<${Text} value=${at2} />`;
-  const relative = relativeText(ms3);
+  const relative = isNext && ms3 < nowMs() ? t("time.now") : relativeText(ms3);
   const shown = mode === "relative" ? relative : instantText(ms3, mode);
   return html`<time class="num" datetime=${at2} title=${[relative, localText(ms3), utcText(ms3)].join(" · ")}>${shown}</time>`;
 }
@@ -1167,6 +1172,7 @@ var PATHS = {
   run: "M9 2 4 9h3.500L7 14l5-7H8.500Z",
   keys: "M5.800 6a2.200 2.200 0 1 1 3.200 2c-.7.400-1 .8-1 1.600M8 12.200v.1",
   menu: "M2.500 4h11M2.500 8h11M2.500 12h11",
+  check: "M3 8.500 6.500 12 13 4.500",
   close: "M3.500 3.500l9 9M12.500 3.500l-9 9",
   auto: "M8 2.500a5.500 5.500 0 1 0 0 11V2.500a5.500 5.500 0 0 1 0 11",
   light: "M8 5.500a2.500 2.500 0 1 0 0 5a2.500 2.500 0 1 0 0-5M8 1.500v1.500M8 13v1.500M1.500 8H3M13 8h1.500M3.400 3.400l1 1M11.600 11.600l1 1M3.400 12.600l1-1M11.600 4.400l1-1",
@@ -1249,6 +1255,25 @@ function ConfirmCount({
     <${ErrorBox} problem=${problem} />
     <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count2 > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count2)})` : verb}<//></footer>
   <//>`;
+}
+function Sure({ title: title2, verb, onConfirm, onClose, children }) {
+  const [problem, setProblem] = E2(
+    /** @type {Problem | null} */
+    null
+  );
+  const [isBusy, setBusy] = E2(false);
+  const confirm = async () => {
+    setBusy(true);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title2} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
 }
 var toasters = /* @__PURE__ */ new Set();
 var toastId = 0;
@@ -2098,7 +2123,7 @@ async function search(text, session2, onPause, signal) {
       key: `job ${job.id}`,
       kind: t("nav.job"),
       label: visible(job.name),
-      hint: `${t(`state.${job.state}`)} · ${visible(job.id)}`,
+      hint: `${t(`state.${job.state}`)} · …${visible(job.id).slice(-10)}`,
       act: () => go("job", { id: job.id })
     }))
   ];
@@ -4189,7 +4214,7 @@ function Chart({
   };
   return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === void 0 ? "" : instantText((xs[index] ?? 0) * 1e3, times)}</span>
       ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
-      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only">${t("chart.drag")}</span>`}</figcaption>
+      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
     <div class="plot" ref=${box} role="img" aria-label=${`${label}. ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}`}></div></figure>`;
 }
 
@@ -4647,7 +4672,10 @@ async function readJobs(add, signal) {
 // value_words.js
 var DATA = ["argument", "headers", "payload", "value", "params"];
 var WORDS = {
+  catch_up: "definitions.catch_up.",
   cause: "cause.",
+  group_by: "notices.group_by.",
+  kind: "definitions.kind_of.",
   mode: "constraints.",
   overlap: "definitions.overlap.",
   role: "access.role.",
@@ -4656,19 +4684,19 @@ var WORDS = {
 };
 var UUID = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/;
 var TOKEN = /^[0-9a-f]{8}$/;
+var INSTANT_KEY = /(^|_)(at|from|to|until|after|before|since)_ms$/;
 var INSTANT = /^\d{4}-\d\d-\d\dT\d\d:\d\d/;
 var isMap = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 var shortId = (text) => text.replace(UUID, (id) => `…${id.slice(-10)}`);
 var whoText = (who) => TOKEN.test(who) ? t("audit.token", { id: who }) : shortId(who);
 var isDefault = (value) => value === false || value === "" || value === null || Array.isArray(value) && value.length === 0;
-var keyWords = (key) => tOr(`audit.field.${key}`, tOr(`filter.${key}`, "").toLowerCase() || withoutUnit(key).replaceAll("_", " "));
+var keyWords = (key) => tOr(`audit.field.${key}`, "") || tOr(`audit.field.${withoutUnit(key)}`, "") || tOr(`filter.${key}`, "").toLowerCase() || tOr(`settings.label.${key}`, withoutUnit(key).replaceAll("_", " "));
 var withoutUnit = (key) => key.replace(/_(ms|s)$/, "");
 var instantWords = (ms3) => instantText(ms3, pref("times", "relative"));
 function filterWords(filter) {
   const words = Object.entries(filter).map(([key, value]) => {
     if (key === "matcher") return ruleText(value) ?? toJson(value);
     const label = tOr(`filter.${withoutUnit(key)}`, keyWords(key));
-    if (/_(after|before)_ms$/.test(key)) return `${label}: ${instantWords(Number(value))}`;
     const text = key === "state" || key === "cause" ? tOr(`${key}.${value}`, String(value)) : wordsOf(key, value);
     return `${label}: ${text}`;
   });
@@ -4680,8 +4708,9 @@ function overrideWords(override) {
   return `${value}: ${limits.join(", ") || t("audit.no_limit")}`;
 }
 function figureWords(key, value) {
+  if (INSTANT_KEY.test(key)) return instantWords(value);
   if (/_ms$/.test(key)) return durationText(value);
-  if (/_s$/.test(key)) return durationText(value * 1e3);
+  if (/_s$/.test(key) || key === "timeout") return durationText(value * 1e3);
   return key === "pid" || key === "port" ? String(value) : number(value);
 }
 function textWords(key, text) {
@@ -4767,7 +4796,7 @@ function fullOf(constraints, atMs) {
     const name = visible(one.name);
     const lastsMs = atMs - sinceMs;
     const text = one.key ? t("fault.full_values", { name, count: jobs, keys: closed_keys, all: keys }) : t("fault.full", { name, count: jobs });
-    const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(lastsMs) })}` : "";
+    const since = lastsMs >= LONG_MS ? ` ${t("fault.full.since", { duration: durationText(steadyMs(lastsMs)) })}` : "";
     return {
       kind: "warn",
       key: `full ${one.name}`,
@@ -4976,7 +5005,8 @@ function Table({
   useReturn(onOpen ? keys.join() : "");
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
-  return html`<div class=${`table-box ${isFixed ? "fixed" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
+  const hasLines = columns3.some((column) => column.phone);
+  return html`<div class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
     <thead><tr>${onSelect && html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
         onChange=${() => {
     const next = new Set(selected);
@@ -5012,11 +5042,11 @@ function Table({
       e2.stopPropagation();
       toggle(key, e2.shiftKey);
     }} /></label></td>`}
-        ${columns3.map((column) => html`<td key=${column.key} class=${columnClass(column)}>${column.render(row)}</td>`)}</tr>`;
+        ${columns3.map((column) => html`<td key=${column.key} class=${columnClass(column)} data-label=${typeof column.label === "string" ? column.label : void 0}>${column.render(row)}</td>`)}</tr>`;
   })}</tbody></table></div>`;
 }
 function columnClass(column) {
-  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""}`;
+  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""} ${column.phone ? `at-${column.phone}` : ""}`;
 }
 function isControl(target) {
   return target instanceof Element && target.closest("a, button, input, select, textarea, label, summary") !== null;
@@ -5064,7 +5094,6 @@ function NewRows({ count: count2, onShow }) {
 
 // pages/overview.js
 var SPANS = ["1h", "6h", "24h", "7d"];
-var MINUTE_MS = 6e4;
 var WAIT_WARN_MS = 6e4;
 var WAIT_BAD_MS = 6e5;
 var MEMORY_WARN = 0.8;
@@ -5074,6 +5103,7 @@ var FAILING_SHARE = 0.05;
 var FAILING_LEAST = 3;
 var MOST_NAMES = 5;
 var LEAST_FAULT_ROWS = 2;
+var MOST_TALL_FAULTS = 3;
 var FORGET_MS = 15e3;
 var FAULTS_MS = 4e3;
 var FULL_MS = 2500;
@@ -5119,7 +5149,7 @@ function faultsOf(stats, failing, orphans) {
   }
   const oldest = stats.oldest_wait_ms ?? 0;
   if (oldest >= WAIT_WARN_MS) {
-    const text = t("fault.wait", { duration: durationText(oldest) });
+    const text = t("fault.wait", { duration: durationText(steadyMs(oldest)) });
     const query = { state: "ready", order: "oldest" };
     add(oldest >= WAIT_BAD_MS ? "bad" : "warn", "wait", text, "jobs", query, t("fault.wait.act"));
   }
@@ -5263,21 +5293,20 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   const hidden = found.length - faults.length;
   const rows = j(LEAST_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
-  return html`<section class="faults" style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
+  return html`<section class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`} style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${faults.length === 0 ? isAnswered ? html`<p class="all-well"><span aria-hidden="true">✓</span> ${t("overview.well")}</p>` : html`<p class="all-well">${t("loading")}</p>` : html`<ul>${faults.map(
     (fault) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}<${Button} class="small" onClick=${() => setKnown([...acknowledged, fault.key])}>${t("fault.acknowledge")}<//></li>`
+        ${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`
   )}</ul>`}${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
-var tileDuration = (ms3) => durationText(ms3 >= MINUTE_MS ? Math.floor(ms3 / MINUTE_MS) * MINUTE_MS : ms3);
 function Tiles({ stats }) {
   const { counts, rates } = stats;
   const wait = stats.oldest_wait_ms;
   const perS = (rate) => number(rate, { maximumFractionDigits: rate < 10 ? 2 : 0 });
   const tile = (state, more, kind = "") => html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
   return html`<div class="tiles">
-    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: tileDuration(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}
@@ -5416,6 +5445,10 @@ function useProgress(jobs, isHeld, reload) {
 }
 
 // job_columns.js
+var TIMES = ["created", "run_at", "started", "finished"];
+var TIME_REM = 6.2;
+var DATE_REM = 11.2;
+var SECOND_LINE = ["state", "error", "argument", "progress"];
 var ENDED = ["name", "argument", "finished", "duration", "worker"];
 var DEFAULTS = {
   "": ["state", "name", "argument", "error", "created", "finished", "duration", "worker"],
@@ -5505,7 +5538,6 @@ var ALL = [
     key: "created",
     label: "job.created",
     align: "end",
-    width: 8,
     by: (job) => ms2(job.created_at),
     render: (job) => html`<${Time} at=${job.created_at} />`
   },
@@ -5513,7 +5545,6 @@ var ALL = [
     key: "run_at",
     label: "job.due",
     align: "end",
-    width: 8,
     by: (job) => ms2(job.run_at),
     render: (job) => html`<${Time} at=${job.run_at} />`
   },
@@ -5521,7 +5552,6 @@ var ALL = [
     key: "started",
     label: "job.started",
     align: "end",
-    width: 8,
     priority: 3,
     by: (job) => ms2(job.started_at),
     render: (job) => html`<${Time} at=${job.started_at} />`
@@ -5530,7 +5560,6 @@ var ALL = [
     key: "finished",
     label: "job.finished",
     align: "end",
-    width: 8,
     priority: 2,
     by: (job) => ms2(job.finished_at),
     render: (job) => html`<${Time} at=${job.finished_at} />`
@@ -5585,6 +5614,7 @@ function Ran({ job }) {
 }
 function useJobColumns(state, asked) {
   const [chosen] = usePref("columns", null);
+  const [times] = usePref("times", "relative");
   const keys = asked ? asked.split(",") : Array.isArray(chosen) ? chosen : DEFAULTS[state] ?? (isIn(state, "finished") ? ENDED : DEFAULTS[""] ?? ENDED);
   const columns3 = ALL.filter((column) => keys.includes(column.key));
   return (columns3.length ? columns3 : ALL.slice(0, 2)).map((column) => ({
@@ -5592,8 +5622,37 @@ function useJobColumns(state, asked) {
     label: t(
       /** @type {string} */
       column.label
-    )
+    ),
+    ...TIMES.includes(column.key) && { width: times === "relative" ? TIME_REM : DATE_REM },
+    isDefault: !asked && !Array.isArray(chosen)
   }));
+}
+function useErrorColumn(columns3, rows, of2) {
+  const seen = j(
+    /** @type {string | null} */
+    null
+  );
+  if (rows.some((job) => job.error)) seen.current = of2;
+  return columns3.filter((column) => column.key !== "error" || !column.isDefault || seen.current === of2);
+}
+function placed(columns3, by) {
+  const has = (key) => columns3.some((column) => column.key === key);
+  const isLeftOut2 = (key) => key === "argument" && (has("state") || has("error") || has("progress"));
+  return columns3.map(({ phone: _, ...column }) => {
+    if (column.key === "name") return { ...column, phone: (
+      /** @type {const} */
+      "main"
+    ) };
+    if (column.key === by) return { ...column, phone: (
+      /** @type {const} */
+      "side"
+    ) };
+    const isShown = column.isDefault ? SECOND_LINE.includes(column.key) && !isLeftOut2(column.key) : true;
+    return isShown ? { ...column, phone: (
+      /** @type {const} */
+      "line"
+    ) } : column;
+  });
 }
 var includeOf = (columns3) => columns3.flatMap((column) => column.include ?? []).join(",");
 function chosenColumns() {
@@ -6067,7 +6126,7 @@ function Page2({ query, go: go3, session: session2 }) {
     }))
   ];
   const by = query["batch"] ? "created" : orderedBy(state);
-  const shownColumns = columns3.map((column) => ({
+  const shownColumns = placed(useErrorColumn(columns3, sorted2, listed), by || "created").map((column) => ({
     ...column,
     ...(isWhole ? column.by : column.key === by) && { sort: column.key }
   }));
@@ -6655,7 +6714,7 @@ var PAGE3 = 1e3;
 var WAIT_S = 25;
 var AGAIN_MS = 2e3;
 var NOTHING = { entries: [], dropped: 0, isLast: false, isCut: false, isArchived: false };
-function JobLog({ path, isGone = false }) {
+function JobLog({ path, isGone = false, mayErase = false }) {
   const [level, setLevel] = E2(
     /** @type {Level} */
     "debug"
@@ -6663,6 +6722,7 @@ function JobLog({ path, isGone = false }) {
   const [wanted, setWanted] = E2("");
   const [isFollowing, setIsFollowing] = E2(true);
   const [isSaving, setIsSaving] = E2(false);
+  const [isErasing, setIsErasing] = E2(false);
   const { log, problem, retry } = useLog(path, level);
   const end = j(
     /** @type {HTMLElement | null} */
@@ -6690,14 +6750,20 @@ function JobLog({ path, isGone = false }) {
   )}</select></label>
       <label>${t("job.log.search")} <input type="search" value=${wanted} onInput=${(event) => setWanted(event.currentTarget.value)} /></label>
       <label class="check"><input type="checkbox" checked=${isFollowing} onChange=${(event) => setIsFollowing(event.currentTarget.checked)} /> ${t("job.log.follow")}</label>
-      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//></div>
+      <${Button} onClick=${save} disabled=${isSaving || log.entries.length === 0}>${t("job.log.download")}<//>
+      ${isGone && mayErase && html`<${Button} opensDialog kind="danger" onClick=${() => setIsErasing(true)}>${t("job.log.erase")}<//>`}</div>
     <${ErrorBox} problem=${problem} onRetry=${retry} />
     ${log.isArchived && html`<p class="muted">${t("job.log.archived")}</p>`}
     ${log.dropped > 0 && html`<p class="muted">${t("job.log.dropped", { count: log.dropped })}</p>`}
     ${log.isCut && html`<p class="muted">${t("job.log.cut", { count: MOST_SHOWN })}</p>`}
     ${log.entries.length === 0 ? html`<p class="muted">${t(log.isLast ? "job.log.none" : "job.log.none_yet")}</p>` : html`<div class="log-lines" role="log" aria-label=${t("job.log")} tabindex="0" ref=${end}>${shown.length === 0 ? html`<p class="muted">${t("job.log.not_found")}</p>` : shown.map(
     (entry, at2) => html`<${Line2} key=${entry.seq} entry=${entry} before=${text || level !== "debug" ? void 0 : shown[at2 - 1]} />`
-  )}</div>`}</section>`;
+  )}</div>`}
+    ${isErasing && html`<${Sure} title=${t("job.log.erase.title")} verb=${t("job.log.erase")} onClose=${() => setIsErasing(false)} onConfirm=${async () => {
+    await del(`${path}/logs`);
+    toast(t("job.log.erased"));
+    retry();
+  }}><p>${t("job.log.erase.text")}</p><//>`}</section>`;
 }
 function Line2({ entry, before }) {
   const lost = before ? entry.seq - before.seq - 1 : 0;
@@ -6920,7 +6986,9 @@ function verdictText(verdict, why) {
     case "awaiting_jobs":
       return t("why.text.awaiting_jobs", {
         count: verdict.count,
-        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map((job) => `${job.id} (${job.state ? t(`state.${job.state}`) : "–"})`).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
+        jobs: verdict.jobs.slice(0, MAX_NAMED_JOBS).map(
+          (job) => `…${job.id.slice(-10)} (${job.state ? t(`state.${job.state}`) : "–"})`
+        ).join(", ") + (verdict.count > MAX_NAMED_JOBS ? ", …" : "")
       });
     case "awaiting_callback":
       return verdict.answered ? t("why.text.answered", { attempt: verdict.attempt }) : t("why.text.awaiting_callback", {
@@ -7011,7 +7079,7 @@ function Page3({ query, go: go3, session: session2 }) {
     return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
   if (!job) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div><${JobLog} key=${id} path=${path} isGone />`;
+      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div><${JobLog} key=${id} path=${path} isGone mayErase=${may(session2, "operate")} />`;
     return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const again = async () => {
@@ -7031,7 +7099,7 @@ function Page3({ query, go: go3, session: session2 }) {
       ${may(session2, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
       ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
-    ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
+    ${isTold(job) && html`<${LastWord} job=${job} />`}
     <div class="job-grid"><div class="stack">
       <${Timeline} job=${job} />
       <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
@@ -7097,7 +7165,7 @@ function Why({ why, job }) {
 function VerdictMore({ verdict }) {
   switch (verdict.code) {
     case "constraint":
-      return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} />`}
+      return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
         ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
     case "no_worker":
     case "no_matching_worker":
@@ -7122,10 +7190,12 @@ function Limits({ constraints }) {
     ${one.concurrency !== null && html` <span class="num">${one.running ?? 0} / ${one.concurrency}</span>`}${one.rate && html` <span class="num">${one.starts ?? 0} / ${one.rate.limit} ${t("why.per", { duration: durationText(one.rate.period_s * 1e3) })}</span>`}</li>`
   )}</ul></details>`;
 }
+var isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
   return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
     ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
+    ${last && html`<${Stack} attempt=${last} isOpen />`}
     ${job.skipped_by && html`<p>${t("job.skipped_by")} <${Id} id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}</p>`}</section>`;
 }
 function HiddenError({ job, attempt: one }) {
@@ -7184,10 +7254,14 @@ function Timeline({ job }) {
     <tbody>${states.map(
     (one, i2) => html`<tr key=${i2}><td><${State} state=${one.state} />${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}</td>
       <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
-      <td class="end">${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? Math.floor((lasted[i2] ?? 0) / 1e3) * 1e3 : lasted[i2]} />${one.to === null ? " …" : ""}`}</td></tr>`
+      <td class="end">${one.to !== null && one.to === one.from && i2 === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i2] ?? 0) : lasted[i2]} />${one.to === null ? " …" : ""}`}</td></tr>`
   )}</tbody></table></section>`;
 }
 var stackOf = (error) => typeof error?.traceback === "string" ? error.traceback.trimEnd() : "";
+function Stack({ attempt: one, isOpen }) {
+  const stack = stackOf(one.error);
+  return stack && html`<details open=${isOpen}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stack} max=${4e3} isBlock /></pre></details>`;
+}
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
@@ -7196,8 +7270,7 @@ function Attempts({ job }) {
       <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
-      ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
-      ${stackOf(one.error) && html`<details open=${at2 === 0}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stackOf(one.error)} max=${4e3} isBlock /></pre></details>`}
+      ${(at2 > 0 || !isTold(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}<${Stack} attempt=${one} isOpen=${at2 === 0} />`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
       ${job.events.filter((event) => event.attempt === one.attempt).map((event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`
   )}</ol>`}</section>`;
@@ -7519,10 +7592,24 @@ function Course({ history: history2, name }) {
   return html`<${Chart} label=${t("overview.throughput")} xs=${xs} series=${outcomes} isStacked onRange=${(from, to2) => go("jobs", { name, finished_after: from, finished_before: to2 })} height=${180} format=${perSText} />
     <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
 }
+var MOST_BARS = 12;
+function joined(buckets) {
+  const size = Math.ceil(buckets.length / MOST_BARS);
+  const end = buckets.length % size;
+  const bars = [];
+  for (let at2 = end - (end ? size : 0); at2 < buckets.length; at2 += size) {
+    const part = buckets.slice(Math.max(0, at2), at2 + size);
+    bars.push({
+      le_ms: part.at(-1)?.le_ms ?? null,
+      count: part.reduce((sum2, bucket) => sum2 + bucket.count, 0)
+    });
+  }
+  return bars;
+}
 function Spread({ title: title2, spread, histogram }) {
   const first = histogram.findIndex((bucket) => bucket.count > 0);
   const last = histogram.findLastIndex((bucket) => bucket.count > 0);
-  const shown = first < 0 ? [] : histogram.slice(first, last + 1);
+  const shown = first < 0 ? [] : joined(histogram.slice(first, last + 1));
   const most = Math.max(1, ...shown.map((bucket) => bucket.count));
   return html`<section class="card"><h2>${title2}</h2>${!spread ? html`<p class="muted">${t("names.nothing")}</p>` : html`
     <dl class="facts">${["p50", "p95", "p99", "max"].map((key) => html`<dt key=${key}>${t(`names.${key}`)}</dt><dd><${Duration} ms=${spread[`${key}_ms`]} /></dd>`)}</dl>
@@ -7952,8 +8039,8 @@ function Entries({ query, go: go3 }) {
     <${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : entries.length === 0 ? html`<${Empty} title=${data.next_cursor ? t("jobs.empty.so_far") : isFiltered ? t("audit.none_such") : t("audit.none")} />` : html`<ol class="audit" aria-label=${t("nav.audit")}>${entries.map(
     (entry) => html`<li key=${entry.id} class="card entry">
-        <p class="row entry-head"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}
-${visible(entry.target)}`}>${visible(shortId(entry.target))}</a> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}
+        <p class="row entry-head"><span class="entry-what"><strong title=${visible(entry.action)}>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <a class="entry-target" href=${href("audit", { ...wanted, target: entry.target })} title=${`${t("audit.only")}
+${visible(entry.target)}`}>${visible(shortId(entry.target))}</a></span> <span class="muted">${t("audit.by")} <a href=${href("audit", { ...wanted, who: entry.who })} title=${`${t("audit.only_who")}
 ${visible(entry.who)}`}>${visible(whoText(entry.who))}</a></span>${entry.times > 1 && html` <span class="muted">${t("audit.times", { n: entry.times })}</span>`}<span class="entry-at muted"><${Time} at=${entry.at} /></span></p>
         <${ChangedValue} entry=${entry} /><${Difference} ...${changeOf(entry)} /></li>`
   )}</ol>`}
@@ -8008,7 +8095,7 @@ function Changes({ name, etag }) {
     data?.entries ?? []
   );
   return html`<section class="card after" aria-labelledby="changes"><h2 id="changes">${t("constraints.history")}</h2><${ErrorBox} problem=${problem} />
-    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
+    <ol class="audit">${entries.map((entry) => html`<li key=${entry.id} class="entry"><p class="row"><strong>${tOr(`act.${entry.action}`, visible(entry.action))}</strong> <${Time} at=${entry.at} /> <span class="muted">${t("audit.by")} <span title=${visible(entry.who)}>${visible(whoText(entry.who))}</span></span></p><${ChangedValue} entry=${entry} /><${Difference} before=${entry.before} after=${entry.after} /></li>`)}</ol>
     <p><a href=${href("audit", { target: name })}>${t("constraints.history.all")}</a></p></section>`;
 }
 
@@ -8320,15 +8407,17 @@ function List3({ go: go3, session: session2 }) {
       label: t("constraints.opens"),
       align: "end",
       priority: 3,
-      render: (one) => html`<${Time} at=${one.usage.next_opening} />`
+      render: (one) => html`<${Time} at=${one.usage.next_opening} isNext />`
     },
-    {
-      key: "shadow",
-      label: t("constraints.would"),
-      align: "end",
-      priority: 3,
-      render: (one) => one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`
-    },
+    ...rows.some((one) => one.mode === "shadow") ? [
+      {
+        key: "shadow",
+        label: t("constraints.would"),
+        align: "end",
+        priority: 3,
+        render: (one) => one.mode === "shadow" ? html`<${Num} value=${one.usage.shadow_delayed} />` : html`<${Num} value=${null} />`
+      }
+    ] : [],
     ...mayOperate ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)] : []
   ]} empty=${html`<div class="card"><${Empty} title=${t("constraints.empty")} curl=${curl(session2, "PUT", "api/constraints/mail-per-host", { body: { matcher: { field: "name", op: "eq", value: "mail.send" }, key: "argument.host", concurrency: 2 } })} /></div>`} /></div>`}
     ${isMaking && html`<${ConstraintEditor} constraint=${null} onClose=${() => setMaking(false)} onDone=${(name) => go3("constraints", { name })} />`}`;
@@ -8387,7 +8476,7 @@ function One3({ name, go: go3, session: session2 }) {
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
         <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
-        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
+        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
       <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>
@@ -9346,14 +9435,20 @@ function Runs({ one, query, go: go3 }) {
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${Boolean(query["cursor"])} isLoading=${found.isLoading} onNext=${() => change2({ cursor: found.data?.next_cursor ?? null })} onFirst=${() => change2({})} /></section>`;
 }
 var RUN_COLUMNS = [
-  { key: "outcome", label: "definitions.outcome", render: (run) => html`<${Outcome} run=${run} />` },
-  { key: "job", label: "nav.job", render: (run) => html`<${RunJob} run=${run} />` }
+  {
+    key: "outcome",
+    label: "definitions.outcome",
+    phone: "side",
+    render: (run) => html`<${Outcome} run=${run} />`
+  },
+  { key: "job", label: "nav.job", phone: "line", render: (run) => html`<${RunJob} run=${run} />` }
 ];
 var OF_TIME = [
   {
     key: "due",
     label: "definitions.due",
     width: 11,
+    phone: "main",
     render: (run) => html`<${Time} at=${run.due_at} />`
   },
   {
@@ -9370,6 +9465,7 @@ var OF_EVENTS = [
     key: "due",
     label: "events.received",
     width: 11,
+    phone: "main",
     render: (run) => html`<${Time} at=${run.due_at} />`
   },
   {
@@ -9439,12 +9535,15 @@ var COLUMNS2 = [
   {
     key: "name",
     label: "job.name",
+    phone: "main",
+    width: 11,
     render: (one) => html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`
   },
   {
     key: "schedule",
     label: "definitions.schedule",
     priority: 2,
+    phone: "line",
     render: (one) => {
       const text = startText(one);
       return html`<span title=${text}>${text}</span>`;
@@ -9453,13 +9552,14 @@ var COLUMNS2 = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 7.5,
+    width: 6.6,
+    phone: "side",
     render: (one) => !one.enabled ? html`<${Badge} kind="warn">${t("enqueue.paused")}<//>` : one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : html`<${Num} value=${null} />`
   },
   {
     key: "last",
     label: "definitions.last_run",
-    width: 7.5,
+    width: 6.6,
     priority: 2,
     render: (one) => html`<${Time} at=${one.last_run?.due_at} />`
   },
@@ -9490,6 +9590,7 @@ var actions = (onDone) => ({
   key: "act",
   label: html`<span class="sr">${t("job.actions")}</span>`,
   width: 5,
+  phone: "side",
   render: (one) => html`<${RowActions} one=${one} onDone=${onDone} />`
 });
 
@@ -9567,11 +9668,13 @@ var COLUMNS3 = [
     key: "received",
     label: "events.received",
     width: 8,
+    phone: "side",
     render: (event) => html`<${Time} at=${event.received_at} />`
   },
   {
     key: "type",
     label: "events.type",
+    phone: "main",
     render: (event) => html`<a href=${href("events", { id: event.event_id })} title=${visible(event.event_type)}>${visible(event.event_type)}</a>`
   },
   {
@@ -9589,7 +9692,12 @@ var COLUMNS3 = [
     priority: 2,
     render: (event) => html`<${Excerpt} value=${event.payload} isHidden=${event.payload_hidden} />`
   },
-  { key: "started", label: "events.started", render: (event) => html`<${Effects} runs=${event.runs} />` }
+  {
+    key: "started",
+    label: "events.started",
+    phone: "line",
+    render: (event) => html`<${Effects} runs=${event.runs} />`
+  }
 ];
 function Effects({ runs }) {
   const [first] = runs;
@@ -9852,6 +9960,7 @@ var figureColumns = () => [
     align: "end",
     sort: "failed",
     width: 6.8,
+    phone: "line",
     render: (row) => html`<${Failed} figures=${row.figures} />`
   },
   {
@@ -9983,11 +10092,13 @@ function Groups({ by, query, go: go3, onDrain }) {
     {
       key: "value",
       label: t(`workers.group.${by}`),
+      phone: "main",
       render: (group) => html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a><span class="narrow-only"><${Marks2} figures=${group.figures} /></span>`
     },
     {
       key: "states",
       label: t("nav.workers"),
+      phone: "line",
       render: (group) => html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */
       KINDS4[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`
     },
@@ -10003,6 +10114,10 @@ function Groups({ by, query, go: go3, onDrain }) {
       {
         key: "act",
         label: t("job.actions"),
+        phone: (
+          /** @type {const} */
+          "side"
+        ),
         render: (group) => group.workers.fresh + group.workers.stale > 0 && html`<${Button} opensDialog class="small" aria-label=${`${t("workers.drain")}: ${visible(groupValue(group))}`} onClick=${() => onDrain(selectionOf(by, group), groupValue(group))}>${t("workers.drain")}<//>`
       }
     ] : []
@@ -10055,11 +10170,13 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
       key: "state",
       label: t("job.state"),
       width: 10.8,
+      phone: "line",
       render: (worker) => html`<${RowState} worker=${worker} />`
     },
     {
       key: "host",
       label: t("workers.host"),
+      phone: "main",
       render: (worker) => html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf4(worker)}
 ${worker.id}`)}>${visible(nameOf4(worker))}</a><span class="narrow-only"><${Marks2} figures=${worker.figures} /></span>`
     },
@@ -10069,6 +10186,7 @@ ${worker.id}`)}>${visible(nameOf4(worker))}</a><span class="narrow-only"><${Mark
       align: "end",
       width: 7.8,
       priority: 2,
+      phone: "line",
       render: (worker) => html`<${Slots} worker=${worker} />`
     },
     ...figureColumns().filter(({ key }) => key !== "marks"),
@@ -10078,6 +10196,7 @@ ${worker.id}`)}>${visible(nameOf4(worker))}</a><span class="narrow-only"><${Mark
       align: "end",
       width: 7.4,
       priority: 2,
+      phone: "side",
       render: (worker) => html`<${Time} at=${worker.last_seen_at} />`
     },
     {
@@ -10583,25 +10702,6 @@ function NewPassword({ user, path, onClose }) {
     <p><strong><${Text} value=${user.name} /></strong></p><p>${t("access.password.text")}</p>
     <${FormField} form=${form} name="password" type="password" label=${t("login.password")} hint=${t("access.password.hint")} maxlength="200" autocomplete="new-password" /><//>`;
 }
-function Sure({ title: title2, verb, onConfirm, onClose, children }) {
-  const [problem, setProblem] = E2(
-    /** @type {Problem | null} */
-    null
-  );
-  const [isBusy, setBusy] = E2(false);
-  const confirm = async () => {
-    setBusy(true);
-    try {
-      await onConfirm();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-      setBusy(false);
-    }
-  };
-  return html`<${Dialog} title=${title2} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
-}
 
 // pages/access.js
 function Page14({ session: session2, onSession }) {
@@ -10622,18 +10722,20 @@ function Tokens() {
     data?.tokens ?? []
   );
   const close2 = () => setAsked(null);
-  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
+  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
     <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("access.tokens")} rows=${tokens} rowKey=${(token) => token.id}
       empty=${html`<${Empty} title=${t("access.tokens.none")} curl="jqmaster tokens create operations --scope admin" />`} columns=${[
     {
       key: "label",
       label: t("access.label"),
+      phone: "main",
       render: (token) => html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`
     },
     {
       key: "scopes",
       label: t("access.scopes"),
+      phone: "side",
       render: (token) => token.scopes.map(
         (scope) => html`<${Badge} kind=${scope === "admin" ? "warn" : "info"}>${tOr(`access.scope.${scope}`, visible(scope))}<//> `
       )
@@ -10641,6 +10743,7 @@ function Tokens() {
     {
       key: "used",
       label: t("access.used"),
+      phone: "line",
       align: "end",
       render: (token) => token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never")
     },
@@ -10661,6 +10764,7 @@ function Tokens() {
     {
       key: "act",
       label: t("job.actions"),
+      phone: "line",
       align: "end",
       render: (token) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`
     }
@@ -10692,18 +10796,20 @@ function Users({ me, onSession }) {
     if (users.length === 0) onSession(await fetchSession());
     else await reload();
   };
-  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
+  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
     <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${data === null ? !problem && html`<${Loading} />` : html`<${Table} caption=${t("access.users")} rows=${users} rowKey=${(user) => user.name}
       empty=${html`<${Empty} title=${t("access.users.none")}>${t("access.users.none.text")}<//>`} columns=${[
     {
       key: "name",
       label: t("login.user"),
+      phone: "main",
       render: (user) => html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`
     },
     {
       key: "role",
       label: t("access.role"),
+      phone: "side",
       render: (user) => html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`
     },
     {
@@ -10723,6 +10829,7 @@ function Users({ me, onSession }) {
     {
       key: "act",
       label: t("job.actions"),
+      phone: "line",
       align: "end",
       render: (user) => html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "password", of: user })}>${t("login.password")}<//>
           <${Button} opensDialog class="small" onClick=${() => setAsked({ what: "disable", of: user })}>${t(user.is_disabled ? "access.enable" : "access.disable")}<//>
@@ -10761,7 +10868,7 @@ function Password() {
       toast(t("account.password.done"));
     });
   };
-  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack" novalidate>
+  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack narrow-form" novalidate>
     <${FormField} form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200" autocomplete="current-password" />
     <${FormField} form=${form} name="new_password" label=${t("account.password.new")} hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
     <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} /><p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p></form></section>`;
@@ -10864,18 +10971,21 @@ var columnsOf2 = (mayAnswer, onDone) => [
     key: "state",
     label: "job.state",
     width: 7,
+    phone: "line",
     render: (one) => html`<${ChallengeState} state=${one.state} />`
   },
   {
     key: "name",
     label: "challenges.name",
     width: 10,
+    phone: "main",
     render: (one) => html`<a href=${href("job", { id: one.job_id })} title=${visible(one.name)}>${visible(one.name)}</a>`
   },
   {
     key: "asks",
     label: "challenges.asks",
     priority: 2,
+    phone: "line",
     render: (one) => {
       const about = visible(String(one.code ?? one.error ?? subjectOf(one)));
       return html`<span title=${about}>${about.slice(0, 300)}</span>`;
@@ -10906,6 +11016,7 @@ var columnsOf2 = (mayAnswer, onDone) => [
     key: "answer",
     label: "challenges.answer",
     width: 7,
+    phone: "side",
     render: (one) => mayAnswer ? html`<${AnswerButton} one=${one} onDone=${onDone} />` : ""
   }
 ];
@@ -11072,11 +11183,13 @@ var COLUMNS4 = [
   {
     key: "name",
     label: "notices.name",
+    phone: "main",
     render: (one) => html`<a href=${href("notices", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`
   },
   {
     key: "when",
     label: "notices.when",
+    phone: "line",
     render: (one) => tOr(`notices.when.${one.when}`, visible(one.when))
   },
   {
@@ -11089,6 +11202,7 @@ var COLUMNS4 = [
     key: "state",
     label: "job.state",
     width: 9,
+    phone: "side",
     render: (one) => html`<${Condition} one=${one} />`
   },
   {
@@ -11128,7 +11242,7 @@ function One5({ name, session: session2 }) {
     again
   );
   return html`<p class="crumbs"><a href=${href("notices")}>${t("nav.notices")}</a></p>
-    <div class="page-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} /></div>
+    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} /></div>
     <${ErrorBox} problem=${found.problem} />
     ${may(session2, "operate") && html`<div class="row actions" role="group" aria-label=${t("notices.actions")}>
       <${Button} kind="primary" onClick=${test}>${t("notices.test")}<//>

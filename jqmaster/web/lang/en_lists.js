@@ -7,7 +7,7 @@ export default {
   "job.after.succeeded":
     "Runs when this job has succeeded:||Runs when all of these {count} jobs have succeeded:",
   "job.after.finished": "Runs when this job is over:||Runs when all of these {count} jobs are over:",
-  "job.dependents": "{count} job waits for this one, or waited:||{count} jobs wait for this one, or waited:",
+  "job.dependents": "{count} job depends on this one:||{count} jobs depend on this one:",
   "job.awaited": "awaited",
   "job.linked.more": "{count} more||{count} more",
   "job.linked.not_shown": "{count} is not shown||{count} are not shown",

@@ -73,7 +73,7 @@ export default {
   "job.order": "順序",
   "job.after.succeeded": "次の {count} 件のジョブがすべて成功すると実行されます:",
   "job.after.finished": "次の {count} 件のジョブがすべて終了すると実行されます:",
-  "job.dependents": "このジョブを待つ(または待った)ジョブ {count} 件:",
+  "job.dependents": "このジョブに依存するジョブ {count} 件:",
   "job.awaited": "待機中",
   "job.linked.more": "ほか {count} 件",
   "job.linked.not_shown": "{count} 件は表示されていません",

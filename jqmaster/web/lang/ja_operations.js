@@ -125,7 +125,7 @@ export default {
   "settings.setting": "設定",
   "settings.value": "値",
   "settings.default.column": "既定値と範囲",
-  "settings.at_start": "起動時に読み込まれます",
+  "settings.at_start": "起動時に設定",
   "settings.change_one": "{name} を変更",
   "settings.secret": "非表示",
   "settings.admin_only": "この設定を変更できるのは管理者だけです。",

@@ -1,12 +1,12 @@
 /** Who may come in: tokens for programs, users for people. */
 import { html, useState } from "../lib.js";
-import { ChangeRole, NewPassword, NewToken, NewUser, RotateToken, Sure } from "../access_dialogs.js";
+import { ChangeRole, NewPassword, NewToken, NewUser, RotateToken } from "../access_dialogs.js";
 import { call, del, fetchSession, get, may, patch } from "../api.js";
 import { t, tOr } from "../i18n.js";
 import { useResource } from "../live.js";
 import { visible } from "../text.js";
 import { Button, Empty, ErrorBox, Loading } from "../ui/controls.js";
-import { toast } from "../ui/dialogs.js";
+import { Sure, toast } from "../ui/dialogs.js";
 import { Badge, Text, Time } from "../ui/formats.js";
 import { Table } from "../ui/tables.js";
 import { whoText } from "../value_words.js";
@@ -27,7 +27,7 @@ function Tokens() {
   const [asked, setAsked] = useState(/** @type {Asked | null} */ (null));
   const tokens = /** @type {any[]} */ (data?.tokens ?? []);
   const close = () => setAsked(null);
-  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
+  return html`<section aria-labelledby="tokens"><div class="page-head"><h2 id="tokens">${t("access.tokens")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "create" })}>${t("access.token.new")}<//></div>
     <p class="muted">${t("access.tokens.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
@@ -37,12 +37,14 @@ function Tokens() {
         {
           key: "label",
           label: t("access.label"),
+          phone: "main",
           render: (/** @type {any} */ token) =>
             html`<${Text} value=${token.label} max=${60} />${token.names?.length > 0 && html` <span class="muted small"><${Text} value=${token.names.join(", ")} max=${80} /></span>`}`,
         },
         {
           key: "scopes",
           label: t("access.scopes"),
+          phone: "side",
           render: (/** @type {any} */ token) =>
             token.scopes.map(
               (/** @type {string} */ scope) =>
@@ -52,6 +54,7 @@ function Tokens() {
         {
           key: "used",
           label: t("access.used"),
+          phone: "line",
           align: "end",
           render: (/** @type {any} */ token) =>
             token.last_used_at ? html`<${Time} at=${token.last_used_at} />` : t("access.never"),
@@ -75,6 +78,7 @@ function Tokens() {
         {
           key: "act",
           label: t("job.actions"),
+          phone: "line",
           align: "end",
           render: (/** @type {any} */ token) =>
             html`<span class="row end-row"><${Button} opensDialog class="small" onClick=${() => setAsked({ what: "rotate", of: token })}>${t("access.rotate")}<//><${Button} opensDialog class="small" kind="danger" onClick=${() => setAsked({ what: "revoke", of: token })}>${t("access.revoke")}<//></span>`,
@@ -108,7 +112,7 @@ function Users({ me, onSession }) {
     if (users.length === 0) onSession(await fetchSession());
     else await reload();
   };
-  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog kind="primary" onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
+  return html`<section class="after" aria-labelledby="users"><div class="page-head"><h2 id="users">${t("access.users")}</h2><${Button} opensDialog onClick=${() => setAsked({ what: "add" })}>${t("access.user.new")}<//></div>
     <p class="muted">${t("access.users.text")}</p><${ErrorBox} problem=${problem} onRetry=${reload} />
     ${
       data === null
@@ -118,12 +122,14 @@ function Users({ me, onSession }) {
         {
           key: "name",
           label: t("login.user"),
+          phone: "main",
           render: (/** @type {any} */ user) =>
             html`<${Text} value=${user.name} max=${64} />${isMe(user) && html` <span class="muted">${t("access.you")}</span>`} ${user.is_disabled && html`<${Badge} kind="off">${t("access.disabled")}<//>`}`,
         },
         {
           key: "role",
           label: t("access.role"),
+          phone: "side",
           render: (/** @type {any} */ user) =>
             html`${t(`access.role.${user.role}`)} <${Button} opensDialog class="small" aria-label=${t("access.role_of", { name: visible(user.name) })} onClick=${() => setAsked({ what: "role", of: user })}>${t("settings.change")}<//>`,
         },
@@ -145,6 +151,7 @@ function Users({ me, onSession }) {
         {
           key: "act",
           label: t("job.actions"),
+          phone: "line",
           align: "end",
           render: (
             /** @type {any} */ user,

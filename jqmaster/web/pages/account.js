@@ -27,7 +27,7 @@ function Password() {
       toast(t("account.password.done"));
     });
   };
-  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack" novalidate>
+  return html`<section aria-labelledby="password"><h2 id="password">${t("account.password")}</h2><form onSubmit=${submit} class="stack narrow-form" novalidate>
     <${FormField} form=${form} name="old_password" label=${t("account.password.old")} type="password" maxlength="200" autocomplete="current-password" />
     <${FormField} form=${form} name="new_password" label=${t("account.password.new")} hint=${t("access.password.hint")} type="password" maxlength="200" autocomplete="new-password" />
     <p class="muted">${t("account.password.text")}</p><${ErrorBox} problem=${form.problem} /><p><button class="button primary" disabled=${form.isBusy}>${t("account.password.change")}</button></p></form></section>`;

@@ -92,12 +92,14 @@ const columnsOf = (mayAnswer, onDone) => [
     key: "state",
     label: "job.state",
     width: 7,
+    phone: "line",
     render: (one) => html`<${ChallengeState} state=${one.state} />`,
   },
   {
     key: "name",
     label: "challenges.name",
     width: 10,
+    phone: "main",
     render: (one) =>
       html`<a href=${href("job", { id: one.job_id })} title=${visible(one.name)}>${visible(one.name)}</a>`,
   },
@@ -105,6 +107,7 @@ const columnsOf = (mayAnswer, onDone) => [
     key: "asks",
     label: "challenges.asks",
     priority: 2,
+    phone: "line",
     render: (one) => {
       const about = visible(String(one.code ?? one.error ?? subjectOf(one)));
       return html`<span title=${about}>${about.slice(0, 300)}</span>`;
@@ -135,6 +138,7 @@ const columnsOf = (mayAnswer, onDone) => [
     key: "answer",
     label: "challenges.answer",
     width: 7,
+    phone: "side",
     render: (one) => (mayAnswer ? html`<${AnswerButton} one=${one} onDone=${onDone} />` : ""),
   },
 ];

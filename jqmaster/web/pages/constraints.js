@@ -112,18 +112,22 @@ function List({ go, session }) {
               label: t("constraints.opens"),
               align: "end",
               priority: 3,
-              render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} />`,
+              render: (/** @type {any} */ one) => html`<${Time} at=${one.usage.next_opening} isNext />`,
             },
-            {
-              key: "shadow",
-              label: t("constraints.would"),
-              align: "end",
-              priority: 3,
-              render: (/** @type {any} */ one) =>
-                one.mode === "shadow"
-                  ? html`<${Num} value=${one.usage.shadow_delayed} />`
-                  : html`<${Num} value=${null} />`,
-            },
+            ...(rows.some((one) => one.mode === "shadow")
+              ? [
+                  {
+                    key: "shadow",
+                    label: t("constraints.would"),
+                    align: "end",
+                    priority: 3,
+                    render: (/** @type {any} */ one) =>
+                      one.mode === "shadow"
+                        ? html`<${Num} value=${one.usage.shadow_delayed} />`
+                        : html`<${Num} value=${null} />`,
+                  },
+                ]
+              : []),
             ...(mayOperate
               ? [pauseColumn((one) => html`<${RowPause} one=${one} all=${all} onDone=${found.reload} />`)]
               : []),
@@ -207,7 +211,7 @@ function One({ name, go, session }) {
         <dt>${t("constraints.usage")}</dt><dd><${Usage} constraint=${one} /></dd>
         <dt>${t("constraints.held_jobs")}</dt><dd>${usage.held === null ? html`<${Num} value=${null} />` : t("constraints.held_jobs.title", { held: usage.held, waiting: usage.waiting })}</dd>
         ${one.held_until && html`<dt>${t("constraints.held")}</dt><dd><${Time} at=${one.held_until} /></dd>`}
-        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} /></dd>`}
+        ${usage.next_opening && html`<dt>${t("constraints.opens")}</dt><dd><${Time} at=${usage.next_opening} isNext /></dd>`}
         ${one.mode === "shadow" && html`<dt>${t("constraints.would")}</dt><dd><${Num} value=${usage.shadow_delayed} /></dd>`}
         <dt>${t("constraints.changed")}</dt><dd><${Time} at=${one.changed_at} />${mayOperate && html` · <a href=${href("audit", { target: one.name })}>${t("nav.audit")}</a>`}</dd></dl></section>
       <section class="card"><h2>${t("constraints.matcher")}</h2><${RuleText} matcher=${one.matcher} />${one.key && html`<p>${t("constraints.key")}: <code>${visible(one.key)}</code>${one.fair && html` · ${t("constraints.fair")}`}</p>`}${one.counts_awaiting === false && html`<p>${t("constraints.awaiting_free")}</p>`}</section></div>

@@ -80,6 +80,8 @@ const COLUMNS = [
   {
     key: "name",
     label: "job.name",
+    phone: "main",
+    width: 11,
     render: (one) =>
       html`<a href=${href("definitions", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`,
   },
@@ -87,6 +89,7 @@ const COLUMNS = [
     key: "schedule",
     label: "definitions.schedule",
     priority: 2,
+    phone: "line",
     render: (one) => {
       const text = startText(one);
       return html`<span title=${text}>${text}</span>`;
@@ -95,7 +98,8 @@ const COLUMNS = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 7.5,
+    width: 6.6,
+    phone: "side",
     render: (one) =>
       !one.enabled
         ? html`<${Badge} kind="warn">${t("enqueue.paused")}<//>`
@@ -106,7 +110,7 @@ const COLUMNS = [
   {
     key: "last",
     label: "definitions.last_run",
-    width: 7.5,
+    width: 6.6,
     priority: 2,
     render: (one) => html`<${Time} at=${one.last_run?.due_at} />`,
   },
@@ -140,5 +144,6 @@ const actions = (onDone) => ({
   key: "act",
   label: html`<span class="sr">${t("job.actions")}</span>`,
   width: 5,
+  phone: "side",
   render: (one) => html`<${RowActions} one=${one} onDone=${onDone} />`,
 });

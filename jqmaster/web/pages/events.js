@@ -118,11 +118,13 @@ const COLUMNS = [
     key: "received",
     label: "events.received",
     width: 8,
+    phone: "side",
     render: (event) => html`<${Time} at=${event.received_at} />`,
   },
   {
     key: "type",
     label: "events.type",
+    phone: "main",
     render: (event) =>
       html`<a href=${href("events", { id: event.event_id })} title=${visible(event.event_type)}>${visible(event.event_type)}</a>`,
   },
@@ -141,7 +143,12 @@ const COLUMNS = [
     priority: 2,
     render: (event) => html`<${Excerpt} value=${event.payload} isHidden=${event.payload_hidden} />`,
   },
-  { key: "started", label: "events.started", render: (event) => html`<${Effects} runs=${event.runs} />` },
+  {
+    key: "started",
+    label: "events.started",
+    phone: "line",
+    render: (event) => html`<${Effects} runs=${event.runs} />`,
+  },
 ];
 
 /** @param {{runs: any[]}} props What definitions made of an event, in one line. */

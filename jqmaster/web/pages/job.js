@@ -26,6 +26,7 @@ import {
   bytesText,
   durationText,
   nowMs,
+  steadyMs,
   tellTime,
   useTick,
 } from "../ui/formats.js";
@@ -70,7 +71,7 @@ export function Page({ query, go, session }) {
     return html`<h1>${t("nav.job")}</h1><p>${t("job.no_id")} <a href=${href("jobs")}>${t("nav.jobs")}</a></p>`;
   if (!job) {
     if (found.problem?.status === 404)
-      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div><${JobLog} key=${id} path=${path} isGone />`;
+      return html`<h1>${t("nav.job")}</h1><div class="card"><${Empty} title=${t("job.unknown")}><p><code>${visible(id)}</code></p><p>${t("job.unknown.text")}</p><p><a href=${href("jobs")}>${t("nav.jobs")}</a></p><//></div><${JobLog} key=${id} path=${path} isGone mayErase=${may(session, "operate")} />`;
     return html`<h1>${t("nav.job")}</h1><${ErrorBox} problem=${found.problem} onRetry=${found.reload} />${!found.problem && html`<${Loading} />`}`;
   }
   const again = async () => {
@@ -91,7 +92,7 @@ export function Page({ query, go, session }) {
       ${may(session, "push") && admits(job.state, "cancel") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("cancel")}>${t("job.cancel")}<//>`}
       ${mayOperate && admits(job.state, "delete") && html`<${Button} opensDialog kind="danger" onClick=${() => setDialog("delete")}>${t("job.delete")}<//>`}</div>
     ${!isOver && html`<${Why} why=${why} job=${job} />`}
-    ${isOver && job.state !== "succeeded" && html`<${LastWord} job=${job} />`}
+    ${isTold(job) && html`<${LastWord} job=${job} />`}
     <div class="job-grid"><div class="stack">
       <${Timeline} job=${job} />
       <${Challenges} job=${job} path=${path} mayOperate=${mayOperate} />
@@ -194,7 +195,7 @@ function Why({ why, job }) {
 function VerdictMore({ verdict }) {
   switch (verdict.code) {
     case "constraint":
-      return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} />`}
+      return html`<p class="muted"><a href=${href("constraints", { name: verdict.name })}>${t("why.to_constraint")}</a>${verdict.opens_at && html` · ${t("why.opens")} <${Time} at=${verdict.opens_at} isNext />`}
         ${verdict.holders.length > 0 && html` · ${t("why.holders")} ${verdict.holders.slice(0, 5).map((/** @type {any} */ holder) => html`<${Id} id=${holder.job_id} href=${href("job", { id: holder.job_id })} /> `)}`}</p>`;
     case "no_worker":
     case "no_matching_worker":
@@ -222,11 +223,15 @@ function Limits({ constraints }) {
   )}</ul></details>`;
 }
 
-/** @param {{job: any}} props Why it ended, at the top where one looks first. */
+/** @param {any} job Whether the top of the page tells the error of the last attempt. */
+const isTold = (job) => isIn(job.state, "finished") && job.state !== "succeeded";
+
+/** @param {{job: any}} props Why it ended and where it was raised, at the top where one looks first. */
 function LastWord({ job }) {
   const last = job.attempts.at(-1);
   return html`<section class=${`card last-word ${job.state === "failed" ? "bad" : job.state === "discarded" ? "ok" : ""}`}><h2>${t(`job.ended.${job.state}`)}${job.cause && ` · ${tOr(`cause.${job.cause}`, visible(job.cause))}`}</h2>
     ${last?.message ? html`<pre><${Text} value=${last.message} max=${1500} isBlock /></pre>` : last && html`<${HiddenError} job=${job} attempt=${last} />`}
+    ${last && html`<${Stack} attempt=${last} isOpen />`}
     ${job.skipped_by && html`<p>${t("job.skipped_by")} <${Id} id=${job.skipped_by.id} href=${href("job", { id: job.skipped_by.id })} /> ${job.skipped_by.state && html`<${State} state=${job.skipped_by.state} />`}</p>`}</section>`;
 }
 
@@ -304,14 +309,23 @@ function Timeline({ job }) {
         i,
       ) => html`<tr key=${i}><td><${State} state=${one.state} />${one.attempt && html` <span class="muted">${t("job.attempt_n", { n: one.attempt.attempt })}</span>`}</td>
       <td class="end"><${Time} at=${new Date(one.from).toISOString()} /></td>
-      <td class="end">${one.to !== null && one.to === one.from && i === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? Math.floor((lasted[i] ?? 0) / 1000) * 1000 : lasted[i]} />${one.to === null ? " …" : ""}`}</td></tr>`,
+      <td class="end">${one.to !== null && one.to === one.from && i === states.length - 1 ? "" : html`<${Duration} ms=${one.to === null ? steadyMs(lasted[i] ?? 0) : lasted[i]} />${one.to === null ? " …" : ""}`}</td></tr>`,
     )}</tbody></table></section>`;
 }
 
 /** @param {any} error @returns {string} Where it was raised, as workers of the SDK tell it; "" where nobody says. */
 const stackOf = (error) => (typeof error?.traceback === "string" ? error.traceback.trimEnd() : "");
 
-/** @param {{job: any}} props */
+/** @param {{attempt: any, isOpen: boolean}} props */
+function Stack({ attempt: one, isOpen }) {
+  const stack = stackOf(one.error);
+  return (
+    stack &&
+    html`<details open=${isOpen}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stack} max=${4000} isBlock /></pre></details>`
+  );
+}
+
+/** @param {{job: any}} props The newest first, without what the top of the page says of it. */
 function Attempts({ job }) {
   const attempts = [...job.attempts].reverse();
   return html`<section class="card" aria-labelledby="attempts"><h2 id="attempts">${t("job.attempts")} <span class="muted num">${job.attempt}</span></h2>
@@ -326,8 +340,7 @@ function Attempts({ job }) {
       <p class="row"><strong>${t("job.attempt_n", { n: one.attempt })}</strong> <${Badge} kind=${one.outcome === null ? "info" : ["success", "discarded"].includes(one.outcome) ? "ok" : ["failure", "timeout", "lost"].includes(one.outcome) ? "bad" : "off"}>${one.outcome === null ? t("state.running") : tOr(`outcome.${one.outcome}`, visible(one.outcome))}<//>
         <span class="muted"><${Time} at=${one.started_at} />${one.finished_at && html` · <${Duration} ms=${Date.parse(one.finished_at) - Date.parse(one.started_at)} />`}</span>
         <span class="muted">${t("job.worker")} <${Id} id=${one.worker_id} href=${href("workers", { id: one.worker_id })} /></span></p>
-      ${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}
-      ${stackOf(one.error) && html`<details open=${at === 0}><summary>${t("job.stack")}</summary><pre class="message" tabindex="0" aria-label=${t("job.stack")}><${Text} value=${stackOf(one.error)} max=${4000} isBlock /></pre></details>`}
+      ${(at > 0 || !isTold(job)) && html`${one.message ? html`<pre class="message"><${Text} value=${one.message} max=${1500} isBlock /></pre>` : html`<${HiddenError} job=${job} attempt=${one} />`}<${Stack} attempt=${one} isOpen=${at === 0} />`}
       ${one.error !== null && html`<details><summary>${t("job.error_value")}</summary><${Value} value=${one.error} label=${t("job.error_value")} /></details>`}
       ${job.events.filter((/** @type {any} */ event) => event.attempt === one.attempt).map((/** @type {any} */ event) => html`<p class="muted"><${Time} at=${event.at} /> ${tOr(`event.${event.event}`, visible(event.event))}${event.message && html`: <${Text} value=${event.message} />`}</p>`)}</li>`,
           )}</ol>`

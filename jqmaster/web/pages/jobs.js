@@ -5,7 +5,15 @@ import { ACTIONS, ActionDialog, useActionEnds } from "../actions.js";
 import { useBatch } from "../batch_parts.js";
 import { curl } from "../curl.js";
 import { number, t, tOr } from "../i18n.js";
-import { ColumnsDialog, chosenColumns, includeOf, orderedBy, useJobColumns } from "../job_columns.js";
+import {
+  ColumnsDialog,
+  chosenColumns,
+  includeOf,
+  orderedBy,
+  placed,
+  useErrorColumn,
+  useJobColumns,
+} from "../job_columns.js";
 import { MOST, exportJobs } from "../job_export.js";
 import { FILTERS, Filters, actionFilterOf, filterOf, useDeployedMs } from "../job_filters.js";
 import { PAGE, useJobCount, useJobSearch } from "../job_search.js";
@@ -100,7 +108,7 @@ export function Page({ query, go, session }) {
   ];
   // The members of a batch are in the order in which they were created.
   const by = query["batch"] ? "created" : orderedBy(state);
-  const shownColumns = columns.map((column) => ({
+  const shownColumns = placed(useErrorColumn(columns, sorted, listed), by || "created").map((column) => ({
     ...column,
     ...((isWhole ? column.by : column.key === by) && { sort: column.key }),
   }));

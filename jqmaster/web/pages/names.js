@@ -247,11 +247,34 @@ function Course({ history, name }) {
     <h3>${t("overview.times")}</h3><${Chart} label=${t("overview.times")} xs=${xs} series=${times} height=${140} format=${durationText} />`;
 }
 
+// More bars are no longer seen at a glance.
+const MOST_BARS = 12;
+
+/**
+ * As many neighbours as are needed as one.
+ * @param {{le_ms: number | null, count: number}[]} buckets
+ */
+function joined(buckets) {
+  const size = Math.ceil(buckets.length / MOST_BARS);
+  const end = buckets.length % size;
+  /** @type {typeof buckets} */
+  const bars = [];
+  // The last bar is whole: it has the longest times.
+  for (let at = end - (end ? size : 0); at < buckets.length; at += size) {
+    const part = buckets.slice(Math.max(0, at), at + size);
+    bars.push({
+      le_ms: part.at(-1)?.le_ms ?? null,
+      count: part.reduce((sum, bucket) => sum + bucket.count, 0),
+    });
+  }
+  return bars;
+}
+
 /** @param {{title: string, spread: any, histogram: {le_ms: number | null, count: number}[]}} props */
 function Spread({ title, spread, histogram }) {
   const first = histogram.findIndex((bucket) => bucket.count > 0);
   const last = histogram.findLastIndex((bucket) => bucket.count > 0);
-  const shown = first < 0 ? [] : histogram.slice(first, last + 1);
+  const shown = first < 0 ? [] : joined(histogram.slice(first, last + 1));
   const most = Math.max(1, ...shown.map((bucket) => bucket.count));
   return html`<section class="card"><h2>${title}</h2>${
     !spread

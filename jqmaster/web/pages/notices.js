@@ -62,12 +62,14 @@ const COLUMNS = [
   {
     key: "name",
     label: "notices.name",
+    phone: "main",
     render: (one) =>
       html`<a href=${href("notices", { name: one.name })} title=${visible(one.name)}>${visible(one.name)}</a>`,
   },
   {
     key: "when",
     label: "notices.when",
+    phone: "line",
     render: (one) => tOr(`notices.when.${one.when}`, visible(one.when)),
   },
   {
@@ -80,6 +82,7 @@ const COLUMNS = [
     key: "state",
     label: "job.state",
     width: 9,
+    phone: "side",
     render: (one) => html`<${Condition} one=${one} />`,
   },
   {
@@ -120,7 +123,7 @@ function One({ name, session }) {
       again,
     );
   return html`<p class="crumbs"><a href=${href("notices")}>${t("nav.notices")}</a></p>
-    <div class="page-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} /></div>
+    <div class="page-head job-head"><h1><${Text} value=${name} max=${60} /></h1><${Condition} one=${one} /></div>
     <${ErrorBox} problem=${found.problem} />
     ${
       may(session, "operate") &&

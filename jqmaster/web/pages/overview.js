@@ -22,12 +22,13 @@ import {
   bytesText,
   durationText,
   perSText,
+  steadyMs,
   tellTime,
 } from "../ui/formats.js";
+import { Icon } from "../ui/icons.js";
 import { Table } from "../ui/tables.js";
 
 const SPANS = ["1h", "6h", "24h", "7d"];
-const MINUTE_MS = 60_000;
 const WAIT_WARN_MS = 60_000;
 const WAIT_BAD_MS = 600_000;
 const MEMORY_WARN = 0.8;
@@ -38,6 +39,8 @@ const FAILING_SHARE = 0.05;
 const FAILING_LEAST = 3;
 const MOST_NAMES = 5;
 const LEAST_FAULT_ROWS = 2;
+// More of them have one line each.
+const MOST_TALL_FAULTS = 3;
 const FORGET_MS = 15_000;
 // How often what faults are read from is asked for: each is shown within ten seconds. That a constraint is full takes
 // three answers.
@@ -100,7 +103,7 @@ export function faultsOf(stats, failing, orphans) {
   }
   const oldest = stats.oldest_wait_ms ?? 0;
   if (oldest >= WAIT_WARN_MS) {
-    const text = t("fault.wait", { duration: durationText(oldest) });
+    const text = t("fault.wait", { duration: durationText(steadyMs(oldest)) });
     const query = { state: "ready", order: "oldest" };
     add(oldest >= WAIT_BAD_MS ? "bad" : "warn", "wait", text, "jobs", query, t("fault.wait.act"));
   }
@@ -277,7 +280,7 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
   // Faults that are over leave their room behind, and one more than the first has its room: nothing below them jumps.
   const rows = useRef(LEAST_FAULT_ROWS);
   rows.current = Math.max(rows.current, faults.length);
-  return html`<section class="faults" style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
+  return html`<section class=${`faults ${rows.current > MOST_TALL_FAULTS ? "many" : ""}`} style=${{ "--rows": String(rows.current) }} aria-label=${t("overview.wrong")} aria-live="polite" aria-busy=${String(!isAnswered)}>
     <${ErrorBox} problem=${problem} />
     ${
       faults.length === 0
@@ -288,13 +291,10 @@ function Faults({ faults: found, isAnswered, isWhole, problem }) {
             (
               fault,
             ) => html`<li key=${fault.key} class=${`fault ${fault.kind}`}><${Badge} kind=${fault.kind}>${t(`fault.${fault.kind}`)}<//><span class="fault-text">${fault.text}</span>
-        ${fault.link && html`<a href=${fault.link}>${fault.act}<span aria-hidden="true"> →</span></a>`}<${Button} class="small" onClick=${() => setKnown([...acknowledged, fault.key])}>${t("fault.acknowledge")}<//></li>`,
+        ${fault.link && html`<a href=${fault.link}><span class="fault-act">${fault.act}</span><span aria-hidden="true"> →</span></a>`}<${Button} class="small" title=${t("fault.acknowledge")} onClick=${() => setKnown([...acknowledged, fault.key])}><span class="fault-act">${t("fault.acknowledge")}</span><${Icon} name="check" /><//></li>`,
           )}</ul>`
     }${hidden > 0 && html`<p class="muted">${t("fault.acknowledged", { count: hidden })} <button type="button" class="link" onClick=${() => setKnown([])}>${t("fault.show")}</button></p>`}</section>`;
 }
-
-/** @param {number} ms @returns {string} Without the seconds of minutes: a tile has one line for it. */
-const tileDuration = (ms) => durationText(ms >= MINUTE_MS ? Math.floor(ms / MINUTE_MS) * MINUTE_MS : ms);
 
 /** @param {{stats: any}} props */
 function Tiles({ stats }) {
@@ -305,7 +305,7 @@ function Tiles({ stats }) {
   const tile = (state, more, kind = "") =>
     html`<a class=${`tile ${kind}`} href=${href("jobs", { state })}><span class="tile-label"><${State} state=${state} /></span><b><${Num} value=${counts[state] ?? 0} /></b><span class="tile-more">${more ?? " "}</span></a>`;
   return html`<div class="tiles">
-    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: tileDuration(wait) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
+    ${tile("ready", wait === null ? t("tile.nothing_waits") : t("tile.oldest", { duration: durationText(steadyMs(wait)) }), wait >= WAIT_BAD_MS ? "bad" : wait >= WAIT_WARN_MS ? "warn" : "")}
     ${tile("running", t("tile.slots", { busy: stats.workers.busy, all: stats.workers.max_jobs }))}
     ${tile("retrying", t("tile.per_s", { rate: perS(rates.retried) }), counts.retrying ? "warn" : "")}
     ${tile("scheduled")}

@@ -136,12 +136,14 @@ function Groups({ by, query, go, onDrain }) {
         {
           key: "value",
           label: t(`workers.group.${by}`),
+          phone: "main",
           render: (/** @type {any} */ group) =>
             html`<a href=${href("workers", address(group))}><${Text} value=${groupValue(group)} max=${80} /></a><span class="narrow-only"><${Marks} figures=${group.figures} /></span>`,
         },
         {
           key: "states",
           label: t("nav.workers"),
+          phone: "line",
           render: (/** @type {any} */ group) =>
             html`${ORDER.filter((state) => group.workers[state] > 0).map((state) => html`<${Badge} kind=${/** @type {any} */ (KINDS)[state]}>${number(group.workers[state])} ${t(`worker.${state}`)}<//> `)}`,
         },
@@ -158,6 +160,7 @@ function Groups({ by, query, go, onDrain }) {
               {
                 key: "act",
                 label: t("job.actions"),
+                phone: /** @type {const} */ ("side"),
                 render: (/** @type {any} */ group) =>
                   group.workers.fresh + group.workers.stale > 0 &&
                   html`<${Button} opensDialog class="small" aria-label=${`${t("workers.drain")}: ${visible(groupValue(group))}`} onClick=${() => onDrain(selectionOf(by, group), groupValue(group))}>${t("workers.drain")}<//>`,
@@ -219,11 +222,13 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             key: "state",
             label: t("job.state"),
             width: 10.8,
+            phone: "line",
             render: (/** @type {any} */ worker) => html`<${RowState} worker=${worker} />`,
           },
           {
             key: "host",
             label: t("workers.host"),
+            phone: "main",
             render: (/** @type {any} */ worker) =>
               html`<a href=${href("workers", { id: worker.id })} title=${visible(`${nameOf(worker)}\n${worker.id}`)}>${visible(nameOf(worker))}</a><span class="narrow-only"><${Marks} figures=${worker.figures} /></span>`,
           },
@@ -233,6 +238,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             align: "end",
             width: 7.8,
             priority: 2,
+            phone: "line",
             render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
           },
           ...figureColumns().filter(({ key }) => key !== "marks"),
@@ -242,6 +248,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             align: "end",
             width: 7.4,
             priority: 2,
+            phone: "side",
             render: (/** @type {any} */ worker) => html`<${Time} at=${worker.last_seen_at} />`,
           },
           {

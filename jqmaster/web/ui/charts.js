@@ -217,6 +217,6 @@ export function Chart({
   };
   return html`<figure class="chart"><figcaption class="legend"><span class="legend-at">${xs[index] === undefined ? "" : instantText((xs[index] ?? 0) * 1000, times)}</span>
       ${all.map((one) => html`<button type="button" key=${one.label} class="legend-item" aria-pressed=${String(!hidden.has(one.label))} onClick=${() => toggle(one.label)}><i style=${{ background: `var(${one.color})` }} aria-hidden="true"></i>${one.label} <b class="num">${value(one)}</b></button>`)}
-      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only">${t("chart.drag")}</span>`}</figcaption>
+      ${!isStacked && html`<button type="button" class="link" aria-pressed=${String(isLog)} onClick=${() => setLog(!isLog)}>${t("chart.log")}</button>`}${onRange && html`<span class="muted small wide-only chart-drag">${t("chart.drag")}</span>`}</figcaption>
     <div class="plot" ref=${box} role="img" aria-label=${`${label}. ${series.map((one) => `${one.label}: ${value(one)}`).join(", ")}`}></div></figure>`;
 }

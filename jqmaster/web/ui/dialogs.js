@@ -84,6 +84,24 @@ export function ConfirmCount({
   <//>`;
 }
 
+/** @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, children?: any}} props Asks before something that takes something away for good. */
+export function Sure({ title, verb, onConfirm, onClose, children }) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [isBusy, setBusy] = useState(false);
+  const confirm = async () => {
+    setBusy(true);
+    try {
+      await onConfirm();
+      onClose();
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error;
+      setProblem(error);
+      setBusy(false);
+    }
+  };
+  return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
+}
+
 /** @typedef {{id: number, text: string, kind: string, undo?: (() => unknown) | undefined}} Toast */
 /** @type {Set<(toast: Toast) => void>} */
 const toasters = new Set();

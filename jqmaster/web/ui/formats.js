@@ -69,6 +69,13 @@ export function durationText(ms, isCoarse = false) {
   );
 }
 
+const MINUTE_MS = 60_000;
+/** @param {number} ms @returns {number} The same in whole seconds, or minutes from one on: its text does not change all the time. */
+export function steadyMs(ms) {
+  const step = ms < MINUTE_MS ? 1000 : MINUTE_MS;
+  return Math.floor(ms / step) * step;
+}
+
 /** @param {{ms: number | null | undefined}} props */
 export function Duration({ ms }) {
   if (ms === null || ms === undefined) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
@@ -167,15 +174,15 @@ export function relativeText(ms) {
 
 /**
  * An instant as the reader chose: relative, in the reader's time zone or in UTC; the title has all of them.
- * @param {{at: string | null | undefined}} props ISO 8601.
+ * @param {{at: string | null | undefined, isNext?: boolean}} props ISO 8601. `isNext`: what is to come then; once it is past, it is now.
  */
-export function Time({ at }) {
+export function Time({ at, isNext = false }) {
   useTick();
   const [mode] = usePref("times", "relative");
   if (!at) return html`<span class="num none" aria-label=${t("none")}>–</span>`;
   const ms = Date.parse(at);
   if (Number.isNaN(ms)) return html`<${Text} value=${at} />`;
-  const relative = relativeText(ms);
+  const relative = isNext && ms < nowMs() ? t("time.now") : relativeText(ms);
   const shown = mode === "relative" ? relative : instantText(ms, mode);
   return html`<time class="num" datetime=${at} title=${[relative, localText(ms), utcText(ms)].join(" · ")}>${shown}</time>`;
 }

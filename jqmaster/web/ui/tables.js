@@ -16,6 +16,8 @@ import { useKeys } from "./keys.js";
  * @property {"end"} [align] For numbers.
  * @property {1 | 2 | 3 | 4 | 5} [priority] 2 is hidden on phones, 3 below a wide window, 4 below a very wide one, 5 but on large screens.
  * @property {string} [sort] Its word for `onSort`.
+ * @property {"main" | "side" | "line"} [phone] Its place on phones, where a row has two lines: first in the first line, at the end of it, or in
+ *   the second. As soon as one column has a place, those without one are not shown on phones.
  * @property {number} [width] In rem, where the table is fixed: the share of its width that the column gets.
  */
 
@@ -76,7 +78,8 @@ export function Table({
   useReturn(onOpen ? keys.join() : "");
   if (rows.length === 0 && empty) return empty;
   const isAll = Boolean(selected) && keys.length > 0 && keys.every((key) => selected?.has(key));
-  return html`<div class=${`table-box ${isFixed ? "fixed" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
+  const hasLines = columns.some((column) => column.phone);
+  return html`<div class=${`table-box ${isFixed ? "fixed" : ""} ${hasLines ? "lines" : ""}`} tabindex="0" role="region" aria-label=${caption}><table><caption class="sr">${caption}</caption>
     <thead><tr>${
       onSelect &&
       html`<th scope="col" class="pick"><label class="pick-box"><input type="checkbox" aria-label=${t("select.page")} checked=${isAll}
@@ -117,13 +120,13 @@ export function Table({
             toggle(key, e.shiftKey);
           }} /></label></td>`
         }
-        ${columns.map((column) => html`<td key=${column.key} class=${columnClass(column)}>${column.render(row)}</td>`)}</tr>`;
+        ${columns.map((column) => html`<td key=${column.key} class=${columnClass(column)} data-label=${typeof column.label === "string" ? column.label : undefined}>${column.render(row)}</td>`)}</tr>`;
     })}</tbody></table></div>`;
 }
 
 /** @param {Column} column */
 function columnClass(column) {
-  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""}`;
+  return `col-${column.key} ${column.align === "end" ? "end" : ""} ${column.priority ? `p${column.priority}` : ""} ${column.phone ? `at-${column.phone}` : ""}`;
 }
 
 /** @param {EventTarget | null} target */
