@@ -19,7 +19,7 @@ def outbox(
     target: Annotated[
         str,
         typer.Argument(
-            metavar="MODULE:OBJECT", help="An Outbox, for example app.db:outbox, in the current directory."
+            metavar="MODULE:OBJECT", help="An Outbox, for example app:outbox, in the current directory."
         ),
     ],
     *,
@@ -61,6 +61,8 @@ def outbox(
         _relay_once(found, sdk, as_json=as_json)
     else:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+        # Otherwise nothing is seen until something goes wrong.
+        logging.info("relaying %s", target)
         asyncio.run(_relay(found, sdk, poll, None if metrics_port is None else _gauges(metrics_port)))
 
 

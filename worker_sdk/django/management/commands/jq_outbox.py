@@ -43,6 +43,8 @@ class Command(BaseCommand):
             self._push_once(Relay(outbox))
         else:
             relay = Relay(outbox, poll_s=options["poll"])
+            self.stdout.write(f"relaying the outbox in the database {outbox.using}")
+            self.stdout.flush()
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: relay.stop())
             relay.run()

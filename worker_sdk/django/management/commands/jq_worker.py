@@ -81,7 +81,8 @@ class Command(BaseCommand):
             raise CommandError(str(exc)) from exc
         if not names_of_jobs:
             raise CommandError("no tasks found: declare them in modules named tasks")
-        self.stdout.write(f"runs {len(names_of_jobs)} names: {', '.join(sorted(names_of_jobs)[:10])}")
+        many = "s" if len(names_of_jobs) > 1 else ""
+        self.stdout.write(f"runs {len(names_of_jobs)} name{many}: {', '.join(sorted(names_of_jobs)[:10])}")
         self.stdout.flush()
         if options["burst"]:
             if failed := worker.run_burst():
