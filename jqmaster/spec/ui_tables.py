@@ -92,7 +92,7 @@ def _limit_kinds() -> str:
     lines = [
         f"/** The kinds of limits of a constraint. {_LIMITS_FROM} */",
         "",
-        "/** @typedef {{name: string, path: string[], min: number, step: string}} Figure A number that a form asks for. */",
+        '/** @typedef {{name: string, path: string[], min: number, unit: "count" | "seconds" | "instant"}} Figure A part of a limit that a form asks for. */',
         "/** @typedef {{name: string, isPerValue: boolean, figures: Figure[], isOn: boolean}} LimitKind A kind without figures is a switch, on or off by default. */",
         "",
         "/** @type {LimitKind[]} */",
@@ -111,7 +111,7 @@ def _limit_kinds() -> str:
                 f"        name: {json.dumps(figure.name)},",
                 f"        path: {json.dumps(figure.path)},",
                 f"        min: {figure.least},",
-                f"        step: {json.dumps('1' if figure.is_whole else 'any')},",
+                f"        unit: {json.dumps(figure.unit)},",
                 "      },",
             ]
         is_on = kind.none is True

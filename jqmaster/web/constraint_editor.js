@@ -4,20 +4,25 @@ import { LastHour } from "./constraint_replay.js";
 import { number, t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
-import { PER_VALUE, SWITCHES, formOf, limitsIn } from "./limits.js";
+import { PER_VALUE, SWITCHES, figureText, figureValue, formOf, inputFor, limitsIn } from "./limits.js";
 import { RuleBuilder, ruleOf, useJobSuggestions } from "./rule_builder.js";
 import { visible } from "./text.js";
 import { Button, ErrorBox } from "./ui/controls.js";
 import { FormDialog } from "./ui/form_dialog.js";
 import { State, Text, Time } from "./ui/formats.js";
 import { FormCheck, FormField, fieldErrors, useForm } from "./ui/forms.js";
+import { inZone, useZone } from "./ui/instants.js";
 
 /** @typedef {import("./ui/forms.js").Values} Values */
+/** @typedef {import("./limit_kinds.js").Figure} Figure */
 
 const PREVIEW_MS = 500;
 // As the API has it: a name is a part of an address.
 const NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 const VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
+/** @type {Figure} */
+const EXPIRES_AT = { name: "expires_at", path: ["expires_at"], min: 0, unit: "instant" };
+const FIGURES = [...LIMIT_KINDS.flatMap((kind) => kind.figures), EXPIRES_AT];
 const BLANK = {
   name: "",
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
@@ -26,6 +31,7 @@ const BLANK = {
   mode: "enforce",
   enabled: "yes",
   reason: "",
+  expires_at: "",
 };
 
 /** @param {any} constraint null: a new one. @returns {Values} */
@@ -39,19 +45,30 @@ const valuesOf = (constraint) =>
         mode: constraint.mode,
         enabled: constraint.enabled ? "yes" : "",
         reason: constraint.reason,
+        expires_at: figureText(EXPIRES_AT, constraint),
       }
     : BLANK;
 
+const LABELS = /** @type {const} */ ({
+  reason: "pause.reason",
+  expires_at: "pause.until",
+  matcher: "constraints.matcher",
+  key: "constraints.key",
+});
+
 /** @param {string} name Of a part of the form. */
-const labelOf = (name) =>
-  name === "reason"
-    ? t("pause.reason")
-    : name === "matcher" || name === "key"
-      ? t(`constraints.${name}`)
-      : t(`constraints.form.${name}`);
+const labelOf = (name) => {
+  const label = t(/** @type {any} */ (LABELS)[name] ?? `constraints.form.${name}`);
+  return FIGURES.some((figure) => figure.name === name && figure.unit === "instant") ? inZone(label) : label;
+};
+
+/** @param {{form: import("./ui/forms.js").Form, figure: Figure}} props */
+const FigureField = ({ form, figure }) =>
+  html`<${FormField} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} ...${inputFor(figure)} />`;
 
 /** @param {{constraint: any, onClose: () => void, onDone: (name: string) => unknown}} props `constraint` null: a new one. */
 export function ConstraintEditor({ constraint, onClose, onDone }) {
+  useZone();
   const form = useForm(constraint, valuesOf);
   const { values } = form;
   const [isJson, setJson] = useState(() => ruleOf(values["matcher"] ?? "") === null);
@@ -68,7 +85,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
       mode: given["mode"],
       enabled: given["enabled"] === "yes",
       reason: given["reason"] ?? "",
-      expires_at: base?.expires_at ?? null,
+      expires_at: given["expires_at"] ? figureValue(EXPIRES_AT, given["expires_at"]) : null,
     };
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,
@@ -78,7 +95,6 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
     return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
   };
   const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
-  const figures = LIMIT_KINDS.flatMap((kind) => kind.figures);
   return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf}
       reread=${constraint ? reread : undefined} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
@@ -90,7 +106,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
       }</div>
       <${Preview} text=${matcher.problem ? "" : (values["matcher"] ?? "")} matchKey=${values["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
-      ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
+      ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
     <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf(kind.name)}<//>`)}</div>
@@ -119,6 +135,7 @@ const ownLimits = (key) => {
  * @param {{shown: any, path: string, onClose: () => void, onDone: () => unknown}} props
  */
 export function ValueLimits({ shown, path, onClose, onDone }) {
+  useZone();
   const form = useForm(shown, ownLimits);
   const reread = async () => {
     const { top_keys: keys } = await get(/** @type {"api/constraints/{name}"} */ (path));
@@ -135,7 +152,7 @@ export function ValueLimits({ shown, path, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf}>
     <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
-    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
+    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
 
 /** @param {string} field @param {string} msg */

@@ -1,13 +1,32 @@
 /** Limits of a constraint, or of one value of its key, as forms and lists have them; the kinds come from the master. */
 import { t } from "./i18n.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
-import { durationText } from "./ui/formats.js";
+import { pref } from "./prefs.js";
+import { durationText, instantText } from "./ui/formats.js";
+import { LATEST, inputOf, instantIn } from "./ui/instants.js";
+
+/** @typedef {import("./limit_kinds.js").Figure} Figure */
 
 export const PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 export const SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
 
 /** @param {any} document @param {string[]} path */
 const at = (document, path) => path.reduce((part, step) => part?.[step], document);
+
+/** @param {Figure} figure What its input needs. */
+export const inputFor = ({ unit, min }) =>
+  unit === "instant"
+    ? { type: "datetime-local", step: "1", max: LATEST }
+    : { type: "number", step: unit === "count" ? "1" : "any", min };
+
+/** @param {Figure} figure @param {any} document @returns {string} What its input shows. */
+export const figureText = ({ unit, path }, document) => {
+  const value = at(document, path);
+  return unit === "instant" ? inputOf(value) : String(value ?? "");
+};
+
+/** @param {Figure} figure @param {string} text Of its input, not empty. @returns {number | string} As the API takes it. */
+export const figureValue = ({ unit }, text) => (unit === "instant" ? instantIn(text) : Number(text));
 
 /**
  * What a form shows of a document: figures as text, switches as "yes" or "".
@@ -19,7 +38,7 @@ export function formOf(document) {
     LIMIT_KINDS.flatMap(({ name, figures, isOn }) =>
       figures.length === 0
         ? [[name, (document?.[name] ?? isOn) ? "yes" : ""]]
-        : figures.map((figure) => [figure.name, String(at(document, figure.path) ?? "")]),
+        : figures.map((figure) => [figure.name, figureText(figure, document)]),
     ),
   );
 }
@@ -37,7 +56,7 @@ export function limitsIn(form, kinds) {
       if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
     } else if (figures.some((figure) => form[figure.name])) {
       for (const figure of figures) {
-        const value = Number(form[figure.name]);
+        const value = figureValue(figure, form[figure.name] ?? "");
         if (figure.path.length === 1) limits[name] = value;
         else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
       }
@@ -61,7 +80,13 @@ export function limitTexts(document) {
   return LIMIT_KINDS.filter(
     ({ name, figures }) => figures.length > 0 && (document[name] ?? null) !== null,
   ).map(({ name, figures }) => {
-    const [count, seconds] = figures.map((figure) => at(document, figure.path));
-    return t(`limit.${name}`, { count, ...(seconds && { duration: durationText(seconds * 1000) }) });
+    const { count, seconds, instant } = Object.fromEntries(
+      figures.map(({ unit, path }) => [unit, at(document, path)]),
+    );
+    return t(`limit.${name}`, {
+      count,
+      ...(seconds && { duration: durationText(seconds * 1000) }),
+      ...(instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }),
+    });
   });
 }

@@ -35,13 +35,16 @@ class ConstraintError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A number that a form asks for. `path` leads to it in the document."""
+    """A part of a limit that a form asks for. `path` leads to it in the document.
+
+    A count is a whole number, and seconds may have a fraction. An instant is the text of a time, without bounds here.
+    """
 
     name: str
     path: tuple[str, ...]
-    least: float
-    most: float
-    is_whole: bool = True
+    least: float = 0
+    most: float = 0
+    unit: Literal["count", "seconds", "instant"] = "count"
 
 
 class LimitKind(ABC, Generic[V]):
@@ -163,7 +166,7 @@ class RateLimit(LimitKind[Rate | None], GateCloser):
     counts = "starts"
     figures = (
         Figure("limit", ("rate", "limit"), 1, MAX_RATE),
-        Figure("period", ("rate", "period_s"), 0.001, MAX_PERIOD_MS / 1000, is_whole=False),
+        Figure("period", ("rate", "period_s"), 0.001, MAX_PERIOD_MS / 1000, "seconds"),
     )
 
     def check(self, value: Rate | None, loc: Loc) -> None:

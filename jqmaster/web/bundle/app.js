@@ -4434,7 +4434,7 @@ var LIMIT_KINDS = [
         name: "concurrency",
         path: ["concurrency"],
         min: 1,
-        step: "1"
+        unit: "count"
       }
     ],
     isOn: false
@@ -4447,13 +4447,13 @@ var LIMIT_KINDS = [
         name: "limit",
         path: ["rate", "limit"],
         min: 1,
-        step: "1"
+        unit: "count"
       },
       {
         name: "period",
         path: ["rate", "period_s"],
         min: 1e-3,
-        step: "any"
+        unit: "seconds"
       }
     ],
     isOn: false
@@ -4472,7 +4472,7 @@ var LIMIT_KINDS = [
         name: "max_backlog",
         path: ["max_backlog"],
         min: 0,
-        step: "1"
+        unit: "count"
       }
     ],
     isOn: false
@@ -4491,14 +4491,41 @@ var LIMIT_KINDS = [
   }
 ];
 
+// ui/instants.js
+var LATEST = "9999-12-31T23:59:59";
+var isUtc = () => pref("times", "relative") === "utc";
+var zoneAt = (ms3) => isUtc() ? "UTC" : localText(ms3).split(" ")[2] ?? "UTC";
+function inZone(label, value = "") {
+  const ms3 = Date.parse(value);
+  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms3) ? Date.now() : ms3) });
+}
+var useZone = () => void usePref("times", "relative");
+function inputOf(at2) {
+  const ms3 = at2 ? Date.parse(at2) : NaN;
+  if (Number.isNaN(ms3)) return "";
+  return (isUtc() ? utcText(ms3) : localText(ms3)).slice(0, 19).replace(" ", "T");
+}
+function instantIn(text) {
+  if (!text || text > LATEST) return "";
+  const whole = text.length === 16 ? `${text}:00` : text;
+  const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
+  return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
+}
+
 // limits.js
 var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
 var SWITCHES = LIMIT_KINDS.filter((kind) => kind.figures.length === 0);
 var at = (document2, path) => path.reduce((part, step) => part?.[step], document2);
+var inputFor = ({ unit, min }) => unit === "instant" ? { type: "datetime-local", step: "1", max: LATEST } : { type: "number", step: unit === "count" ? "1" : "any", min };
+var figureText = ({ unit, path }, document2) => {
+  const value = at(document2, path);
+  return unit === "instant" ? inputOf(value) : String(value ?? "");
+};
+var figureValue = ({ unit }, text) => unit === "instant" ? instantIn(text) : Number(text);
 function formOf(document2) {
   return Object.fromEntries(
     LIMIT_KINDS.flatMap(
-      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, String(at(document2, figure.path) ?? "")])
+      ({ name, figures, isOn }) => figures.length === 0 ? [[name, document2?.[name] ?? isOn ? "yes" : ""]] : figures.map((figure) => [figure.name, figureText(figure, document2)])
     )
   );
 }
@@ -4509,7 +4536,7 @@ function limitsIn(form, kinds) {
       if (Boolean(form[name]) !== isOn) limits[name] = !isOn;
     } else if (figures.some((figure) => form[figure.name])) {
       for (const figure of figures) {
-        const value = Number(form[figure.name]);
+        const value = figureValue(figure, form[figure.name] ?? "");
         if (figure.path.length === 1) limits[name] = value;
         else limits[name] = { ...limits[name], [figure.path[1] ?? ""]: value };
       }
@@ -4525,8 +4552,14 @@ function limitTexts(document2) {
   return LIMIT_KINDS.filter(
     ({ name, figures }) => figures.length > 0 && (document2[name] ?? null) !== null
   ).map(({ name, figures }) => {
-    const [count2, seconds] = figures.map((figure) => at(document2, figure.path));
-    return t(`limit.${name}`, { count: count2, ...seconds && { duration: durationText(seconds * 1e3) } });
+    const { count: count2, seconds, instant } = Object.fromEntries(
+      figures.map(({ unit, path }) => [unit, at(document2, path)])
+    );
+    return t(`limit.${name}`, {
+      count: count2,
+      ...seconds && { duration: durationText(seconds * 1e3) },
+      ...instant && { at: instantText(Date.parse(instant), pref("times", "relative")) }
+    });
   });
 }
 
@@ -5728,27 +5761,6 @@ async function exportJobs(kind, filter, order, onProgress) {
   link.remove();
   setTimeout(() => URL.revokeObjectURL(url), 1e4);
   return { count: jobs.length, isCut: cursor !== void 0 };
-}
-
-// ui/instants.js
-var LATEST = "9999-12-31T23:59:59";
-var isUtc = () => pref("times", "relative") === "utc";
-var zoneAt = (ms3) => isUtc() ? "UTC" : localText(ms3).split(" ")[2] ?? "UTC";
-function inZone(label, value = "") {
-  const ms3 = Date.parse(value);
-  return t("zone.label", { label, zone: zoneAt(Number.isNaN(ms3) ? Date.now() : ms3) });
-}
-var useZone = () => void usePref("times", "relative");
-function inputOf(at2) {
-  const ms3 = at2 ? Date.parse(at2) : NaN;
-  if (Number.isNaN(ms3)) return "";
-  return (isUtc() ? utcText(ms3) : localText(ms3)).slice(0, 19).replace(" ", "T");
-}
-function instantIn(text) {
-  if (!text || text > LATEST) return "";
-  const whole = text.length === 16 ? `${text}:00` : text;
-  const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
-  return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
 }
 
 // ui/filters.js
@@ -8149,6 +8161,8 @@ function Told({ told: told3 }) {
 var PREVIEW_MS = 500;
 var NAME = /^[A-Za-z0-9_.:-]{1,100}$/;
 var VALUE_FIGURES = PER_VALUE.flatMap((kind) => kind.figures);
+var EXPIRES_AT = { name: "expires_at", path: ["expires_at"], min: 0, unit: "instant" };
+var FIGURES = [...LIMIT_KINDS.flatMap((kind) => kind.figures), EXPIRES_AT];
 var BLANK2 = {
   name: "",
   matcher: '{"field": "name", "op": "eq", "value": "mail.send"}',
@@ -8156,7 +8170,8 @@ var BLANK2 = {
   ...formOf(null),
   mode: "enforce",
   enabled: "yes",
-  reason: ""
+  reason: "",
+  expires_at: ""
 };
 var valuesOf = (constraint) => constraint ? {
   name: constraint.name,
@@ -8165,10 +8180,28 @@ var valuesOf = (constraint) => constraint ? {
   ...formOf(constraint),
   mode: constraint.mode,
   enabled: constraint.enabled ? "yes" : "",
-  reason: constraint.reason
+  reason: constraint.reason,
+  expires_at: figureText(EXPIRES_AT, constraint)
 } : BLANK2;
-var labelOf2 = (name) => name === "reason" ? t("pause.reason") : name === "matcher" || name === "key" ? t(`constraints.${name}`) : t(`constraints.form.${name}`);
+var LABELS = (
+  /** @type {const} */
+  {
+    reason: "pause.reason",
+    expires_at: "pause.until",
+    matcher: "constraints.matcher",
+    key: "constraints.key"
+  }
+);
+var labelOf2 = (name) => {
+  const label = t(
+    /** @type {any} */
+    LABELS[name] ?? `constraints.form.${name}`
+  );
+  return FIGURES.some((figure) => figure.name === name && figure.unit === "instant") ? inZone(label) : label;
+};
+var FigureField = ({ form, figure }) => html`<${FormField} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf2(figure.name)} ...${inputFor(figure)} />`;
 function ConstraintEditor({ constraint, onClose, onDone }) {
+  useZone();
   const form = useForm(constraint, valuesOf);
   const { values: values2 } = form;
   const [isJson, setJson] = E2(() => ruleOf(values2["matcher"] ?? "") === null);
@@ -8185,7 +8218,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
       mode: given["mode"],
       enabled: given["enabled"] === "yes",
       reason: given["reason"] ?? "",
-      expires_at: base?.expires_at ?? null
+      expires_at: given["expires_at"] ? figureValue(EXPIRES_AT, given["expires_at"]) : null
     };
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,
@@ -8195,7 +8228,6 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
     return t(base ? "constraints.done.changed" : "constraints.done.created", { name: visible(name) });
   };
   const reread = () => get(`api/constraints/${encodeURIComponent(constraint.name)}`);
-  const figures = LIMIT_KINDS.flatMap((kind) => kind.figures);
   return html`<${FormDialog} title=${constraint ? `${t("constraints.edit")} · ${visible(constraint.name)}` : t("constraints.make")} form=${form} onClose=${onClose} onSave=${save} labelOf=${labelOf2}
       reread=${constraint ? reread : void 0} isNew=${constraint === null} saveLabel=${constraint ? t("save") : t("constraints.create")} isWide>
     ${!constraint && html`<${FormField} form=${form} name="name" label=${t("job.name")} hint=${t("constraints.name.rule")} maxlength="100" spellcheck=${false} />`}
@@ -8203,7 +8235,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
       ${isJson ? html`<${FormField} form=${form} name="matcher" as="textarea" rows="6" spellcheck=${false} label=${t("constraints.matcher")} hint=${t("constraints.matcher.hint")} problem=${form.problem ?? matcher.problem} />` : html`<${RuleBuilder} suggestions=${suggestions} hint=${t("rule.hint")} text=${values2["matcher"] ?? ""} onText=${(text) => form.set({ matcher: text })} />${matcherErrors.length > 0 && html`<p class="field-error">${visible(matcherErrors.join("; "))}</p>`}`}</div>
       <${Preview} text=${matcher.problem ? "" : values2["matcher"] ?? ""} matchKey=${values2["key"]?.trim() ?? ""} /></div>
     <div class="form-grid"><${FormField} form=${form} name="key" label=${t("constraints.key")} hint=${t("constraints.key.hint")} placeholder="argument.host" spellcheck=${false} />
-      ${figures.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf2(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}
+      ${FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}
       <${FormField} form=${form} name="mode" as="select" label=${labelOf2("mode")}><option value="enforce">${t("constraints.enforce")}</option><option value="shadow">${t("constraints.shadow")}</option><//></div>
     <${FormField} form=${form} name="reason" label=${t("pause.reason")} hint=${t("constraints.reason.hint")} maxlength="500" />
     <div class="row"><${FormCheck} form=${form} name="enabled">${labelOf2("enabled")}<//>${SWITCHES.map((kind) => html` <${FormCheck} key=${kind.name} form=${form} name=${kind.name}>${labelOf2(kind.name)}<//>`)}</div>
@@ -8220,6 +8252,7 @@ var ownLimits = (key) => {
   return Object.fromEntries(VALUE_FIGURES.map(({ name }) => [name, figures[name] ?? ""]));
 };
 function ValueLimits({ shown, path, onClose, onDone }) {
+  useZone();
   const form = useForm(shown, ownLimits);
   const reread = async () => {
     const { top_keys: keys } = await get(
@@ -8239,7 +8272,7 @@ function ValueLimits({ shown, path, onClose, onDone }) {
   };
   return html`<${FormDialog} title=${t("constraints.limit_value.title")} form=${form} onClose=${onClose} onSave=${save} reread=${reread} labelOf=${labelOf2}>
     <p><strong><${Text} value=${shown.value} max=${200} /></strong></p><p class="muted">${t("constraints.limit_value.text")}</p>
-    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FormField} key=${figure.name} form=${form} name=${figure.name} path=${figure.path.join(".")} label=${labelOf2(figure.name)} type="number" min=${figure.min} step=${figure.step} />`)}</div><//>`;
+    <div class="form-grid">${VALUE_FIGURES.map((figure) => html`<${FigureField} key=${figure.name} form=${form} figure=${figure} />`)}</div><//>`;
 }
 var refusal = (field, msg) => new Problem(422, { title: msg, errors: [{ loc: [field], msg }] });
 function parsed(text) {
@@ -8702,7 +8735,7 @@ function ComingTable({ coming, zone, jitterMs = 0, label }) {
 // event_trigger.js
 var ARGUMENT_WAYS = ["payload", "parts", "fixed"];
 var GATHERINGS = ["none", "debounce", "collect"];
-var FIGURES = {
+var FIGURES2 = {
   none: [],
   debounce: ["wait_s", "max_s"],
   collect: ["max", "within_s"]
@@ -8737,7 +8770,7 @@ function triggerIn(values2) {
     values2["gathering"] ?? "none"
   );
   const key = (values2["gathering_key"] ?? "").trim() || null;
-  const figures = Object.fromEntries(FIGURES[gathering].map((name) => [name, asNumber(values2[name])]));
+  const figures = Object.fromEntries(FIGURES2[gathering].map((name) => [name, asNumber(values2[name])]));
   const gathered = (way) => way === gathering ? { ...figures, key } : null;
   const rest = {
     kind: "event",
@@ -8829,7 +8862,7 @@ var READ2 = 10;
 var TYPING_MS5 = 400;
 function triggerLabel(name) {
   const own = ["event_type", "matching", "matcher", "argument_way", "mapping", "gathering", "gathering_key"];
-  return [...own, ...FIGURES.debounce, ...FIGURES.collect].includes(name) ? t(`events.form.${name}`) : "";
+  return [...own, ...FIGURES2.debounce, ...FIGURES2.collect].includes(name) ? t(`events.form.${name}`) : "";
 }
 function useEventSuggestions(type) {
   const [settled, setSettled] = E2(type);
@@ -8906,7 +8939,7 @@ function Gathering({ form, problem }) {
     form.values["gathering"] ?? "none"
   );
   return html`<${Choice} form=${form} name="gathering" options=${GATHERINGS} problem=${problem} path="gathering" hint=${t(`events.gathering.${way}.text`)} />
-    ${FIGURES[way].map((name) => html`<${FormField} key=${name} form=${form} name=${name} path=${`${way}.${name}`} problem=${problem} label=${triggerLabel(name)} type="number" min=${name === "max" ? "1" : "0.1"} step=${name === "max" ? "1" : "any"} />`)}
+    ${FIGURES2[way].map((name) => html`<${FormField} key=${name} form=${form} name=${name} path=${`${way}.${name}`} problem=${problem} label=${triggerLabel(name)} type="number" min=${name === "max" ? "1" : "0.1"} step=${name === "max" ? "1" : "any"} />`)}
     ${way !== "none" && html`<${FormField} form=${form} name="gathering_key" path=${`${way}.key`} problem=${problem} label=${triggerLabel("gathering_key")} hint=${t("events.form.gathering_key.hint")} placeholder="payload.customer" maxlength="200" autocapitalize="none" spellcheck=${false} />`}`;
 }
 function EventsTable({ coming, isAsked, label }) {
