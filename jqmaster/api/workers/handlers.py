@@ -5,7 +5,7 @@ from typing import Any, Final, get_args
 from jqmaster.api import views
 from jqmaster.api.encoding.envelopes import read_list
 from jqmaster.api.encoding.fast_path import usual_success, usual_successes
-from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
 from jqmaster.api.workers.schemas import (
@@ -21,6 +21,7 @@ from jqmaster.domain.jobs.outcome import Outcome
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.domain.workers.worker_figures import GroupKind
 from jqmaster.errors import FieldError, OverloadedError, TooLargeError, after_it_was_done, invalid
+from jqmaster.service.workers.operator_actions import WorkerOrder
 from jqmaster.service.workers.worker_sets import SetOrder, jobs_of
 
 RAW_RESULT: Final = frozenset({"result", "error"})
@@ -164,22 +165,16 @@ async def get(call: Call) -> Reply:
     return Reply(200, await _detail(call, worker))
 
 
-async def drain(call: Call) -> Reply:
-    worker = await call.services.worker_actions.drain(call.path["worker_id"], call.who)
-    with after_it_was_done():
-        return Reply(200, await _detail(call, worker))
+def order(name: WorkerOrder) -> Handler:
+    """Return the handler that gives a worker this order. It has the name of the order, as generated clients have."""
 
+    async def give(call: Call) -> Reply:
+        worker = await call.services.worker_actions.order(name, call.path["worker_id"], call.who)
+        with after_it_was_done():
+            return Reply(200, await _detail(call, worker))
 
-async def resume(call: Call) -> Reply:
-    worker = await call.services.worker_actions.resume(call.path["worker_id"], call.who)
-    with after_it_was_done():
-        return Reply(200, await _detail(call, worker))
-
-
-async def detach(call: Call) -> Reply:
-    worker = await call.services.worker_actions.detach(call.path["worker_id"], call.who)
-    with after_it_was_done():
-        return Reply(200, await _detail(call, worker))
+    give.__name__ = name
+    return give
 
 
 async def set_slots(call: Call) -> Reply:

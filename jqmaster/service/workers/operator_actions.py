@@ -30,20 +30,38 @@ class WorkerActions:
     def __init__(self, workers: WorkerStore, *, tell: TellWorker) -> None:
         self._workers = workers
         self._tell = tell
+        self._commands: Mapping[WorkerOrder, Callable[[str, bytes], Awaitable[Commanded]]] = {
+            "drain": workers.drain,
+            "resume": workers.resume,
+            "detach": workers.detach,
+        }
 
-    async def drain(self, worker_id: str, who: str) -> Worker:
-        """Drain the worker: it takes no more jobs and finishes those that it runs. Raise NotFoundError, ConflictError
-        (detached)."""
-        return await self._command("drain", self._workers.drain, worker_id, who)
+    async def order(self, order: WorkerOrder, worker_id: str, who: str) -> Worker:
+        """Give the worker an order. Raise NotFoundError, ConflictError (detached).
 
-    async def resume(self, worker_id: str, who: str) -> Worker:
-        """Give the worker jobs again. Raise NotFoundError, ConflictError (detached)."""
-        return await self._command("resume", self._workers.resume, worker_id, who)
-
-    async def detach(self, worker_id: str, who: str) -> Worker:
-        """Detach the worker: its jobs run elsewhere when it has stopped them, or when their leases end. Raise
-        NotFoundError."""
-        return await self._command("detach", self._workers.detach, worker_id, who)
+        * drain: it takes no more jobs and finishes those that it runs.
+        * resume: it gets jobs again.
+        * detach: its jobs run elsewhere when it has stopped them, or when their leases end. A detached worker may be
+          detached again.
+        """
+        before = await existing_worker(self._workers, worker_id)
+        entry = encode_entry(
+            who=who,
+            action=f"worker.{order}",
+            target=worker_id,
+            before=_standing(before),
+            after={**_standing(before), **_CHANGES[order]},
+        )
+        match await self._commands[order](worker_id, entry):
+            case Commanded.UNKNOWN:
+                raise unknown_worker(worker_id)
+            case Commanded.DETACHED:
+                raise _detached(worker_id)
+            case Commanded.NEW:
+                logger.warning("worker %s: %s, by %s", worker_id, order, who)
+        await self._tell(worker_id, order)
+        with after_it_was_done():
+            return await existing_worker(self._workers, worker_id)
 
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, who: str, *, is_kept: bool = False, now_ms: int = 0
@@ -88,32 +106,6 @@ class WorkerActions:
         entry = encode_entry(who=who, action="slot_rule.delete", target=rule_id, before=before, after=None)
         if not await self._workers.drop_slot_rule(rule_id, entry):
             raise NotFoundError(f"there is no rule of slots {rule_id}", code="unknown_slot_rule")
-
-    async def _command(
-        self,
-        order: WorkerOrder,
-        command: Callable[[str, bytes], Awaitable[Commanded]],
-        worker_id: str,
-        who: str,
-    ) -> Worker:
-        before = await existing_worker(self._workers, worker_id)
-        entry = encode_entry(
-            who=who,
-            action=f"worker.{order}",
-            target=worker_id,
-            before=_standing(before),
-            after={**_standing(before), **_CHANGES[order]},
-        )
-        match await command(worker_id, entry):
-            case Commanded.UNKNOWN:
-                raise unknown_worker(worker_id)
-            case Commanded.DETACHED:
-                raise _detached(worker_id)
-            case Commanded.NEW:
-                logger.warning("worker %s: %s, by %s", worker_id, order, who)
-        await self._tell(worker_id, order)
-        with after_it_was_done():
-            return await existing_worker(self._workers, worker_id)
 
 
 def _detached(worker_id: str) -> ConflictError:

@@ -58,12 +58,11 @@ class WorkerSets:
         """Give the order, and return the workers that got it. One that left meanwhile is not among them."""
         concerned = await self.concerned(order, selection)
         room = asyncio.Semaphore(AT_ONCE)
-        command = self._actions.drain if order == "drain" else self._actions.resume
 
         async def give(worker: Worker) -> Worker | None:
             async with room:
                 try:
-                    return await command(worker.id, who)
+                    return await self._actions.order(order, worker.id, who)
                 except (NotFoundError, ConflictError):
                     return None
 
