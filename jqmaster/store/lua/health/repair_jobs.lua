@@ -38,7 +38,7 @@ local function after(prefix)
   return string.sub(found_in, 1, #full) == full and string.sub(found_in, #full + 1) or nil
 end
 local found_lane, found_worker, found_gates = after('ready:'), after('claims:'), after('slots:')
-local is_unfinished = layout.is_unfinished
+local is_unfinished, is_waiting, is_timed = layout.is_unfinished, layout.is_waiting, layout.is_timed
 
 local done, freed = {}, {}
 local function free(gate_list, id)
@@ -119,7 +119,7 @@ local function put_in_its_index(id, head, state)
   end
   if redis.call('ZSCORE', index_of[state], id) then return count end
   local score = state == layout.STATE.running and now_ms + lease_ms
-    or state == layout.STATE.awaiting_jobs and record.int64(head, layout.created_at_ms.at)
+    or is_waiting[state] and not is_timed[state] and record.int64(head, layout.created_at_ms.at)
     or record.int64(head, is_unfinished[state] and layout.due_at_ms.at or layout.finished_at_ms.at)
   redis.call('ZADD', index_of[state], score, id)
   return count + 1

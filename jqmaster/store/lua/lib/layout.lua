@@ -46,6 +46,7 @@ local layout = {
   is_flag_of_limits = {is_paused = true, is_fair = true, is_awaiting_free = true},
   index = {[1] = 'scheduled', [3] = 'retrying', [4] = 'running', [5] = 'awaiting_callback', [6] = 'succeeded', [7] = 'failed', [8] = 'canceled', [9] = 'skipped', [10] = 'discarded', [11] = 'awaiting_jobs'},
   is_waiting = {[1] = true, [2] = true, [3] = true, [11] = true},
+  is_timed = {[1] = true, [3] = true},
   is_unfinished = {[1] = true, [2] = true, [3] = true, [4] = true, [5] = true, [11] = true},
   is_final = {[6] = true, [7] = true, [8] = true, [9] = true, [10] = true},
   is_cancelable = {[1] = true, [2] = true, [3] = true, [4] = true, [5] = true, [11] = true},

@@ -19,7 +19,8 @@ local definitions = homes.read(ARGV[6])
 local priority, run_at_ms, max_retry = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 local timeout_ms, action_id = tonumber(ARGV[10]), ARGV[11]
 local tag = ARGV[2]
-local is_changeable, index = layout.is_changeable, layout.index
+local is_changeable, is_timed, index = layout.is_changeable, layout.is_timed, layout.index
+local READY = layout.STATE.ready
 
 if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'stale_rules'} end
 local head = record.read_head(job_key)
@@ -32,9 +33,9 @@ redis.call('SETRANGE', job_key, layout.priority.offset, struct.pack('>i4I4i8', p
 local target, due_at_ms = state, record.int64(head, layout.due_at_ms.at)
 if run_at_ms then
   due_at_ms = run_at_ms
-  if state == layout.STATE.awaiting_jobs then target = state
-  elseif run_at_ms <= now_ms then target = layout.STATE.ready
-  elseif state == layout.STATE.ready then target = layout.STATE.scheduled end
+  if state ~= READY and not is_timed[state] then target = state
+  elseif run_at_ms <= now_ms then target = READY
+  elseif state == READY then target = layout.STATE.scheduled end
 end
 record.set_state(job_key, target)
 record.set_int64(job_key, layout.due_at_ms.offset, due_at_ms)
@@ -43,15 +44,15 @@ local lane, own = homes.of(definitions, 1, tonumber(edition))
 moves.leave(id, state, old_lane, old_own, target, lane)
 homes.write(job_key, head, lane, definitions[1].bytes)
 lanes.count(lane, own, 1, 1)
-if target == layout.STATE.ready then
+if target == READY then
   lanes.add(lane, priority, id)
-elseif target ~= layout.STATE.awaiting_jobs then
+elseif is_timed[target] then
   redis.call('ZADD', tag .. index[target], due_at_ms, id)
 end
 local has_opened = lane_writes.write(nil)
 actions.count_job(action_id, id, false)
 if wake_channel ~= '' then
-  if target == layout.STATE.ready or has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
-  if target ~= layout.STATE.ready then redis.call('PUBLISH', wake_channel, 'due') end
+  if target == READY or has_opened then redis.call('PUBLISH', wake_channel, 'ready') end
+  if is_timed[target] then redis.call('PUBLISH', wake_channel, 'due') end
 end
 return {'ok'}
