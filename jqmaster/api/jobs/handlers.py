@@ -2,14 +2,14 @@
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api import views
 from jqmaster.api.batches.schemas import BatchRequest
 from jqmaster.api.encoding.envelopes import cut_field, read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs
-from jqmaster.api.http.endpoint import Call, Reply, check
+from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
 from jqmaster.config import Durability
@@ -27,6 +27,7 @@ from jqmaster.errors import (
     invalid,
 )
 from jqmaster.service.jobs.enqueue import unknown_predecessors
+from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.operator_actions import Changes
 
@@ -175,20 +176,18 @@ async def cancel(call: Call) -> Reply:
         return reply
 
 
-async def retry(call: Call) -> Reply:
-    await call.services.job_actions.retry(call.path["job_id"])
-    with after_it_was_done():
-        reply = await get(call)
-        await _write_down(call, "job.retry")
-        return reply
+def acting(act: Callable[[JobActions, str], Awaitable[None]], audit_action: str) -> Handler:
+    """Return the handler of an operator's action on one job. Generated clients have its name from the method."""
 
+    async def handler(call: Call) -> Reply:
+        await act(call.services.job_actions, call.path["job_id"])
+        with after_it_was_done():
+            reply = await get(call)
+            await _write_down(call, audit_action)
+            return reply
 
-async def run_now(call: Call) -> Reply:
-    await call.services.job_actions.run_now(call.path["job_id"])
-    with after_it_was_done():
-        reply = await get(call)
-        await _write_down(call, "job.run")
-        return reply
+    handler.__name__ = act.__name__
+    return handler
 
 
 async def delete(call: Call) -> Reply:

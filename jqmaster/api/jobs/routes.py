@@ -17,6 +17,7 @@ from jqmaster.api.jobs import (
 )
 from jqmaster.api.logs import routes as log_routes
 from jqmaster.domain.identity.access import Scope
+from jqmaster.service.jobs.operator_actions import JobActions
 from jqmaster.store.link.pages import MAX_PER_CALL
 
 _STORE: Final = (503,)
@@ -191,9 +192,10 @@ OPERATIONS: Final = [
     Operation("POST", "/api/jobs/{job_id}/cancel", handlers.cancel, Scope.PUSH, "Cancel a waiting or running job",
               "jobs",
               {200: schemas.JobView}, problems=_JOB, text=_CANCEL_TEXT),
-    Operation("POST", "/api/jobs/{job_id}/retry", handlers.retry, Scope.OPERATE, "Run a finished job again", "jobs",
+    Operation("POST", "/api/jobs/{job_id}/retry", handlers.acting(JobActions.retry, "job.retry"),
+              Scope.OPERATE, "Run a finished job again", "jobs",
               {200: schemas.JobView}, problems=_JOB),
-    Operation("POST", "/api/jobs/{job_id}/run", handlers.run_now, Scope.OPERATE, "Run a scheduled or retrying job now",
-              "jobs",
+    Operation("POST", "/api/jobs/{job_id}/run", handlers.acting(JobActions.run_now, "job.run"),
+              Scope.OPERATE, "Run a scheduled or retrying job now", "jobs",
               {200: schemas.JobView}, problems=_JOB),
 ]  # fmt: skip

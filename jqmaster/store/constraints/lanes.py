@@ -174,7 +174,8 @@ class LaneStore:
         return [[raw.decode() for raw in reply] for reply in replies]
 
     async def waiting_for_time(self) -> AsyncIterator[list[str]]:
-        """Yield pages of the waiting jobs that are not ready yet; those that were there all along are all among them."""
+        """Yield pages of the waiting jobs that are not ready yet; those that were there all along are all among
+        them."""
         for index in (self._keys.index(state) for state in INDEXED if state in WAITING):
             async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
