@@ -12,7 +12,7 @@ import { isIn } from "./states.js";
 
 const TIMES = ["created", "run_at", "started", "finished"];
 // Of a relative time, and of a date with its time.
-const TIME_REM = 6.2;
+const TIME_REM = 7.4;
 const DATE_REM = 11.2;
 const SECOND_LINE = ["state", "error", "argument", "progress"];
 

@@ -142,7 +142,7 @@ async function search(text, session, onPause, signal) {
     ...names.names.slice(0, MOST).flatMap(({ name }) => [
       {
         key: `name ${name}`,
-        kind: t("nav.names"),
+        kind: t("job.name"),
         label: visible(name),
         act: () => go("names", { name }),
       },
@@ -170,13 +170,13 @@ async function search(text, session, onPause, signal) {
       .slice(0, MOST)
       .map((one) => ({
         key: `constraint ${one.name}`,
-        kind: t("nav.constraints"),
+        kind: t("palette.constraint"),
         label: visible(one.name),
         act: () => go("constraints", { name: one.name }),
       })),
     ...definitions.definitions.map(({ name }) => ({
       key: `definition ${name}`,
-      kind: t("nav.definitions"),
+      kind: t("palette.definition"),
       label: visible(name),
       act: () => go("definitions", { name }),
     })),
@@ -185,7 +185,7 @@ async function search(text, session, onPause, signal) {
       .slice(0, MOST)
       .map((type) => ({
         key: `event ${type}`,
-        kind: t("nav.events"),
+        kind: t("events.event"),
         label: visible(type),
         act: () => go("events", { type }),
       })),
@@ -195,7 +195,7 @@ async function search(text, session, onPause, signal) {
       .flatMap((one) => [
         {
           key: `worker ${one.id}`,
-          kind: t("nav.workers"),
+          kind: t("job.worker"),
           label: visible(one.node_id || one.id),
           hint: visible(one.id),
           act: () => go("workers", { id: one.id }),

@@ -202,7 +202,7 @@ async def test_the_palette_and_the_keys_lead_to_definitions(screens: Screens, ap
         await expect(page.get_by_role("heading", level=1)).to_have_text("Definitions")
         await page.keyboard.press("Control+k")
         await page.keyboard.type(name)
-        await page.get_by_role("option").filter(has_text="Definitions").click()
+        await page.get_by_role("option").filter(has_text=re.compile(f"^Definition.*{name}")).click()
         await expect(page.get_by_role("heading", level=1)).to_have_text(name)
 
 

@@ -213,7 +213,7 @@ async def test_the_palette_and_the_keys_lead_to_events(screens: Screens, api: Ap
         await expect(page.get_by_role("heading", level=1)).to_have_text("Events")
         await page.keyboard.press("Control+k")
         await page.keyboard.type(kind)
-        await page.get_by_role("option").filter(has_text=re.compile(f"^Events.*{kind}")).click()
+        await page.get_by_role("option").filter(has_text=re.compile(f"^Event.*{kind}")).click()
         await expect(page.locator("tbody tr")).to_have_count(1)
         await page.keyboard.press("Control+k")
         await page.keyboard.type("Send an event")

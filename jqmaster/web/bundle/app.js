@@ -2062,7 +2062,7 @@ async function search(text, session2, onPause, signal) {
     ...names.names.slice(0, MOST).flatMap(({ name }) => [
       {
         key: `name ${name}`,
-        kind: t("nav.names"),
+        kind: t("job.name"),
         label: visible(name),
         act: () => go("names", { name })
       },
@@ -2085,26 +2085,26 @@ async function search(text, session2, onPause, signal) {
     })),
     ...constraints.constraints.filter((one) => fits(one.name, one.reason)).slice(0, MOST).map((one) => ({
       key: `constraint ${one.name}`,
-      kind: t("nav.constraints"),
+      kind: t("palette.constraint"),
       label: visible(one.name),
       act: () => go("constraints", { name: one.name })
     })),
     ...definitions.definitions.map(({ name }) => ({
       key: `definition ${name}`,
-      kind: t("nav.definitions"),
+      kind: t("palette.definition"),
       label: visible(name),
       act: () => go("definitions", { name })
     })),
     ...[...new Set(events.events.map((event) => event.event_type))].filter((type) => fits(type)).slice(0, MOST).map((type) => ({
       key: `event ${type}`,
-      kind: t("nav.events"),
+      kind: t("events.event"),
       label: visible(type),
       act: () => go("events", { type })
     })),
     ...workers.workers.filter((one) => fits(one.id, one.node_id, one.version)).slice(0, MOST).flatMap((one) => [
       {
         key: `worker ${one.id}`,
-        kind: t("nav.workers"),
+        kind: t("job.worker"),
         label: visible(one.node_id || one.id),
         hint: visible(one.id),
         act: () => go("workers", { id: one.id })
@@ -5479,7 +5479,7 @@ function useProgress(jobs, isHeld, reload) {
 
 // job_columns.js
 var TIMES = ["created", "run_at", "started", "finished"];
-var TIME_REM = 6.2;
+var TIME_REM = 7.4;
 var DATE_REM = 11.2;
 var SECOND_LINE = ["state", "error", "argument", "progress"];
 var ENDED = ["name", "argument", "finished", "duration", "worker"];
@@ -9585,14 +9585,14 @@ var COLUMNS2 = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 6.6,
+    width: 7,
     phone: "side",
     render: (one) => !one.enabled ? html`<${Badge} kind="warn">${t("enqueue.paused")}<//>` : one.next_due_at ? html`<${Time} at=${one.next_due_at} />` : html`<${Num} value=${null} />`
   },
   {
     key: "last",
     label: "definitions.last_run",
-    width: 6.6,
+    width: 7.5,
     priority: 2,
     render: (one) => html`<${Time} at=${one.last_run?.due_at} />`
   },
@@ -10202,7 +10202,7 @@ function List6({ list: { data, problem, reload }, query, go: go3, onDrain, onSlo
     {
       key: "state",
       label: t("job.state"),
-      width: 10.8,
+      width: 11,
       phone: "line",
       render: (worker) => html`<${RowState} worker=${worker} />`
     },
@@ -10217,7 +10217,7 @@ ${worker.id}`)}>${visible(nameOf4(worker))}</a><span class="narrow-only"><${Mark
       key: "slots",
       label: t("workers.slots"),
       align: "end",
-      width: 7.8,
+      width: 7.2,
       priority: 2,
       phone: "line",
       render: (worker) => html`<${Slots} worker=${worker} />`

@@ -1002,6 +1002,8 @@ var en_forms_default = {
   "constraints.reason.hint": "Why this constraint exists.",
   palette: "Command palette",
   "palette.hint": "Search pages, names, workers, constraints, definitions, events, jobs and actions",
+  "palette.constraint": "Constraint",
+  "palette.definition": "Definition",
   "palette.page": "Page",
   "palette.action": "Action",
   "palette.search": "Search jobs for “{text}”",

@@ -97,6 +97,8 @@ export default {
   "constraints.reason.hint": "Why this constraint exists.",
   palette: "Command palette",
   "palette.hint": "Search pages, names, workers, constraints, definitions, events, jobs and actions",
+  "palette.constraint": "Constraint",
+  "palette.definition": "Definition",
   "palette.page": "Page",
   "palette.action": "Action",
   "palette.search": "Search jobs for “{text}”",

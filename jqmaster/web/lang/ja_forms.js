@@ -97,6 +97,8 @@ export default {
   "constraints.reason.hint": "この制約がある理由。",
   palette: "コマンドパレット",
   "palette.hint": "ページ、名前、ワーカー、制約、定義、イベント、ジョブ、操作を検索",
+  "palette.constraint": "制約",
+  "palette.definition": "定義",
   "palette.page": "ページ",
   "palette.action": "操作",
   "palette.search": "「{text}」でジョブを検索",

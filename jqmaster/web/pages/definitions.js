@@ -98,7 +98,7 @@ const COLUMNS = [
   {
     key: "next",
     label: "definitions.next_due",
-    width: 6.6,
+    width: 7,
     phone: "side",
     render: (one) =>
       !one.enabled
@@ -110,7 +110,7 @@ const COLUMNS = [
   {
     key: "last",
     label: "definitions.last_run",
-    width: 6.6,
+    width: 7.5,
     priority: 2,
     render: (one) => html`<${Time} at=${one.last_run?.due_at} />`,
   },

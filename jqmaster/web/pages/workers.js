@@ -221,7 +221,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
           {
             key: "state",
             label: t("job.state"),
-            width: 10.8,
+            width: 11,
             phone: "line",
             render: (/** @type {any} */ worker) => html`<${RowState} worker=${worker} />`,
           },
@@ -236,7 +236,7 @@ function List({ list: { data, problem, reload }, query, go, onDrain, onSlots }) 
             key: "slots",
             label: t("workers.slots"),
             align: "end",
-            width: 7.8,
+            width: 7.2,
             priority: 2,
             phone: "line",
             render: (/** @type {any} */ worker) => html`<${Slots} worker=${worker} />`,
