@@ -9,7 +9,7 @@ from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.job_content import JobContent, shown_error_type
 from jqmaster.domain.content.readable import readable, readable_members
 from jqmaster.domain.definitions.definition import Definition
-from jqmaster.domain.events.trigger import EventTrigger
+from jqmaster.domain.definitions.event_trigger import EventTrigger
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import Attempt, Cause, Job, JobSpec
 from jqmaster.domain.jobs.job_filter import JobFilter

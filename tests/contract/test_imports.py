@@ -47,7 +47,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
         "why": {"", "matching", "jobs", "constraints", "workers"},
         "identity": set(),
         "challenges": {""},
-        "definitions": {"", "matching", "jobs", "events"},
+        "definitions": {"", "matching", "jobs"},
         "events": {"", "matching", "definitions"},
         "batches": {"", "jobs"},
         "logs": {"jobs"},

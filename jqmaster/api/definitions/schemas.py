@@ -29,11 +29,10 @@ from jqmaster.domain.definitions.definition import (
     Overlap,
 )
 from jqmaster.domain.definitions.definition import NAME_PATTERN as DEFINITION_NAME_PATTERN
+from jqmaster.domain.definitions.event_trigger import MAX_COLLECTED, MAX_WAIT_S, MIN_WAIT_S, TYPE_PATTERN
 from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, MAX_EVERY_MINUTES
 from jqmaster.domain.definitions.time_zone import MAX_NAME
-from jqmaster.domain.events.event import TYPE_PATTERN
-from jqmaster.domain.events.trigger import MAX_COLLECTED, MAX_WAIT_S, MIN_WAIT_S
 from jqmaster.domain.jobs.job import JobSpec, JobState
 from jqmaster.domain.matching.matcher import MAX_TEXT
 

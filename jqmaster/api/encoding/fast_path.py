@@ -13,7 +13,8 @@ from msgspec import UNSET, UnsetType
 
 from jqmaster.api.encoding.validator import FIXED_SIZE, SHORT_STR_SIZE, ScanLimits, scan
 from jqmaster.api.schemas import NAME_PATTERN, is_instant
-from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN, Event
+from jqmaster.domain.definitions.event_trigger import TYPE_PATTERN
+from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, Event
 from jqmaster.domain.ids import ID_LENGTH, TOKEN_BYTES, are_ids, is_id, new_id
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.jobs.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S, Term

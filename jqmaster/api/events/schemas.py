@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, RootModel
 
 from jqmaster.api.schemas import Answer, AnyValue, Instant, JobId, Request, StoredText, Timestamp
-from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, TYPE_PATTERN, Effect
+from jqmaster.domain.definitions.event_trigger import TYPE_PATTERN
+from jqmaster.domain.events.event import MAX_DEDUPE_KEY, MAX_TEXT, Effect
 
 _NULL = b"\xc0"
 EventType = Annotated[str, Field(pattern=TYPE_PATTERN, examples=["order.paid"])]

@@ -9,10 +9,10 @@ from hashlib import blake2b
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from jqmaster.domain.definitions.event_trigger import EventTrigger
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.schedule import Occurrence, Schedule
 from jqmaster.domain.definitions.time_zone import zone_named
-from jqmaster.domain.events.trigger import EventTrigger
 from jqmaster.domain.jobs.job import JobSpec
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"

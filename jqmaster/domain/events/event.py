@@ -10,7 +10,6 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.matching.matcher import EventFields
 from jqmaster.domain.matching.packed import decoded
 
-TYPE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f]{1,200}$"
 MAX_TEXT: Final = 1024
 MAX_DEDUPE_KEY: Final = 255
 

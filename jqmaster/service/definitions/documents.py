@@ -14,10 +14,10 @@ from jqmaster.domain.definitions.definition import (
     Overlap,
     TimeTrigger,
 )
+from jqmaster.domain.definitions.event_trigger import EventTrigger, parse_collect, parse_debounce
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.schedule import parse_schedule
-from jqmaster.domain.events.template import PAYLOAD, parse_template
-from jqmaster.domain.events.trigger import EventTrigger, parse_collect, parse_debounce
+from jqmaster.domain.definitions.template import PAYLOAD, parse_template
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import STORED_TERMS, JobSpec
 from jqmaster.domain.matching.matcher import EVENT_FIELDS, Loc, MatcherError, parse_matcher

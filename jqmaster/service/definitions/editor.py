@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition, TimeTrigger, new_did
-from jqmaster.domain.events.trigger import EventTrigger
+from jqmaster.domain.definitions.event_trigger import EventTrigger
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.matching import packed

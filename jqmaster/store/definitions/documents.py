@@ -7,10 +7,10 @@ from typing import Any, Final
 import msgpack
 
 from jqmaster.domain.definitions.definition import CatchUp, Definition, Kind, Overlap, TimeTrigger
+from jqmaster.domain.definitions.event_trigger import Collect, Debounce, EventTrigger
 from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
 from jqmaster.domain.definitions.schedule import parse_schedule
-from jqmaster.domain.events.template import parse_template
-from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger
+from jqmaster.domain.definitions.template import parse_template
 from jqmaster.domain.matching import packed
 from jqmaster.domain.matching.matcher import EVENT_FIELDS, Path, parse_matcher, parse_path
 from jqmaster.errors import DamagedError

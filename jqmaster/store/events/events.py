@@ -11,10 +11,10 @@ import msgpack
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.definitions.event_trigger import Collect, Debounce
 from jqmaster.domain.definitions.run import RunReason, job_id_of_event
 from jqmaster.domain.events.event import Effect, Event, Started
 from jqmaster.domain.events.index import EventIndex
-from jqmaster.domain.events.trigger import Collect, Debounce
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError, StoreUnavailableError
 from jqmaster.store import codec

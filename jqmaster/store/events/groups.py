@@ -9,8 +9,8 @@ import msgpack
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
 from jqmaster.domain.definitions.definition import Definition
+from jqmaster.domain.definitions.event_trigger import is_collected
 from jqmaster.domain.definitions.run import RunReason
-from jqmaster.domain.events.trigger import is_collected
 from jqmaster.domain.operations.tally import Tally
 from jqmaster.errors import DamagedError
 from jqmaster.store.definitions.definitions import KeptRuns

@@ -7,8 +7,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from jqmaster.domain.definitions.refusal import DefinitionError
-from jqmaster.domain.events.event import TYPE_PATTERN
-from jqmaster.domain.events.template import Template
+from jqmaster.domain.definitions.template import Template
 from jqmaster.domain.matching.glob import compile_glob
 from jqmaster.domain.matching.matcher import (
     EVENT_FIELDS,
@@ -27,6 +26,7 @@ MAX_COLLECTED: Final = 1000
 
 _COLLECTED: Final = "collect"
 _DEBOUNCED: Final = "debounce"
+TYPE_PATTERN: Final = r"^[^\s\x00-\x1f\x7f]{1,200}$"
 _TYPE: Final = re.compile(TYPE_PATTERN.replace("$", r"\Z"))
 _WILDCARDS: Final = re.compile(r"[*?\[]")
 

@@ -6,11 +6,17 @@ import msgpack
 import pytest
 
 from jqmaster.domain.definitions.definition import Definition, Overlap
+from jqmaster.domain.definitions.event_trigger import (
+    Collect,
+    Debounce,
+    EventTrigger,
+    parse_collect,
+    parse_debounce,
+)
 from jqmaster.domain.definitions.refusal import DefinitionError
+from jqmaster.domain.definitions.template import parse_template
 from jqmaster.domain.events.event import Event
 from jqmaster.domain.events.index import EventIndex
-from jqmaster.domain.events.template import parse_template
-from jqmaster.domain.events.trigger import Collect, Debounce, EventTrigger, parse_collect, parse_debounce
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobSpec
 from jqmaster.domain.matching.matcher import EVENT_FIELDS, MatcherError, parse_matcher, parse_path
