@@ -10,7 +10,7 @@ import { ErrorBox } from "./ui/controls.js";
 import { Time } from "./ui/formats.js";
 import { whoText } from "./value_words.js";
 
-const CHANGES_SHOWN = 5;
+const CHANGES_SHOWN = 3;
 
 /** @param {{name: string, etag: string}} props Its newest changes. */
 export function Changes({ name, etag }) {

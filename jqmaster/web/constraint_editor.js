@@ -4,14 +4,14 @@ import { LastHour } from "./constraint_replay.js";
 import { number, t } from "./i18n.js";
 import { html, useEffect, useState } from "./lib.js";
 import { LIMIT_KINDS } from "./limit_kinds.js";
-import { PER_VALUE, SWITCHES, figureText, figureValue, formOf, inputFor, limitsIn } from "./limits.js";
+import { PER_VALUE, SWITCHES, figureText, formOf, inputFor, limitsIn } from "./limits.js";
 import { RuleBuilder, ruleOf, useJobSuggestions } from "./rule_builder.js";
 import { visible } from "./text.js";
 import { Button, ErrorBox } from "./ui/controls.js";
 import { FormDialog } from "./ui/form_dialog.js";
 import { State, Text, Time } from "./ui/formats.js";
 import { FormCheck, FormField, fieldErrors, useForm } from "./ui/forms.js";
-import { inZone, useZone } from "./ui/instants.js";
+import { editedInstant, inZone, useZone } from "./ui/instants.js";
 
 /** @typedef {import("./ui/forms.js").Values} Values */
 /** @typedef {import("./limit_kinds.js").Figure} Figure */
@@ -85,7 +85,7 @@ export function ConstraintEditor({ constraint, onClose, onDone }) {
       mode: given["mode"],
       enabled: given["enabled"] === "yes",
       reason: given["reason"] ?? "",
-      expires_at: given["expires_at"] ? figureValue(EXPIRES_AT, given["expires_at"]) : null,
+      expires_at: editedInstant(given["expires_at"] ?? "", base?.expires_at) || null,
     };
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,

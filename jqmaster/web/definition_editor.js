@@ -20,7 +20,7 @@ import { useResource } from "./live.js";
 import { visible } from "./text.js";
 import { FormDialog } from "./ui/form_dialog.js";
 import { FormCheck, FormField, fieldErrors, useForm } from "./ui/forms.js";
-import { LATEST, inZone, inputOf, instantIn, useZone } from "./ui/instants.js";
+import { LATEST, editedInstant, inZone, inputOf, useZone } from "./ui/instants.js";
 
 /** @typedef {import("./ui/forms.js").Values} Values */
 /** @typedef {import("./ui/forms.js").Form} Form */
@@ -97,17 +97,17 @@ function labelOf(name) {
 /** @param {string} name */
 const jobLabel = (name) => (JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`));
 
-/** @param {Values} values @returns {any} What says when it is due. */
-const timesIn = (values) => ({
+/** @param {Values} values @param {any} base The definition that the form was opened with. @returns {any} What says when it is due. */
+const timesIn = (values, base) => ({
   schedule: scheduleIn(values),
   time_zone: (values["time_zone"] ?? "").trim(),
-  starts_at: instantIn(values["starts_at"] ?? "") || null,
-  ends_at: instantIn(values["ends_at"] ?? "") || null,
+  starts_at: editedInstant(values["starts_at"] ?? "", base?.starts_at) || null,
+  ends_at: editedInstant(values["ends_at"] ?? "", base?.ends_at) || null,
   jitter_s: asNumber(values["jitter_s"]) ?? 0,
 });
 
-/** @param {Values} values @returns {string} The request, with the argument as it was typed, so that no number changes. */
-function requestIn(values) {
+/** @param {Values} values @param {any} base @returns {string} The request, with the argument as it was typed, so that no number changes. */
+function requestIn(values, base) {
   const argument = argumentIn(values);
   /** @type {Record<string, string>} */
   const headers = {};
@@ -138,7 +138,7 @@ function requestIn(values) {
   };
   const start = isOfEvents(values)
     ? triggerIn(values)
-    : toJson({ ...timesIn(values), ...latenessIn(values) }).slice(1, -1);
+    : toJson({ ...timesIn(values, base), ...latenessIn(values) }).slice(1, -1);
   const jobName = JSON.stringify((values["job_name"] ?? "").trim());
   return `{"job":{"name":${jobName},"argument":${argument},${toJson(job).slice(1)},${start},${toJson(rest).slice(1)}`;
 }
@@ -169,11 +169,11 @@ function argumentIn(values) {
   return argument;
 }
 
-/** @param {Values} values @returns {string} What to ask the preview about; "" where nothing is complete yet. */
-function previewIn(values) {
+/** @param {Values} values @param {any} base @returns {string} What to ask the preview about; "" where nothing is complete yet. */
+function previewIn(values, base) {
   const name = values["name"]?.trim() ?? "";
   const also = toJson({ count: COMING, ...(NAME.test(name) && { name }) }).slice(1);
-  if (!isOfEvents(values)) return `{${toJson(timesIn(values)).slice(1, -1)},${also}`;
+  if (!isOfEvents(values)) return `{${toJson(timesIn(values, base)).slice(1, -1)},${also}`;
   if (!values["event_type"]?.trim()) return "";
   try {
     const job =
@@ -194,7 +194,7 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
   const form = useForm(definition, valuesOf);
   const { values } = form;
   const isEvents = isOfEvents(values);
-  const asked = previewIn(values);
+  const asked = previewIn(values, form.base);
   const coming = useComing(asked);
   const shown = form.problem ?? coming.problem;
   const save = async (/** @type {Values} */ given, /** @type {any} */ base) => {
@@ -203,7 +203,7 @@ export function DefinitionEditor({ definition, onClose, onDone }) {
       const msg = t(name ? "constraints.name.rule" : "constraints.name.none");
       throw new Problem(422, { title: msg, errors: [{ loc: ["name"], msg }] });
     }
-    const text = requestIn(given).replace(/}$/, `,"reason":${JSON.stringify(base?.reason ?? "")}}`);
+    const text = requestIn(given, base).replace(/}$/, `,"reason":${JSON.stringify(base?.reason ?? "")}}`);
     await call("PUT", `api/definitions/${encodeURIComponent(name)}`, {
       text,
       headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" },
@@ -233,9 +233,9 @@ function Preview({ values, coming, isAsked }) {
     const label = t("events.preview");
     return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${EventsTable} coming=${coming} isAsked=${isAsked} label=${label} /></section>`;
   }
-  const times = timesIn(values);
+  const zone = (values["time_zone"] ?? "").trim();
   const label = t("definitions.next", { count: COMING });
-  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${times.time_zone} jitterMs=${Number(times.jitter_s) * 1000 || 0} label=${label} /></section>`;
+  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${zone} jitterMs=${Number(values["jitter_s"]) * 1000 || 0} label=${label} /></section>`;
 }
 
 /** @param {{form: Form, problem: Problem | null}} props */

@@ -277,6 +277,35 @@ async def test_a_constraint_is_made_tried_paused_and_deleted(screens: Screens, a
     assert (await api.call("GET", f"/api/constraints/{name}"))[0] == 404
 
 
+async def test_a_form_changes_no_instant_that_nobody_touched(screens: Screens, api: Api) -> None:
+    name, ends_at = tag(), "2099-12-30T12:00:00.250Z"
+    document = {"matcher": {"field": "name", "op": "eq", "value": name}, "concurrency": 1}
+    await api.call("PUT", f"/api/constraints/{name}", document | {"expires_at": ends_at})
+    async with screens.open(f"#/constraints?name={name}") as page:
+        await page.get_by_role("button", name="Edit").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Running at once").fill("2")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog).to_have_count(0)
+    changed = (await api.call("GET", f"/api/constraints/{name}"))[1]
+    assert (changed["concurrency"], changed["expires_at"]) == (2, ends_at)
+
+
+async def test_options_of_a_job_that_are_seldom_used_are_folded_while_they_are_empty(
+    screens: Screens, api: Api
+) -> None:
+    async with screens.open("#/enqueue") as page:
+        key = page.get_by_label("Idempotency key")
+        await expect(key).to_be_hidden()
+        await page.get_by_text("More options").click()
+        await key.fill("k")
+        await expect(key).to_be_visible()
+    copied = await api.enqueue(tag(), None, headers={"trace": "1"}, **LATER)
+    async with screens.open(f"#/enqueue?from={copied}") as page:
+        await expect(page.get_by_label("Headers")).to_have_value("trace: 1")
+        await expect(page.get_by_label("Headers")).to_be_visible()
+
+
 async def test_the_editor_replays_the_last_hour_under_a_constraint(screens: Screens, api: Api) -> None:
     name = tag()
     # One after the other, so that a limit of one job at once holds none of them.

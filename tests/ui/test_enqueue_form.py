@@ -171,6 +171,7 @@ async def test_an_idempotency_key_enqueues_once(screens: Screens, api: Api) -> N
     name = await told(api, thumbnail)
     async with form_of(screens, name) as page:
         await page.get_by_label("photo_id").fill("1")
+        await page.get_by_text("More options").click()
         await page.get_by_label("Idempotency key").fill("photo:1")
         first = await enqueued(page, api)
         await expect(page.locator(".sent")).to_contain_text("Enqueued.")

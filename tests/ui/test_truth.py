@@ -88,7 +88,7 @@ async def test_a_constraint_that_holds_jobs_back_is_a_fault_with_their_number(
         await expect(page.get_by_text("2 of 2 waiting jobs are held back")).to_be_visible()
         await page.goto("/#/constraints")
         row = page.locator("tbody tr").filter(has_text=name)
-        await expect(row).to_contain_text("1 of 1 full")
+        await expect(row).to_contain_text("1 of 1 closed")
         await expect(row.locator("td.col-held")).to_have_text("2")
         # Pause and resume from the row.
         await row.get_by_role("button", name="Pause").click()

@@ -136,6 +136,8 @@ async def fill_all(walk: Walk, scope: Locator) -> None:
     """Type into every control below `scope`, wait for news of the queue, and hold what stands there against what was
     typed. A choice may show further controls, so it is made first."""
     page = walk.page
+    for folded in await scope.locator("details.more:not([open]) > summary").all():
+        await folded.click()
     controls = scope.locator(TYPED)
     typed: dict[str, str] = {}
 
@@ -284,7 +286,14 @@ async def test_nothing_that_is_typed_on_a_live_queue_is_lost(
                     people.create_task(walk_next(addresses))
         await api.http.aclose()
     assert len(forms - {frozenset()}) == forms_in_dialogs()
-    assert {"Priority", "Matcher", "Value 1", "Current password", "Name or message contains"} <= set(inputs)
+    assert {
+        "Priority",
+        "Idempotency key",
+        "Matcher",
+        "Value 1",
+        "Current password",
+        "Name or message contains",
+    } <= set(inputs)
 
 
 async def walk_page(walk: Walk) -> None:

@@ -1425,6 +1425,14 @@ function fieldErrors(problem, path) {
     return loc === path || loc.startsWith(path + ".");
   }).map((error) => error.msg);
 }
+function FormMore({ form, names, problem, label, children }) {
+  const isNeeded = names.some((name) => form.values[name] || fieldErrors(problem, name).length > 0);
+  const [isOpen, setOpen] = E2(isNeeded);
+  W2(() => {
+    if (isNeeded) setOpen(true);
+  }, [isNeeded]);
+  return html`<details class="more" open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
+}
 function FormField({
   form,
   name,
@@ -4511,6 +4519,7 @@ function instantIn(text) {
   const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
   return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
 }
+var editedInstant = (text, opened) => opened && text === inputOf(opened) ? opened : instantIn(text);
 
 // limits.js
 var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);
@@ -8096,7 +8105,7 @@ function Difference({ before, after }) {
 }
 
 // changes.js
-var CHANGES_SHOWN = 5;
+var CHANGES_SHOWN = 3;
 function Changes({ name, etag }) {
   const { data, problem } = useResource(
     (signal) => get("api/audit", { target: name, limit: CHANGES_SHOWN }, signal),
@@ -8218,7 +8227,7 @@ function ConstraintEditor({ constraint, onClose, onDone }) {
       mode: given["mode"],
       enabled: given["enabled"] === "yes",
       reason: given["reason"] ?? "",
-      expires_at: given["expires_at"] ? figureValue(EXPIRES_AT, given["expires_at"]) : null
+      expires_at: editedInstant(given["expires_at"] ?? "", base?.expires_at) || null
     };
     await call("PUT", `api/constraints/${encodeURIComponent(name)}`, {
       body,
@@ -9042,14 +9051,14 @@ function labelOf3(name) {
   return triggerLabel(name) || jobLabel(name);
 }
 var jobLabel = (name) => JOB_LABELS.includes(name) ? t(`job.${name}`) : t(`definitions.form.${name}`);
-var timesIn = (values2) => ({
+var timesIn = (values2, base) => ({
   schedule: scheduleIn(values2),
   time_zone: (values2["time_zone"] ?? "").trim(),
-  starts_at: instantIn(values2["starts_at"] ?? "") || null,
-  ends_at: instantIn(values2["ends_at"] ?? "") || null,
+  starts_at: editedInstant(values2["starts_at"] ?? "", base?.starts_at) || null,
+  ends_at: editedInstant(values2["ends_at"] ?? "", base?.ends_at) || null,
   jitter_s: asNumber(values2["jitter_s"]) ?? 0
 });
-function requestIn(values2) {
+function requestIn(values2, base) {
   const argument = argumentIn(values2);
   const headers = {};
   for (const line of (values2["headers"] ?? "").split("\n").filter((one) => one.trim())) {
@@ -9077,7 +9086,7 @@ function requestIn(values2) {
     enabled: values2["enabled"] === "yes",
     overlap: values2["overlap"]
   };
-  const start2 = isOfEvents(values2) ? triggerIn(values2) : toJson({ ...timesIn(values2), ...latenessIn(values2) }).slice(1, -1);
+  const start2 = isOfEvents(values2) ? triggerIn(values2) : toJson({ ...timesIn(values2, base), ...latenessIn(values2) }).slice(1, -1);
   const jobName = JSON.stringify((values2["job_name"] ?? "").trim());
   return `{"job":{"name":${jobName},"argument":${argument},${toJson(job).slice(1)},${start2},${toJson(rest).slice(1)}`;
 }
@@ -9100,10 +9109,10 @@ function argumentIn(values2) {
   if (isOfEvents(values2) && value === null) throw refusal2("argument", t("definitions.argument.null"));
   return argument;
 }
-function previewIn(values2) {
+function previewIn(values2, base) {
   const name = values2["name"]?.trim() ?? "";
   const also = toJson({ count: COMING, ...NAME2.test(name) && { name } }).slice(1);
-  if (!isOfEvents(values2)) return `{${toJson(timesIn(values2)).slice(1, -1)},${also}`;
+  if (!isOfEvents(values2)) return `{${toJson(timesIn(values2, base)).slice(1, -1)},${also}`;
   if (!values2["event_type"]?.trim()) return "";
   try {
     const job = values2["argument_way"] === "fixed" ? `"job":{"name":"job","argument":${argumentIn(values2)}},` : "";
@@ -9119,7 +9128,7 @@ function DefinitionEditor({ definition, onClose, onDone }) {
   const form = useForm(definition, valuesOf2);
   const { values: values2 } = form;
   const isEvents = isOfEvents(values2);
-  const asked = previewIn(values2);
+  const asked = previewIn(values2, form.base);
   const coming = useComing(asked);
   const shown = form.problem ?? coming.problem;
   const save = async (given, base) => {
@@ -9128,7 +9137,7 @@ function DefinitionEditor({ definition, onClose, onDone }) {
       const msg = t(name ? "constraints.name.rule" : "constraints.name.none");
       throw new Problem(422, { title: msg, errors: [{ loc: ["name"], msg }] });
     }
-    const text = requestIn(given).replace(/}$/, `,"reason":${JSON.stringify(base?.reason ?? "")}}`);
+    const text = requestIn(given, base).replace(/}$/, `,"reason":${JSON.stringify(base?.reason ?? "")}}`);
     await call("PUT", `api/definitions/${encodeURIComponent(name)}`, {
       text,
       headers: base ? { "If-Match": `"${base.etag}"` } : { "If-None-Match": "*" }
@@ -9153,9 +9162,9 @@ function Preview2({ values: values2, coming, isAsked }) {
     const label2 = t("events.preview");
     return html`<section class="preview" aria-live="polite"><h3>${label2}</h3><${EventsTable} coming=${coming} isAsked=${isAsked} label=${label2} /></section>`;
   }
-  const times = timesIn(values2);
+  const zone = (values2["time_zone"] ?? "").trim();
   const label = t("definitions.next", { count: COMING });
-  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${times.time_zone} jitterMs=${Number(times.jitter_s) * 1e3 || 0} label=${label} /></section>`;
+  return html`<section class="preview" aria-live="polite"><h3>${label}</h3><${ComingTable} coming=${coming} zone=${zone} jitterMs=${Number(values2["jitter_s"]) * 1e3 || 0} label=${label} /></section>`;
 }
 function When({ form, problem }) {
   const { values: values2 } = form;
@@ -11685,6 +11694,7 @@ var BLANK3 = {
   left_out: ""
 };
 var TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
+var SELDOM = ["requires", "expires_at", "key", "headers", "rerun_lost"];
 var REDACTED = "[redacted]";
 function Page18({ query, go: go3, session: session2 }) {
   if (!may(session2, "push"))
@@ -11775,12 +11785,14 @@ function Enqueue({ query, go: go3, session: session2 }) {
         <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
         <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
         <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
+      <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
+      <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
         <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
         <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
         <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
-      <div class="row">${["keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}>${t(`job.${name}`)}<//> `)}</div>
+      <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
       <${ErrorBox} problem=${problem} />
       <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
       <${Preview3} preview=${preview} isReady=${Boolean(made.text && values2["name"])} /></div>`;

@@ -949,6 +949,7 @@ var en_forms_default = {
   "constraints.preview.invalid": "Enter a valid matcher to see which jobs it matches.",
   "enqueue.forbidden": "You may not enqueue jobs. Ask an administrator for the role operator, or a token with the scope push.",
   "enqueue.was_there": "A job with this key was enqueued before. Nothing new was enqueued.",
+  "enqueue.more": "More options",
   "enqueue.key": "Idempotency key",
   "enqueue.key.hint": "Optional. The same job with the same key is enqueued only once in 24 hours.",
   "enqueue.told": "Options that the workers of this name recommend are filled in below.",
@@ -1141,7 +1142,7 @@ var en_lists_default = {
   "fault.late_leader": "The leader {master} is late: last heard {seen}.",
   "constraints.held_jobs": "Held back",
   "constraints.held_jobs.title": "{held} of {waiting} waiting jobs are held back by this constraint",
-  "constraints.full_values": "1 of {all} full||{count} of {all} full",
+  "constraints.full_values": "1 of {all} closed||{count} of {all} closed",
   "pause.row": "Pause or resume"
 };
 

@@ -900,6 +900,7 @@ var ja_forms_default = {
   "constraints.preview.invalid": "正しいマッチャーを入力すると、一致するジョブが表示されます。",
   "enqueue.forbidden": "ジョブを投入する権限がありません。管理者にオペレーターのロール、または push スコープのトークンを依頼してください。",
   "enqueue.was_there": "このキーのジョブは既に投入されています。新しいジョブは投入されませんでした。",
+  "enqueue.more": "その他のオプション",
   "enqueue.key": "冪等キー",
   "enqueue.key.hint": "省略可。同じキーの同じジョブは 24 時間に一度だけ投入されます。",
   "enqueue.told": "この名前のワーカーが推奨するオプションを下に入力しました。",
@@ -1092,7 +1093,7 @@ var ja_lists_default = {
   "fault.late_leader": "リーダー {master} の応答が遅れています(最終応答: {seen})。",
   "constraints.held_jobs": "保留",
   "constraints.held_jobs.title": "{waiting} 件中 {held} 件がこの制約のために待っています",
-  "constraints.full_values": "{all} 個中 {count} 個が満杯",
+  "constraints.full_values": "{all} 個中 {count} 個が通過不可",
   "pause.row": "一時停止または再開"
 };
 

@@ -43,6 +43,7 @@ export default {
   "enqueue.forbidden":
     "You may not enqueue jobs. Ask an administrator for the role operator, or a token with the scope push.",
   "enqueue.was_there": "A job with this key was enqueued before. Nothing new was enqueued.",
+  "enqueue.more": "More options",
   "enqueue.key": "Idempotency key",
   "enqueue.key.hint": "Optional. The same job with the same key is enqueued only once in 24 hours.",
   "enqueue.told": "Options that the workers of this name recommend are filled in below.",

@@ -12,7 +12,7 @@ import { visible } from "../text.js";
 import { Button, Copy, Empty, ErrorBox } from "../ui/controls.js";
 import { toast } from "../ui/dialogs.js";
 import { Badge, Text } from "../ui/formats.js";
-import { FormCheck, FormField, useForm } from "../ui/forms.js";
+import { FormCheck, FormField, FormMore, useForm } from "../ui/forms.js";
 import { isArgumentIncomplete, specOf } from "./job.js";
 
 const PREVIEW_MS = 500;
@@ -39,6 +39,8 @@ const BLANK = {
 };
 // Options that workers tell of a name, and that are fields of the form.
 const TOLD = ["priority", "max_retry", "timeout", "tags", "keep_result", "rerun_lost"];
+// Fields that are folded as long as they are empty.
+const SELDOM = ["requires", "expires_at", "key", "headers", "rerun_lost"];
 // Stands in views in place of what nobody may see.
 const REDACTED = "[redacted]";
 
@@ -128,12 +130,14 @@ function Enqueue({ query, go, session }) {
         <${FormField} form=${form} name="priority" problem=${shown} label=${t("job.priority")} hint=${t("job.priority.hint")} type="number" step="1" />
         <${FormField} form=${form} name="max_retry" problem=${shown} label=${t("job.max_retry")} type="number" min="0" max="1000" step="1" />
         <${FormField} form=${form} name="timeout" problem=${shown} label=${t("job.timeout_s")} type="number" min="0.001" step="any" />
-        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} />
+        <${FormField} form=${form} name="tags" problem=${shown} label=${t("job.tags")} hint=${t("enqueue.tags.hint")} spellcheck=${false} /></div>
+      <div class="row"><${FormCheck} form=${form} name="keep_result">${t("job.keep_result")}<//></div>
+      <${FormMore} form=${form} names=${SELDOM} problem=${shown} label=${t("enqueue.more")}><div class="form-grid">
         <${FormField} form=${form} name="requires" problem=${shown} label=${t("job.requires")} hint=${t("job.requires.hint")} spellcheck=${false} />
         <${FormField} form=${form} name="expires_at" problem=${shown} label=${t("job.expires_utc")} type="datetime-local" step="1" max="9999-12-31T23:59:59" />
         <${FormField} form=${form} name="key" problem=${shown} label=${t("enqueue.key")} hint=${t("enqueue.key.hint")} autocapitalize="none" spellcheck=${false} /></div>
       <${FormField} form=${form} name="headers" as="textarea" class="short" rows="2" problem=${shown} label=${t("job.headers")} hint=${t("enqueue.headers.hint")} spellcheck=${false} />
-      <div class="row">${["keep_result", "rerun_lost"].map((name) => html`<${FormCheck} key=${name} form=${form} name=${name}>${t(`job.${name}`)}<//> `)}</div>
+      <div class="row"><${FormCheck} form=${form} name="rerun_lost">${t("job.rerun_lost")}<//></div><//>
       <${ErrorBox} problem=${problem} />
       <div><button class="button primary" disabled=${form.isBusy}>${t("nav.enqueue")}</button></div></form>
       <${Preview} preview=${preview} isReady=${Boolean(made.text && values["name"])} /></div>`;

@@ -1,6 +1,6 @@
 /** Forms own what is typed into them, from opening to closing: nothing that arrives meanwhile changes it. */
 import { Problem } from "../api.js";
-import { html, useId, useRef, useState } from "../lib.js";
+import { html, useEffect, useId, useRef, useState } from "../lib.js";
 import { visible } from "../text.js";
 
 /** @typedef {any} Node */
@@ -144,6 +144,19 @@ export function fieldErrors(problem, path) {
       return loc === path || loc.startsWith(path + ".");
     })
     .map((error) => error.msg);
+}
+
+/**
+ * Fields that are seldom used: folded until somebody opens them, or one of them has a value or a problem.
+ * @param {{form: Form, names: string[], problem: Problem | null, label: string, children: Node}} props
+ */
+export function FormMore({ form, names, problem, label, children }) {
+  const isNeeded = names.some((name) => form.values[name] || fieldErrors(problem, name).length > 0);
+  const [isOpen, setOpen] = useState(isNeeded);
+  useEffect(() => {
+    if (isNeeded) setOpen(true);
+  }, [isNeeded]);
+  return html`<details class="more" open=${isOpen} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
 }
 
 /**

@@ -44,3 +44,11 @@ export function instantIn(text) {
   const ms = Date.parse(isUtc() ? `${whole}Z` : whole);
   return Number.isNaN(ms) ? "" : new Date(ms).toISOString().replace(".000Z", "Z");
 }
+
+/**
+ * @param {string} text Of an input.
+ * @param {string | null | undefined} opened The instant that the input was opened with.
+ * @returns {string} `opened`, with its milliseconds, where it was left as it was; else as `instantIn`.
+ */
+export const editedInstant = (text, opened) =>
+  opened && text === inputOf(opened) ? opened : instantIn(text);
