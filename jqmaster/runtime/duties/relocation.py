@@ -69,7 +69,7 @@ class Relocation:
             # They stay where they are whatever is tried: this pass leaves their lanes alone.
             self._left = deque(lane for lane in self._left if lane not in unfinished)
         if not self._left:
-            self._walk = self._store.waiting_for_time()
+            self._walk = self._store.waiting_not_ready()
         return max(moved, 0)
 
     async def _walk_on(self, walk: AsyncIterator[list[str]]) -> int:

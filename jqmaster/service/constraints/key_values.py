@@ -72,7 +72,7 @@ class KeyValues:
             ]
             async for ids in self._usage.ready_in(fitting, MAX_JOBS):
                 yield ids
-        async for ids in self._lanes.waiting_for_time():
+        async for ids in self._lanes.waiting_not_ready():
             yield ids
 
     async def _among(self, job_ids: Sequence[str], constraint: Constraint, wanted: ValueId) -> object:

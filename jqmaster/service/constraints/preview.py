@@ -155,7 +155,7 @@ class _Scan:
                 await look_at(ids)
             if self._is_over():
                 return
-        async for ids in self._store.waiting_for_time():
+        async for ids in self._store.waiting_not_ready():
             if self._is_over():
                 return
             await look_at(ids)

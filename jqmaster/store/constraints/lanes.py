@@ -173,7 +173,7 @@ class LaneStore:
         )
         return [[raw.decode() for raw in reply] for reply in replies]
 
-    async def waiting_for_time(self) -> AsyncIterator[list[str]]:
+    async def waiting_not_ready(self) -> AsyncIterator[list[str]]:
         """Yield pages of the waiting jobs that are not ready yet; those that were there all along are all among
         them."""
         for index in (self._keys.index(state) for state in INDEXED if state in WAITING):

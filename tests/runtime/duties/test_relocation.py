@@ -137,9 +137,9 @@ class PromotingLanes(LaneStore):
 
     world: StoreWorld
 
-    async def waiting_for_time(self) -> AsyncIterator[list[str]]:
+    async def waiting_not_ready(self) -> AsyncIterator[list[str]]:
         await self.world.due.promote(self.world.epoch, JobState.SCHEDULED)
-        async for page in super().waiting_for_time():
+        async for page in super().waiting_not_ready():
             yield page
 
 
