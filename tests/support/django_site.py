@@ -1,5 +1,7 @@
 """The settings of Django in the processes of tests: Django takes them once."""
 
+import atexit
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +26,8 @@ def set_up() -> None:
     if settings.configured:
         return
     directory = Path(tempfile.mkdtemp(prefix="jqdj"))
+    # The settings, and with them the databases, are of this process until it ends.
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
     backport = ["django_tasks"] if django.VERSION < (6, 0) else []
     settings.configure(
         DATABASES={
