@@ -150,7 +150,7 @@ ROOMS: dict[str, dict[str, set[str]]] = {
     "cli": {
         "": {"commands", "console"},
         "commands": {"console", "declared", "process"},
-        "declared": {"console", "commands.definitions", "commands.worker"},
+        "declared": {"console"},
         "process": {"console", "commands.serve", "commands.worker"},
         "console": set(),
     },

@@ -17,7 +17,7 @@ from jqmaster.cli.console.http import (
     TokenOption,
     path_of,
 )
-from jqmaster.cli.declared import constraint_files
+from jqmaster.cli.declared import constraint_files, definition_documents
 from jqmaster.cli.declared.constraint_calls import all_constraints
 from jqmaster.cli.declared.constraint_files import spelled
 from jqmaster.cli.declared.documents import KINDS, LEFT_TO_OPERATORS, DeclaredDocuments, declared_by
@@ -223,7 +223,7 @@ def _definition(view: Mapping[str, Any]) -> Present:
         or job["argument_redacted"]
         or (job["argument"] is None and job["argument_bytes"] > 1)
     )
-    return Present(view["etag"], definitions.document_of(view), is_covered)
+    return Present(view["etag"], definition_documents.document_of(view), is_covered)
 
 
 def _is_visible(step: SourceChange) -> bool:
@@ -267,7 +267,7 @@ def _apply(http: MasterSession, step: SourceChange) -> str | None:
 def _document(kind: str, view: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "constraint":
         return constraint_files.document_of(view)
-    return definitions.document_of(view)
+    return definition_documents.document_of(view)
 
 
 def _remember(

@@ -20,16 +20,9 @@ from jqmaster.cli.console.http import (
     path_of,
 )
 from jqmaster.cli.declared.constraint_calls import if_match_of
+from jqmaster.cli.declared.definition_documents import document_of
 
 _PAGE = 500
-# The parts of a definition, and of its job, that people write.
-FIELDS = (
-    "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
-    "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
-)  # fmt: skip
-# The parts of the view of its job that tell something of the argument, and are not written.
-OF_ARGUMENT = frozenset({"argument_bytes", "argument_hidden", "argument_redacted"})
-
 app = typer.Typer(invoke_without_command=True)
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the definition.")]
@@ -239,13 +232,6 @@ def _path(name: str, *rest: str) -> str:
     if "/" in name:
         exits.fail(exits.NOT_FOUND, f"no definition {name}: a name has A-Z a-z 0-9 _ . : -")
     return path_of("/api/definitions", name, *rest)
-
-
-def document_of(view: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a request holds of a definition as the master shows it."""
-    return {field: view[field] for field in FIELDS} | {
-        "job": {field: value for field, value in view["job"].items() if field not in OF_ARGUMENT}
-    }
 
 
 def _read(file: str) -> dict[str, Any]:

@@ -10,9 +10,9 @@ from typing import Annotated, Any
 
 import typer
 
-from jqmaster.cli.commands.worker import object_at
 from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import JsonOption
+from jqmaster.cli.console.objects import object_at
 
 
 def outbox(

@@ -2,19 +2,18 @@
 
 import asyncio
 import importlib
-import pkgutil
 import shlex
 import signal
 import sys
-import traceback
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import typer
 
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import TokenOption, read_token
+from jqmaster.cli.console.objects import discovered, object_at
 
 # A worker may be given any grace for what it runs; who wants the end sooner says so by a second signal.
 END_WITHIN_S: Final = 24 * 3600.0
@@ -212,65 +211,6 @@ def _commands(given: list[str]) -> Any:
         except ValueError as error:
             exits.fail(exits.USAGE, f"--command {one}: {error}")
     return tasks
-
-
-def _fail_to_import(module_name: str, error: Exception) -> NoReturn:
-    """Show the traceback of the module, without the frames of this command and the import system."""
-    frames = error.__traceback__
-    while frames is not None and _is_machinery(frames.tb_frame.f_code.co_filename):
-        frames = frames.tb_next
-    shown = "".join(traceback.format_exception(error.with_traceback(frames)))
-    exits.fail(exits.USAGE, f"module {module_name} cannot be imported\n{shown.rstrip()}")
-
-
-def _is_machinery(file: str) -> bool:
-    return file in (__file__, importlib.__file__) or file.startswith("<frozen importlib")
-
-
-def discovered(package: str) -> list[Any]:
-    """The Tasks in modules of the package that are named `tasks`, or lie in a package of that name. Ends the command
-    when there are none."""
-    sdk = importlib.import_module("worker_sdk")
-    modules = [root := _imported(package)]
-    if "__path__" in vars(root):
-        found = [
-            one.name for one in pkgutil.walk_packages(root.__path__, f"{package}.", onerror=lambda _: None)
-        ]
-        modules += [_imported(name) for name in found if "tasks" in name.split(".")[1:]]
-    tasks = {
-        id(one): one for module in modules for one in vars(module).values() if isinstance(one, sdk.Tasks)
-    }
-    if not tasks:
-        exits.fail(exits.USAGE, f"no worker_sdk.Tasks in modules of {package} that are named tasks")
-    return list(tasks.values())
-
-
-def _imported(module_name: str) -> Any:
-    """The module. Ends the command, and says why, when it cannot be imported."""
-    # As `python -m` does: the module usually lies where the command is given.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            _fail_to_import(module_name, error)
-        exits.fail(exits.USAGE, f"no module {error.name} here")
-    except Exception as error:  # the module is somebody else's: whatever it raises is shown
-        _fail_to_import(module_name, error)
-
-
-def object_at(target: str) -> Any:
-    """The object that `module:name` names. Ends the command when there is none."""
-    module_name, _, path = target.partition(":")
-    if not module_name or not path:
-        exits.fail(exits.USAGE, f"{target}: expected MODULE:OBJECT")
-    found: Any = _imported(module_name)
-    for name in path.split("."):
-        if not hasattr(found, name):
-            exits.fail(exits.USAGE, f"{module_name} has no {path}")
-        found = getattr(found, name)
-    return found
 
 
 def load_worker(target: str) -> Any:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from jqmaster.cli.commands.definitions import FIELDS, OF_ARGUMENT
-from jqmaster.cli.commands.worker import object_at
 from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import rule_line
+from jqmaster.cli.console.objects import object_at
 from jqmaster.cli.declared import constraint_files
+from jqmaster.cli.declared.definition_documents import FIELDS, OF_ARGUMENT
 
 KINDS: Final = ("constraint", "definition")
 # Tables that a later release takes.
