@@ -115,16 +115,21 @@ async def test_what_was_done_is_not_told_as_refused_when_the_store_dies_before_t
 ) -> None:
     async with master_on(store.url, store_timeout_s=1) as (master, api):
         job_id = await api.enqueue("later", delay=3600)
-        jobs = master.shard.parts.job_actions
-        name = {"run": "run_now", "": "patch"}.get(step, step)
-        done = getattr(jobs, name)
+        parts = master.shard.parts
+        # The route of `run` holds the method of the service itself.
+        target, name = {
+            "run": (parts.stores.steering, "run_now"),
+            "": (parts.job_actions, "patch"),
+            "cancel": (parts.job_actions, "cancel"),
+        }[step]
+        done = getattr(target, name)
 
         async def then_it_dies(*arguments: Any) -> None:
             await done(*arguments)
             await asyncio.to_thread(store.kill)
 
         with monkeypatch.context() as patch:
-            patch.setattr(jobs, name, then_it_dies)
+            patch.setattr(target, name, then_it_dies)
             method, path = (
                 ("POST", f"/api/jobs/{job_id}/{step}") if step else ("PATCH", f"/api/jobs/{job_id}")
             )
