@@ -7977,10 +7977,17 @@ function Members({ batch, query, go: go3 }) {
     <${Pager} hasNext=${Boolean(found.data?.next_cursor)} hasBefore=${cursor !== null} isLoading=${found.isLoading} onNext=${() => go3("batches", { ...shown, cursor: found.data?.next_cursor })} onFirst=${() => go3("batches", shown)} /></section>`;
 }
 var MEMBER_COLUMNS = [
-  { key: "state", label: "job.state", width: 9, render: (job) => html`<${State} state=${job.state} />` },
+  {
+    key: "state",
+    label: "job.state",
+    width: 9,
+    phone: "line",
+    render: (job) => html`<${State} state=${job.state} />`
+  },
   {
     key: "name",
     label: "job.name",
+    phone: "main",
     render: (job) => html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>`
   },
   { key: "id", label: "job.id", width: 8, priority: 2, render: (job) => html`<${Id} id=${job.id} />` },
@@ -7989,6 +7996,7 @@ var MEMBER_COLUMNS = [
     label: "batches.cause",
     width: 12,
     priority: 3,
+    phone: "line",
     render: (job) => job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`
   },
   {
@@ -8010,6 +8018,7 @@ var MEMBER_COLUMNS = [
     key: "finished",
     label: "job.finished",
     width: 8,
+    phone: "side",
     render: (job) => html`<${Time} at=${job.finished_at} />`
   }
 ];

@@ -293,10 +293,17 @@ function Members({ batch, query, go }) {
 
 /** @type {(import("../ui/tables.js").Column & {label: string})[]} */
 const MEMBER_COLUMNS = [
-  { key: "state", label: "job.state", width: 9, render: (job) => html`<${State} state=${job.state} />` },
+  {
+    key: "state",
+    label: "job.state",
+    width: 9,
+    phone: "line",
+    render: (job) => html`<${State} state=${job.state} />`,
+  },
   {
     key: "name",
     label: "job.name",
+    phone: "main",
     render: (job) =>
       html`<a href=${href("job", { id: job.id })} title=${visible(job.name)}>${visible(job.name)}</a>`,
   },
@@ -306,6 +313,7 @@ const MEMBER_COLUMNS = [
     label: "batches.cause",
     width: 12,
     priority: 3,
+    phone: "line",
     render: (job) =>
       job.cause ? tOr(`cause.${job.cause}`, visible(job.cause)) : html`<${Num} value=${null} />`,
   },
@@ -328,6 +336,7 @@ const MEMBER_COLUMNS = [
     key: "finished",
     label: "job.finished",
     width: 8,
+    phone: "side",
     render: (job) => html`<${Time} at=${job.finished_at} />`,
   },
 ];
