@@ -284,6 +284,13 @@ async def test_a_form_changes_no_instant_that_nobody_touched(screens: Screens, a
     async with screens.open(f"#/constraints?name={name}") as page:
         await page.get_by_role("button", name="Edit").click()
         dialog = page.get_by_role("dialog")
+        # The master refuses an invalid time by name. It must not turn into "no end".
+        await dialog.get_by_label("Ends").fill("12026-01-01T00:00:00")
+        await dialog.get_by_role("button", name="Save").click()
+        await expect(dialog.locator(".field.invalid")).to_contain_text("Ends")
+        await dialog.get_by_role("button", name="Cancel").click()
+        await dialog.get_by_role("button", name="Discard").click()
+        await page.get_by_role("button", name="Edit").click()
         await dialog.get_by_label("Running at once").fill("2")
         await dialog.get_by_role("button", name="Save").click()
         await expect(dialog).to_have_count(0)
@@ -300,6 +307,11 @@ async def test_options_of_a_job_that_are_seldom_used_are_folded_while_they_are_e
         await page.get_by_text("More options").click()
         await key.fill("k")
         await expect(key).to_be_visible()
+        # A folded field with a problem opens.
+        await page.get_by_label("Headers").fill("no colon")
+        await page.get_by_text("More options").click()
+        await page.get_by_role("button", name="Enqueue", exact=True).click()
+        await expect(page.locator(".field.invalid", has_text="Headers")).to_be_visible()
     copied = await api.enqueue(tag(), None, headers={"trace": "1"}, **LATER)
     async with screens.open(f"#/enqueue?from={copied}") as page:
         await expect(page.get_by_label("Headers")).to_have_value("trace: 1")

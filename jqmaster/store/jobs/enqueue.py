@@ -16,7 +16,7 @@ from jqmaster.store import codec
 from jqmaster.store.jobs.placement import LaneTable, StaleConstraints
 from jqmaster.store.link.leader_port import TravellingClaim
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
-from jqmaster.store.link.scripts import Arg, ScriptCall, load
+from jqmaster.store.link.scripts import Arg, ScriptCall, ScriptContractError, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
 
@@ -394,7 +394,9 @@ def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec) -> Outcome
         return NotUnique(holder, _CONFLICTS[code])
     if code in (NO_BATCH, BATCH_OVER):
         return BatchClosed(spec.batch or "", code == NO_BATCH)
-    return PredecessorRefused(holder, code == NO_PREDECESSOR)
+    if code in (NO_PREDECESSOR, PREDECESSOR_OVER):
+        return PredecessorRefused(holder, code == NO_PREDECESSOR)
+    raise ScriptContractError(f"enqueue answered {code} for a job, which its header does not name")
 
 
 def _closed_by(statuses: Sequence[Outcome]) -> dict[int, BatchClosed]:

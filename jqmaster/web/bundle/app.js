@@ -1227,14 +1227,25 @@ function ConfirmCount({
   onClose,
   children
 }) {
+  const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
+  const [typed, setTyped] = E2("");
+  const isTyped = count2 <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count2);
+  const isPossible = isReady && isTyped && !isBusy && (count2 > 0 || isAlways);
+  const isSafe = kind !== "danger";
+  return html`<${Dialog} title=${title2} onClose=${onClose}>
+    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count2} /></strong> ${counted2}</p>
+    ${children}
+    ${count2 > TYPED_FROM && html`<label class="field">${t("confirm.type", { count: count2 })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e2) => setTyped(e2.target.value)} /></label>`}
+    <${ErrorBox} problem=${problem} />
+    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count2 > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count2)})` : verb}<//></footer>
+  <//>`;
+}
+function useConfirmation(onConfirm, onClose) {
   const [problem, setProblem] = E2(
     /** @type {Problem | null} */
     null
   );
   const [isBusy, setBusy] = E2(false);
-  const [typed, setTyped] = E2("");
-  const isTyped = count2 <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count2);
-  const isPossible = isReady && isTyped && !isBusy && (count2 > 0 || isAlways);
   const confirm = async () => {
     setBusy(true);
     setProblem(null);
@@ -1247,32 +1258,10 @@ function ConfirmCount({
       setBusy(false);
     }
   };
-  const isSafe = kind !== "danger";
-  return html`<${Dialog} title=${title2} onClose=${onClose}>
-    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count2} /></strong> ${counted2}</p>
-    ${children}
-    ${count2 > TYPED_FROM && html`<label class="field">${t("confirm.type", { count: count2 })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(e2) => setTyped(e2.target.value)} /></label>`}
-    <${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count2 > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count2)})` : verb}<//></footer>
-  <//>`;
+  return { problem, isBusy, confirm };
 }
 function Sure({ title: title2, verb, onConfirm, onClose, children }) {
-  const [problem, setProblem] = E2(
-    /** @type {Problem | null} */
-    null
-  );
-  const [isBusy, setBusy] = E2(false);
-  const confirm = async () => {
-    setBusy(true);
-    try {
-      await onConfirm();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-      setBusy(false);
-    }
-  };
+  const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
   return html`<${Dialog} title=${title2} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
 }
 var toasters = /* @__PURE__ */ new Set();
@@ -1426,11 +1415,12 @@ function fieldErrors(problem, path) {
   }).map((error) => error.msg);
 }
 function FormMore({ form, names, problem, label, children }) {
-  const isNeeded = names.some((name) => form.values[name] || fieldErrors(problem, name).length > 0);
-  const [isOpen, setOpen] = E2(isNeeded);
+  const hasValue = names.some((name) => form.values[name]);
+  const hasProblem = names.some((name) => fieldErrors(problem, name).length > 0);
+  const [isOpen, setOpen] = E2(hasValue);
   W2(() => {
-    if (isNeeded) setOpen(true);
-  }, [isNeeded]);
+    if (hasValue || hasProblem) setOpen(true);
+  }, [hasValue, hasProblem]);
   return html`<details class="more" open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
 }
 function FormField({
@@ -4519,7 +4509,7 @@ function instantIn(text) {
   const ms3 = Date.parse(isUtc() ? `${whole}Z` : whole);
   return Number.isNaN(ms3) ? "" : new Date(ms3).toISOString().replace(".000Z", "Z");
 }
-var editedInstant = (text, opened) => opened && text === inputOf(opened) ? opened : instantIn(text);
+var editedInstant = (text, opened) => opened && text === inputOf(opened) ? opened : instantIn(text) || text;
 
 // limits.js
 var PER_VALUE = LIMIT_KINDS.filter((kind) => kind.isPerValue);

@@ -57,11 +57,28 @@ export function ConfirmCount({
   onClose,
   children,
 }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [isBusy, setBusy] = useState(false);
+  const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
   const [typed, setTyped] = useState("");
   const isTyped = count <= TYPED_FROM || typed.replace(/[^0-9]/g, "") === String(count);
   const isPossible = isReady && isTyped && !isBusy && (count > 0 || isAlways);
+  const isSafe = kind !== "danger";
+  return html`<${Dialog} title=${title} onClose=${onClose}>
+    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
+    ${children}
+    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} /></label>`}
+    <${ErrorBox} problem=${problem} />
+    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}<//></footer>
+  <//>`;
+}
+
+/**
+ * What a dialog does that asks first: it closes when it is done, and shows what was wrong.
+ * @param {() => Promise<unknown> | unknown} onConfirm
+ * @param {() => void} onClose
+ */
+function useConfirmation(onConfirm, onClose) {
+  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
+  const [isBusy, setBusy] = useState(false);
   const confirm = async () => {
     setBusy(true);
     setProblem(null);
@@ -74,31 +91,12 @@ export function ConfirmCount({
       setBusy(false);
     }
   };
-  const isSafe = kind !== "danger";
-  return html`<${Dialog} title=${title} onClose=${onClose}>
-    <p class="confirm-count"><strong>${isAtLeast && "≥ "}<${Num} value=${count} /></strong> ${counted}</p>
-    ${children}
-    ${count > TYPED_FROM && html`<label class="field">${t("confirm.type", { count })}<input name="confirm_count" inputmode="numeric" autocomplete="off" value=${typed} onInput=${(/** @type {any} */ e) => setTyped(e.target.value)} /></label>`}
-    <${ErrorBox} problem=${problem} />
-    <footer><${Button} autofocus=${!isSafe} onClick=${onClose}>${t("confirm.back")}<//><${Button} kind=${kind} disabled=${!isPossible} autofocus=${isSafe} onClick=${confirm}>${count > 1 || isAtLeast ? `${verb} (${isAtLeast ? "≥ " : ""}${number(count)})` : verb}<//></footer>
-  <//>`;
+  return { problem, isBusy, confirm };
 }
 
 /** @param {{title: string, verb: string, onConfirm: () => Promise<void>, onClose: () => void, children?: any}} props Asks before something that takes something away for good. */
 export function Sure({ title, verb, onConfirm, onClose, children }) {
-  const [problem, setProblem] = useState(/** @type {Problem | null} */ (null));
-  const [isBusy, setBusy] = useState(false);
-  const confirm = async () => {
-    setBusy(true);
-    try {
-      await onConfirm();
-      onClose();
-    } catch (error) {
-      if (!(error instanceof Problem)) throw error;
-      setProblem(error);
-      setBusy(false);
-    }
-  };
+  const { problem, isBusy, confirm } = useConfirmation(onConfirm, onClose);
   return html`<${Dialog} title=${title} onClose=${onClose}>${children}<${ErrorBox} problem=${problem} /><footer><${Button} autofocus onClick=${onClose}>${t("cancel")}<//><${Button} kind="danger" disabled=${isBusy} onClick=${confirm}>${verb}<//></footer><//>`;
 }
 

@@ -151,11 +151,13 @@ export function fieldErrors(problem, path) {
  * @param {{form: Form, names: string[], problem: Problem | null, label: string, children: Node}} props
  */
 export function FormMore({ form, names, problem, label, children }) {
-  const isNeeded = names.some((name) => form.values[name] || fieldErrors(problem, name).length > 0);
-  const [isOpen, setOpen] = useState(isNeeded);
+  const hasValue = names.some((name) => form.values[name]);
+  const hasProblem = names.some((name) => fieldErrors(problem, name).length > 0);
+  const [isOpen, setOpen] = useState(hasValue);
+  // A problem opens them also where somebody has folded what is filled in.
   useEffect(() => {
-    if (isNeeded) setOpen(true);
-  }, [isNeeded]);
+    if (hasValue || hasProblem) setOpen(true);
+  }, [hasValue, hasProblem]);
   return html`<details class="more" open=${isOpen} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}><summary>${label}</summary><div class="stack">${children}</div></details>`;
 }
 

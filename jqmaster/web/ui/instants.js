@@ -48,7 +48,8 @@ export function instantIn(text) {
 /**
  * @param {string} text Of an input.
  * @param {string | null | undefined} opened The instant that the input was opened with.
- * @returns {string} `opened`, with its milliseconds, where it was left as it was; else as `instantIn`.
+ * @returns {string} `opened`, with its milliseconds, where it was left as it was; else as `instantIn`, but text that is no instant stays as it
+ *   is: the API refuses it by name, and it is not taken for none.
  */
 export const editedInstant = (text, opened) =>
-  opened && text === inputOf(opened) ? opened : instantIn(text);
+  opened && text === inputOf(opened) ? opened : instantIn(text) || text;
