@@ -13,6 +13,11 @@ def iso_ms(unix_ms: int) -> str:
     return iso_utc(datetime.fromtimestamp(unix_ms / 1000, UTC))
 
 
+def iso_or_none(unix_ms: int | None) -> str | None:
+    """`iso_ms`, and None for no instant, which 0 says as well."""
+    return iso_ms(unix_ms) if unix_ms else None
+
+
 def span(ms: int) -> str:
     """Format a length of time for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `4 d 1 h`."""
     if ms < 10_000:

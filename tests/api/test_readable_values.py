@@ -8,14 +8,14 @@ import msgpack
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 
-from jqmaster.api import views
 from jqmaster.api.encoding.answers import encode
 from jqmaster.api.encoding.envelopes import read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs, usual_success, usual_successes
 from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.api.encoding.validator import ScanLimits
+from jqmaster.api.jobs import views
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
-from jqmaster.api.views import job_view
+from jqmaster.api.workers.views import dispatch
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.redact import Redactor
 from jqmaster.domain.ids import new_id
@@ -146,7 +146,7 @@ def assert_workers_read(argument: bytes) -> None:
     record = codec.ClaimedRecord(1, 1000, "work", {}, argument)
     job = ClaimedJob(new_id(), TOKEN, 7, record)
     (pushed,) = decode(encode_push(new_id(), 1, Claim(1, 1, 2, 3, [job])))["jobs"]
-    answer = encode({"jobs": [views.dispatch(Offer(job, 1, 2))]}, Encoding.MSGPACK)
+    answer = encode({"jobs": [dispatch(Offer(job, 1, 2))]}, Encoding.MSGPACK)
     (pulled,) = read_answer(200, "application/msgpack", None, answer).body["jobs"]
     assert repr(pushed["argument"]) == repr(pulled["argument"]) == repr(decode(argument))
     # It goes on to a process of its own in the same form.
@@ -162,7 +162,7 @@ def assert_views_read(value: bytes) -> None:
         assert repr(shown.get("result", shown.get("error"))) == repr(decode(value))
         read_json(encode(views.result_view(result), Encoding.JSON))
         for access in ACCESSES:
-            view = job_view(detail(value, result), [], access, has_course=True)
+            view = views.job_view(detail(value, result), [], access, has_course=True)
             found = decode(encode(view, Encoding.MSGPACK))
             assert found["argument_bytes"] == len(value)
             read_json(encode(view, Encoding.JSON))

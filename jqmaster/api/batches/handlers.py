@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from jqmaster.api import views
 from jqmaster.api.batches.schemas import BatchRequest
 from jqmaster.api.batches.views import batch_view, why_view
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
 from jqmaster.api.jobs.handlers import check_callbacks
+from jqmaster.api.jobs.views import job_summary
 from jqmaster.domain.batches.batch import BatchState
 from jqmaster.domain.identity.access import Scope
 from jqmaster.domain.ids import ID_LENGTH, is_id, new_id
@@ -75,7 +75,7 @@ async def jobs(call: Call) -> Reply:
     page = await call.services.batches.members(
         call.path["batch_id"], cursor, limit, states=None if state is None else frozenset({JobState(state)})
     )
-    return Reply(200, {"jobs": [views.job_summary(job) for job in page.jobs], "next_cursor": page.next_after})
+    return Reply(200, {"jobs": [job_summary(job) for job in page.jobs], "next_cursor": page.next_after})
 
 
 async def why(call: Call) -> Reply:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jqmaster.api.views import job_summary
+from jqmaster.api.jobs.views import job_summary
 from jqmaster.domain.batches.batch import (
     ENDED,
     Batch,
@@ -12,7 +12,7 @@ from jqmaster.domain.batches.batch import (
     CallbackState,
     callback_job_id,
 )
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 
 
@@ -39,9 +39,9 @@ def batch_view(batch: Batch, unfinished: Mapping[JobState, int] | None) -> dict[
         "callbacks": {str(callback): _callback_view(batch, callback) for callback in BatchCallback},
         "batch": batch.spec.parent,
         "created_at": iso_ms(batch.created_at_ms),
-        "completed_at": _time(batch.completed_at_ms),
-        "canceled_at": _time(batch.canceled_at_ms),
-        "expires_at": None if batch.state is BatchState.COMPLETE else _time(batch.expires_at_ms),
+        "completed_at": iso_or_none(batch.completed_at_ms),
+        "canceled_at": iso_or_none(batch.canceled_at_ms),
+        "expires_at": None if batch.state is BatchState.COMPLETE else iso_or_none(batch.expires_at_ms),
     }
 
 
@@ -95,7 +95,3 @@ def _callback_view(batch: Batch, callback: BatchCallback) -> dict[str, Any] | No
         "state": str(state),
         "job_id": callback_job_id(batch.id, callback),
     }
-
-
-def _time(ms: int) -> str | None:
-    return iso_ms(ms) if ms else None

@@ -10,7 +10,7 @@ from jqmaster.domain.challenges.challenge_form import Form, document_of
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.job_content import JobContent
 from jqmaster.domain.content.readable import readable
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.service.challenges.reader import ShownChallenge
 
 
@@ -29,11 +29,11 @@ def challenge_view(shown: ShownChallenge, access: ContentAccess) -> dict[str, An
         "expect": challenge.expect,
         "received": challenge.received,
         "opened_at": iso_ms(challenge.opened_at_ms),
-        "awaiting_since": _time(challenge.awaiting_since_ms),
-        "due_at": _time(challenge.due_at_ms),
-        "received_at": _time(challenge.received_at_ms),
-        "run_at": _time(challenge.run_at_ms),
-        "ended_at": _time(challenge.ended_at_ms),
+        "awaiting_since": iso_or_none(challenge.awaiting_since_ms),
+        "due_at": iso_or_none(challenge.due_at_ms),
+        "received_at": iso_or_none(challenge.received_at_ms),
+        "run_at": iso_or_none(challenge.run_at_ms),
+        "ended_at": iso_or_none(challenge.ended_at_ms),
         "progress": {
             "fraction": challenge.fraction,
             "message": content.text(challenge.note),
@@ -47,7 +47,7 @@ def challenge_view(shown: ShownChallenge, access: ContentAccess) -> dict[str, An
         "failures": job.failures,
         "form": _form(challenge.form, content) if challenge.form else None,
         "audience": str(challenge.audience) if challenge.form else None,
-        "remind_at": _time(challenge.remind_at_ms),
+        "remind_at": iso_or_none(challenge.remind_at_ms),
         "answers": _answers(challenge, content),
     }
 
@@ -62,7 +62,7 @@ def form_view(challenge: Challenge) -> dict[str, Any]:
         "is_open": challenge.is_open,
         "expect": challenge.expect,
         "received": challenge.received,
-        "due_at": _time(challenge.due_at_ms),
+        "due_at": iso_or_none(challenge.due_at_ms),
         "answers": _answers(challenge, None),
     }
 
@@ -84,7 +84,3 @@ def _answers(challenge: Challenge, content: JobContent | None) -> list[dict[str,
         }
         for one in challenge.answers
     ]
-
-
-def _time(ms: int) -> str | None:
-    return iso_ms(ms) if ms else None

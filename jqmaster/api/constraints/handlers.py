@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any, Final, TypeVar
 
-from jqmaster.api import views
+from jqmaster.api.constraints import views
 from jqmaster.api.constraints.schemas import ConstraintRequest, PauseRequest, PreviewRequest, ValueRequest
 from jqmaster.api.encoding.envelopes import read_map
 from jqmaster.api.encoding.json_bridge import json_to_msgpack

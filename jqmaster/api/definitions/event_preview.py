@@ -3,8 +3,8 @@
 from dataclasses import replace
 from typing import Any, Final
 
+from jqmaster.api.encoding.shown_values import shown_value
 from jqmaster.api.http.endpoint import Call
-from jqmaster.api.views import shown_value
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.instant import iso_ms

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from jqmaster.api import views
 from jqmaster.api.constraints.handlers import precondition
+from jqmaster.api.definitions import views
 from jqmaster.api.definitions.event_preview import newest_events
 from jqmaster.api.definitions.schemas import (
     BackfillRequest,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from jqmaster.api.views import shown_value
+from jqmaster.api.encoding.shown_values import shown_value
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.events.event import Effect, Started
 from jqmaster.domain.instant import iso_ms

@@ -1,13 +1,14 @@
 """The audit log over HTTP."""
 
-from typing import Final
+from typing import Any, Final
 
-from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import whole_number
 from jqmaster.api.schemas import query_instant
+from jqmaster.domain.content.content import ContentAccess
+from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError, InvalidError
-from jqmaster.store.identity.audit import LOGS
+from jqmaster.store.identity.audit import LOGS, AuditEntry
 
 MAX_PAGE: Final = 500
 
@@ -42,8 +43,24 @@ async def list_entries(call: Call) -> Reply:
     return Reply(
         200,
         {
-            "entries": [views.audit_view(entry, call.content) for entry in page.entries],
+            "entries": [_audit_view(entry, call.content) for entry in page.entries],
             "next_cursor": page.next_cursor,
             "follow_from": page.follow_from,
         },
     )
+
+
+def _audit_view(entry: AuditEntry, access: ContentAccess) -> dict[str, Any]:
+    """`AuditEntryView`."""
+    return {
+        "id": entry.id,
+        "log": entry.log,
+        "at": iso_ms(entry.at_ms),
+        "times": entry.times,
+        "since": iso_ms(entry.since_ms or entry.at_ms),
+        "who": entry.who,
+        "action": entry.action,
+        "target": entry.target,
+        "before": access.audited(entry.action, entry.before),
+        "after": access.audited(entry.action, entry.after),
+    }

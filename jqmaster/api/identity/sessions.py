@@ -7,7 +7,7 @@ from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.proxy_login import CSRF_TOKEN, PREFIX
 from jqmaster.api.identity.schemas import LoginRequest, OwnPasswordRequest
 from jqmaster.domain.identity.access import Principal, role_of
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.errors import ConflictError, UnauthorizedError
 from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of
 from jqmaster.store.identity.sessions import ListedSession
@@ -109,7 +109,7 @@ def _own_view(one: ListedSession, current: Session) -> dict[str, Any]:
     return {
         "id": session_id_of(one),
         "is_current": one.digest == current.digest,
-        "opened_at": iso_ms(one.opened_ms) if one.opened_ms else None,
+        "opened_at": iso_or_none(one.opened_ms),
         "last_used_at": iso_ms(one.used_ms),
         "expires_at": iso_ms(one.until_ms),
         "address": one.address,

@@ -4,7 +4,7 @@ from typing import Any
 
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.identity.schemas import RotateRequest, TokenRequest
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.store.identity.credentials import StoredToken
 
 
@@ -47,6 +47,6 @@ def _view(token: StoredToken, last_used_ms: int | None) -> dict[str, Any]:
         "names": list(token.names),
         "created_at": iso_ms(token.created_at_ms),
         "created_by": token.created_by,
-        "expires_at": iso_ms(token.expires_at_ms) if token.expires_at_ms else None,
-        "last_used_at": iso_ms(last_used_ms) if last_used_ms else None,
+        "expires_at": iso_or_none(token.expires_at_ms),
+        "last_used_at": iso_or_none(last_used_ms),
     }

@@ -5,7 +5,7 @@ from typing import Any
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.identity.schemas import UserPatch, UserRequest
 from jqmaster.domain.identity.access import Role
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.store.identity.credentials import StoredUser
 
 
@@ -49,6 +49,6 @@ def _view(user: StoredUser, last_login_ms: int | None) -> dict[str, Any]:
         "name": user.name,
         "role": str(user.role),
         "created_at": iso_ms(user.created_at_ms),
-        "last_login_at": iso_ms(last_login_ms) if last_login_ms else None,
+        "last_login_at": iso_or_none(last_login_ms),
         "is_disabled": user.is_disabled,
     }

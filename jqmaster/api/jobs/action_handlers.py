@@ -1,8 +1,9 @@
 """Actions on many jobs over HTTP."""
 
-from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.jobs.action_schemas import JobActionRequest
+from jqmaster.api.jobs.action_views import action_view
+from jqmaster.api.jobs.views import job_summary
 
 
 async def begin(call: Call) -> Reply:
@@ -14,33 +15,25 @@ async def begin(call: Call) -> Reply:
         call.content.check_matcher(wish.filter.matcher.document, ("filter", "matcher"))
     if request.dry_run:
         counted = await call.services.bulk_actions.preview(wish)
-        examples = [views.job_summary(job) for job in counted.examples]
+        examples = [job_summary(job) for job in counted.examples]
         return Reply(200, {"count": counted.count, "is_exact": counted.is_exact, "examples": examples})
-    return Reply(202, views.action_view(await call.services.bulk_actions.begin(wish, call.who), call.content))
+    return Reply(202, action_view(await call.services.bulk_actions.begin(wish, call.who), call.content))
 
 
 async def list_actions(call: Call) -> Reply:
     call.query()
     return Reply(
         200,
-        {
-            "actions": [
-                views.action_view(stored, call.content) for stored in await call.services.bulk_actions.all()
-            ]
-        },
+        {"actions": [action_view(stored, call.content) for stored in await call.services.bulk_actions.all()]},
     )
 
 
 async def get(call: Call) -> Reply:
-    return Reply(
-        200, views.action_view(await call.services.bulk_actions.get(call.path["action_id"]), call.content)
-    )
+    return Reply(200, action_view(await call.services.bulk_actions.get(call.path["action_id"]), call.content))
 
 
 async def cancel(call: Call) -> Reply:
     return Reply(
         202,
-        views.action_view(
-            await call.services.bulk_actions.cancel(call.path["action_id"], call.who), call.content
-        ),
+        action_view(await call.services.bulk_actions.cancel(call.path["action_id"], call.who), call.content),
     )

@@ -5,12 +5,12 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
-from jqmaster.api import views
 from jqmaster.api.batches.schemas import BatchRequest
 from jqmaster.api.encoding.envelopes import cut_field, read_list, read_map
 from jqmaster.api.encoding.fast_path import usual_job, usual_jobs
 from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
+from jqmaster.api.jobs import views
 from jqmaster.api.jobs.schemas import JobRequest, PatchRequest
 from jqmaster.config import Durability
 from jqmaster.domain.batches.batch import BatchSpec

@@ -4,9 +4,9 @@ import json
 import re
 from typing import Final, get_args
 
-from jqmaster.api import views
 from jqmaster.api.http.endpoint import Call, Reply
 from jqmaster.api.http.query import query_error, whole_number
+from jqmaster.api.jobs import views
 from jqmaster.api.schemas import query_instant
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import Cause, JobState

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgpack
 
-from jqmaster.api.views import attempt_view
+from jqmaster.api.jobs.views import attempt_view
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.content.job_content import JobContent
-from jqmaster.domain.instant import iso_ms
+from jqmaster.domain.instant import iso_ms, iso_or_none
 from jqmaster.domain.jobs.job import JobState
 from jqmaster.domain.notices.incident import Incident, Message
 from jqmaster.domain.notices.webhook import shown_url
@@ -29,7 +29,7 @@ def delivery_view(delivery: WebhookDelivery, access: ContentAccess) -> dict[str,
         "state": str(job.state),
         "created_at": iso_ms(job.created_at_ms),
         "next_at": iso_ms(job.due_at_ms) if job.state in (JobState.RETRYING, JobState.SCHEDULED) else None,
-        "finished_at": iso_ms(job.finished_at_ms) if job.finished_at_ms else None,
+        "finished_at": iso_or_none(job.finished_at_ms),
         "attempts": [attempt_view(attempt, content, access) for attempt in delivery.attempts],
     }
 
@@ -57,7 +57,7 @@ def _incident_view(incident: Incident, access: ContentAccess) -> dict[str, Any]:
         "told": incident.told_count,
         "began_at": iso_ms(incident.began_ms),
         "last_at": iso_ms(incident.last_ms),
-        "told_at": iso_ms(incident.told_ms) if incident.told_ms else None,
+        "told_at": iso_or_none(incident.told_ms),
         "is_over": incident.is_over or not incident.is_present,
         "acknowledged_by": incident.acknowledged_by or None,
         "lines": [

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sse_starlette import ServerSentEvent
 
-from jqmaster.api.views import action_view
+from jqmaster.api.jobs.action_views import action_view
 from jqmaster.clock import Clock
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import JobState

@@ -2,12 +2,12 @@
 
 from typing import Any, Final, get_args
 
-from jqmaster.api import views
 from jqmaster.api.encoding.envelopes import read_list
 from jqmaster.api.encoding.fast_path import usual_success, usual_successes
 from jqmaster.api.http.endpoint import Call, Handler, Reply, check
 from jqmaster.api.http.query import query_error
 from jqmaster.api.jobs.outcome_schemas import ENDINGS
+from jqmaster.api.workers import views
 from jqmaster.api.workers.schemas import (
     ClaimRequest,
     HeartbeatRequest,
