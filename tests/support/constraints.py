@@ -11,7 +11,8 @@ import msgpack
 from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Override, needs_rematch, new_cid
 from jqmaster.domain.constraints.gate_check import Rate
 from jqmaster.domain.jobs.job import JobSpec
-from jqmaster.domain.matching.matcher import parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.runtime.duties.relocation import Relocation
 from jqmaster.service.constraints.cache import ConstraintCache
 from jqmaster.store.constraints.constraints import Change, ConstraintStore

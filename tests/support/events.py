@@ -13,7 +13,9 @@ from jqmaster.domain.events.event import Event
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Job, JobSpec
-from jqmaster.domain.matching.matcher import EVENT_FIELDS, parse_matcher, parse_path
+from jqmaster.domain.matching.fields import EVENT_FIELDS
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.live_value import LiveValue
 from jqmaster.service.events.gathering import EventGathering
 from jqmaster.service.events.intake import EventIntake

@@ -20,7 +20,11 @@ from jqmaster.api.schemas import (
 from jqmaster.domain.constraints.constraint import MAX_OVERRIDES, MAX_REASON, Mode
 from jqmaster.domain.constraints.constraint import NAME_PATTERN as CONSTRAINT_NAME_PATTERN
 from jqmaster.domain.constraints.limit_kinds import BACKLOG, CONCURRENCY, RATE, Figure
-from jqmaster.domain.matching import matcher as matchers
+from jqmaster.domain.matching.checks import MAX_TEXT
+from jqmaster.domain.matching.fields import FIELDS
+from jqmaster.domain.matching.matcher import MAX_DEPTH, MAX_NODES, OPS
+from jqmaster.domain.matching.paths import MAX_PATH_SEGMENTS
+from jqmaster.domain.matching.value_tests import MAX_IN_VALUES
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.constraints.key_values import ValueId
 from jqmaster.service.constraints.pauses import MAX_PAUSE_S, PauseTarget
@@ -56,14 +60,14 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
         "properties": {
             "field": {
                 "type": "string",
-                "maxLength": matchers.MAX_TEXT,
-                "description": f'{", ".join(matchers.FIELDS)}; headers.KEY; argument.a.b[0]["any key"], '
-                f"{matchers.MAX_PATH_SEGMENTS} steps at most.",
+                "maxLength": MAX_TEXT,
+                "description": f'{", ".join(FIELDS)}; headers.KEY; argument.a.b[0]["any key"], '
+                f"{MAX_PATH_SEGMENTS} steps at most.",
             },
-            "op": {"type": "string", "enum": list(matchers.OPS)},
+            "op": {"type": "string", "enum": list(OPS)},
             "value": {
-                "description": f"A scalar of at most {matchers.MAX_TEXT} characters or bytes; for `in` 1 to "
-                f"{matchers.MAX_IN_VALUES} of them; for `exists` a boolean (true). glob knows *, ? and [abc]."
+                "description": f"A scalar of at most {MAX_TEXT} characters or bytes; for `in` 1 to "
+                f"{MAX_IN_VALUES} of them; for `exists` a boolean (true). glob knows *, ? and [abc]."
             },
         },
         "required": ["field", "op"],
@@ -74,7 +78,7 @@ MATCHER_SCHEMAS: Final[dict[str, dict[str, Any]]] = {
             "Selects jobs. A missing path, or a value of another type, matches nothing, not even `ne`. Use "
             "`exists` with false to test for a missing path. Numbers compare exactly. Booleans are not numbers, "
             "and binary is not text. tags match if any tag does; with `ne`, if none is equal. At most "
-            f"{matchers.MAX_NODES} conditions, nested at most {matchers.MAX_DEPTH} deep."
+            f"{MAX_NODES} conditions, nested at most {MAX_DEPTH} deep."
         ),
         "oneOf": [
             {"$ref": f"#/components/schemas/{name}"}
@@ -88,7 +92,7 @@ KeyPath = Annotated[
         description="Path, as in matchers. Each of its values has separate limits. A job without the key is not "
         "limited.",
         examples=["argument.host"],
-        json_schema_extra={"maxLength": matchers.MAX_TEXT},
+        json_schema_extra={"maxLength": MAX_TEXT},
     ),
 ]
 KeyScalar = Annotated[

@@ -5,7 +5,7 @@ from typing import Any
 from jqmaster.api.jobs.views import job_summary
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.instant import iso_ms, iso_or_none
-from jqmaster.domain.matching.matcher import Path
+from jqmaster.domain.matching.paths import Path
 from jqmaster.service.constraints.documents import describe, describe_limits
 from jqmaster.service.constraints.preview import Preview
 from jqmaster.service.constraints.reader import Detail, KeyUsage, Usage

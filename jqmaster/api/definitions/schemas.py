@@ -34,7 +34,7 @@ from jqmaster.domain.definitions.run import RunOutcome
 from jqmaster.domain.definitions.schedule import CLOCK_PATTERN, DAYS, MAX_CRON, MAX_EVERY_MINUTES
 from jqmaster.domain.definitions.time_zone import MAX_NAME
 from jqmaster.domain.jobs.job import JobSpec, JobState
-from jqmaster.domain.matching.matcher import MAX_TEXT
+from jqmaster.domain.matching.checks import MAX_TEXT
 
 _CLOCK = {"type": "string", "pattern": CLOCK_PATTERN, "examples": ["02:30"]}
 

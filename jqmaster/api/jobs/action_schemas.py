@@ -19,7 +19,8 @@ from jqmaster.domain.jobs.bulk_action import ActionState
 from jqmaster.domain.jobs.job import ActionKind, Cause, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
 from jqmaster.domain.jobs.job_terms import PRIORITY
-from jqmaster.domain.matching.matcher import Matcher, MatcherError, parse_matcher
+from jqmaster.domain.matching.checks import MatcherError
+from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.jobs.bulk_actions import Wish
 

@@ -11,7 +11,8 @@ from jqmaster.api.schemas import query_instant
 from jqmaster.domain.ids import is_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
-from jqmaster.domain.matching.matcher import Matcher, MatcherError, parse_matcher
+from jqmaster.domain.matching.checks import MatcherError
+from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 from jqmaster.service.jobs.excerpts import ExcerptPart
 from jqmaster.service.jobs.reader import ListOrder

@@ -10,17 +10,11 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.constraints.gate_check import Rate
 from jqmaster.domain.constraints.limit_kinds import AWAITING_COUNTS, KINDS, PER_VALUE, ConstraintError
+from jqmaster.domain.matching.checks import Loc, MatcherError, check_scalar
+from jqmaster.domain.matching.fields import MISSING, JobFields
 from jqmaster.domain.matching.key_value import KeyValue, canonical, key_value
-from jqmaster.domain.matching.matcher import (
-    MISSING,
-    JobFields,
-    Loc,
-    Matcher,
-    MatcherError,
-    Path,
-    Reader,
-    check_scalar,
-)
+from jqmaster.domain.matching.matcher import Matcher
+from jqmaster.domain.matching.paths import Path, Reader
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000

@@ -5,7 +5,8 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.constraints.constraint import Constraint, Gate, gate_id, key_of
 from jqmaster.domain.constraints.lane import Lane, unkeyed_lane
-from jqmaster.domain.matching.matcher import JobFields, Matches
+from jqmaster.domain.matching.fields import JobFields
+from jqmaster.domain.matching.matcher import Matches
 from jqmaster.domain.matching.requirement import name_of
 
 # Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of

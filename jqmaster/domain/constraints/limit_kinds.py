@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from jqmaster.domain.constraints.gate_check import GateCheck, Holder, Rate
 from jqmaster.domain.instant import iso_ms, span
-from jqmaster.domain.matching.matcher import Loc
+from jqmaster.domain.matching.checks import Loc
 
 MAX_CONCURRENCY: Final = 1_000_000
 MAX_RATE: Final = 100_000

@@ -13,7 +13,9 @@ from typing import Any, Final, Literal
 
 from jqmaster.domain.content.redact import REDACTED, Redactor, redactor_of
 from jqmaster.domain.identity.access import Principal, Scope
-from jqmaster.domain.matching.matcher import EVENT_FIELDS, FIELDS, Loc, Path, parse_path
+from jqmaster.domain.matching.checks import Loc
+from jqmaster.domain.matching.fields import EVENT_FIELDS, FIELDS
+from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import FieldError, ForbiddenError
 
 Cover = Literal["[hidden]", "[redacted]"]

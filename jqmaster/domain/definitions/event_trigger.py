@@ -8,17 +8,12 @@ from typing import Any, Final
 
 from jqmaster.domain.definitions.refusal import DefinitionError
 from jqmaster.domain.definitions.template import Template
+from jqmaster.domain.matching.checks import MatcherError
+from jqmaster.domain.matching.fields import EVENT_FIELDS, MISSING, EventFields
 from jqmaster.domain.matching.glob import compile_glob
-from jqmaster.domain.matching.matcher import (
-    EVENT_FIELDS,
-    MISSING,
-    EventFields,
-    Matcher,
-    MatcherError,
-    Path,
-    parse_path,
-)
+from jqmaster.domain.matching.matcher import Matcher
 from jqmaster.domain.matching.packed import encoded
+from jqmaster.domain.matching.paths import Path, parse_path
 
 MAX_WAIT_S: Final = 24 * 3600
 MIN_WAIT_S: Final = 0.1

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from jqmaster.domain.matching.matcher import Loc
+from jqmaster.domain.matching.checks import Loc
 
 ROOT: Final[Loc] = ()
 

@@ -5,16 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from jqmaster.domain.definitions.refusal import DefinitionError
-from jqmaster.domain.matching.matcher import (
-    EVENT_FIELDS,
-    MISSING,
-    EventFields,
-    Loc,
-    MatcherError,
-    Path,
-    parse_path,
-)
+from jqmaster.domain.matching.checks import Loc, MatcherError
+from jqmaster.domain.matching.fields import EVENT_FIELDS, MISSING, EventFields
 from jqmaster.domain.matching.packed import encoded
+from jqmaster.domain.matching.paths import Path, parse_path
 
 MAX_DEPTH: Final = 16
 MAX_NODES: Final = 1000

@@ -7,7 +7,7 @@ from typing import Final
 
 from jqmaster.domain.definitions.run import RunOutcome, RunReason
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.matching.matcher import EventFields
+from jqmaster.domain.matching.fields import EventFields
 from jqmaster.domain.matching.packed import decoded
 
 MAX_TEXT: Final = 1024

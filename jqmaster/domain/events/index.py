@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from jqmaster.domain.definitions.definition import Definition
-from jqmaster.domain.matching.matcher import EventFields
+from jqmaster.domain.matching.fields import EventFields
 
 # Types whose definitions are remembered; an application has some hundreds, and what anybody may send has no bound.
 MAX_TYPES: Final = 10_000

@@ -8,7 +8,8 @@ from hashlib import blake2b
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from jqmaster.domain.matching.matcher import Loc, Matcher, MatcherError, parse_matcher
+from jqmaster.domain.matching.checks import Loc, MatcherError
+from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.notices.webhook import shown_url, url_fault
 
 # The tags of deliveries hold the name.

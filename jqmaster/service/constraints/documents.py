@@ -7,7 +7,9 @@ from typing import Any, Final
 from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, Override, check_key
 from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE, ConstraintError
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.matching.matcher import Loc, Matcher, MatcherError, Path, parse_matcher, parse_path
+from jqmaster.domain.matching.checks import Loc, MatcherError
+from jqmaster.domain.matching.matcher import Matcher, parse_matcher
+from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import FieldError, InvalidError
 
 # They have a meaning of their own in a path.

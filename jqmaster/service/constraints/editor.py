@@ -19,8 +19,8 @@ from jqmaster.domain.constraints.constraint import (
 from jqmaster.domain.constraints.limit_kinds import ConstraintError
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.key_value import canonical
-from jqmaster.domain.matching.matcher import MISSING
 from jqmaster.errors import NotFoundError, PreconditionFailedError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache

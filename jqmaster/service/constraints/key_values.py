@@ -7,8 +7,8 @@ from typing import Final
 
 from jqmaster.clock import Clock
 from jqmaster.domain.constraints.constraint import Constraint, read_key, value_id
+from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.domain.matching.matcher import MISSING
 from jqmaster.errors import NotFoundError
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane

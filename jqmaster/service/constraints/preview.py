@@ -9,8 +9,10 @@ from typing import Final
 from jqmaster.clock import Clock
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.domain.jobs.job import Job
+from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.key_value import KeyValue, key_value
-from jqmaster.domain.matching.matcher import MISSING, Matcher, Path
+from jqmaster.domain.matching.matcher import Matcher
+from jqmaster.domain.matching.paths import Path
 from jqmaster.errors import OverloadedError, RateLimitedError
 from jqmaster.store.constraints.lanes import LaneStore
 from jqmaster.store.constraints.usage import UsageStore, WaitingLane

@@ -11,8 +11,8 @@ from jqmaster.domain.constraints.replay import STEP_MS, PastRun, Replay, replay
 from jqmaster.domain.content.content import ContentAccess
 from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 from jqmaster.domain.jobs.job_filter import JobFilter
+from jqmaster.domain.matching.fields import MISSING
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.domain.matching.matcher import MISSING
 from jqmaster.domain.operations.tally import TOTAL
 from jqmaster.service.constraints.documents import draft_of
 from jqmaster.service.constraints.preview import PreviewTurns

@@ -20,7 +20,9 @@ from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.definitions.template import PAYLOAD, parse_template
 from jqmaster.domain.instant import iso_ms
 from jqmaster.domain.jobs.job import STORED_TERMS, JobSpec
-from jqmaster.domain.matching.matcher import EVENT_FIELDS, Loc, MatcherError, parse_matcher
+from jqmaster.domain.matching.checks import Loc, MatcherError
+from jqmaster.domain.matching.fields import EVENT_FIELDS
+from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 
 # They have a meaning of their own in a path.

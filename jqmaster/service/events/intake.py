@@ -14,7 +14,7 @@ from jqmaster.domain.events.event import Event
 from jqmaster.domain.events.figures import EventFigures
 from jqmaster.domain.events.index import NO_EVENTS, EventIndex
 from jqmaster.domain.ids import new_id
-from jqmaster.domain.matching.matcher import EventFields
+from jqmaster.domain.matching.fields import EventFields
 from jqmaster.errors import ConflictError, NotFoundError, OutcomeUnknownError, StoreUnavailableError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.constraints.cache import ConstraintCache

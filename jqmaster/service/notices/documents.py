@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jqmaster.domain.instant import iso_ms
-from jqmaster.domain.matching.matcher import Loc
+from jqmaster.domain.matching.checks import Loc
 from jqmaster.domain.notices.notice import (
     DEFAULT_LASTING_S,
     LASTING,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from jqmaster.domain.jobs.job_terms import MAX_RETRY, PRIORITY, TIMEOUT_S
-from jqmaster.domain.matching.matcher import JobFields
+from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.notices.incident import IncidentItem
 from jqmaster.domain.notices.notice import Notice
 from jqmaster.store import codec

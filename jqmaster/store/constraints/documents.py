@@ -9,7 +9,8 @@ import msgpack
 from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Mode, Override, gate_id
 from jqmaster.domain.constraints.limit_kinds import KINDS, PER_VALUE
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.domain.matching.matcher import parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg

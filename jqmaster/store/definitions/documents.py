@@ -12,7 +12,9 @@ from jqmaster.domain.definitions.run import RunOutcome, RunReason, RunRecord
 from jqmaster.domain.definitions.schedule import parse_schedule
 from jqmaster.domain.definitions.template import parse_template
 from jqmaster.domain.matching import packed
-from jqmaster.domain.matching.matcher import EVENT_FIELDS, Path, parse_matcher, parse_path
+from jqmaster.domain.matching.fields import EVENT_FIELDS
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec
 from jqmaster.store.job_documents import job_document, read_job_document

@@ -10,7 +10,7 @@ from jqmaster.domain.constraints.constraint import Gate
 from jqmaster.domain.constraints.constraint_set import ConstraintSet
 from jqmaster.domain.constraints.lane import Lane
 from jqmaster.domain.jobs.job import Job, JobSpec
-from jqmaster.domain.matching.matcher import JobFields
+from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.matching.requirement import name_of
 from jqmaster.errors import DamagedError
 from jqmaster.store import codec

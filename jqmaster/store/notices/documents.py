@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgpack
 
-from jqmaster.domain.matching.matcher import MatcherError
+from jqmaster.domain.matching.checks import MatcherError
 from jqmaster.domain.notices.incident import Incident, Line, Message, MessageKind, NoticeState
 from jqmaster.domain.notices.notice import (
     Channel,

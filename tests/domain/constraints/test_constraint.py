@@ -23,7 +23,8 @@ from jqmaster.domain.constraints.constraint import (
 from jqmaster.domain.constraints.gate_check import Rate
 from jqmaster.domain.constraints.limit_kinds import ConstraintError
 from jqmaster.domain.matching.key_value import MAX_KEY_TEXT, KeyValue, canonical, key_value
-from jqmaster.domain.matching.matcher import parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from tests.domain.matching.test_matcher import job
 
 pytestmark = pytest.mark.req("J13")

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from jqmaster.domain.constraints import constraint_set as constraint_set_module
 from jqmaster.domain.constraints.constraint_set import ConstraintSet
-from jqmaster.domain.matching.matcher import parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from tests.domain.constraints.test_constraint import HOST, constraint
 from tests.domain.constraints.test_constraint_set import CONSTRAINTS
 from tests.domain.matching.test_matcher import JOBS, job

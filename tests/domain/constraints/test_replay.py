@@ -8,7 +8,8 @@ from jqmaster.domain.constraints.constraint import Constraint, GateLimits, Overr
 from jqmaster.domain.constraints.gate_check import Rate
 from jqmaster.domain.constraints.replay import MAX_TOP_KEYS, STEP_MS, PastRun, replay
 from jqmaster.domain.matching.key_value import key_value
-from jqmaster.domain.matching.matcher import parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 
 pytestmark = pytest.mark.req("J13")
 

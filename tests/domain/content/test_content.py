@@ -9,7 +9,8 @@ from jqmaster.domain.content.content import HIDDEN, ContentAccess, content_acces
 from jqmaster.domain.content.redact import REDACTED, Redactor
 from jqmaster.domain.identity.access import Principal, Scope, with_implied
 from jqmaster.domain.jobs.error_type import error_type_of
-from jqmaster.domain.matching.matcher import parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.errors import ForbiddenError
 
 pytestmark = pytest.mark.rule("E6.1")

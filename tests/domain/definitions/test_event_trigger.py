@@ -19,7 +19,10 @@ from jqmaster.domain.events.event import Event
 from jqmaster.domain.events.index import EventIndex
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import JobSpec
-from jqmaster.domain.matching.matcher import EVENT_FIELDS, MatcherError, parse_matcher, parse_path
+from jqmaster.domain.matching.checks import MatcherError
+from jqmaster.domain.matching.fields import EVENT_FIELDS
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 
 EVENT_ID = "0198c3f4-5e69-7b8c-9d0e-1f2a3b4c5d6e"
 EVENT = Event(

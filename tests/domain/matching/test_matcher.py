@@ -7,15 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jqmaster.domain.matching.checks import MatcherError
+from jqmaster.domain.matching.fields import MISSING, JobFields
 from jqmaster.domain.matching.glob import MAX_SEARCHED_WILDCARD_PART, compile_glob
-from jqmaster.domain.matching.matcher import (
-    MISSING,
-    JobFields,
-    MatcherError,
-    Path,
-    parse_matcher,
-    parse_path,
-)
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import Path, parse_path
 
 pytestmark = pytest.mark.req("J13")
 

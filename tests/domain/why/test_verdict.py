@@ -10,7 +10,8 @@ from jqmaster.domain.constraints.gate_check import GateCheck, Holder
 from jqmaster.domain.constraints.limit_kinds import CLOSERS, CONCURRENCY, PAUSE, RATE, closing
 from jqmaster.domain.instant import iso_ms, span
 from jqmaster.domain.jobs.job import DEFAULT_RETRY, Cause, Job, JobState
-from jqmaster.domain.matching.matcher import parse_matcher, parse_path
+from jqmaster.domain.matching.matcher import parse_matcher
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.domain.why.facts import Accuracy, FleetFacts, Reach, Snapshot, Standing
 from jqmaster.domain.why.judgement import rival_names, verdicts
 from jqmaster.domain.why.verdict import Ahead, ByConstraint

@@ -16,7 +16,7 @@ from jqmaster.domain.constraints.constraint import new_cid
 from jqmaster.domain.ids import new_id
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision, NotReadyRecord
-from jqmaster.domain.matching.matcher import parse_path
+from jqmaster.domain.matching.paths import parse_path
 from jqmaster.errors import NotFoundError
 from jqmaster.store import codec
 from jqmaster.store.jobs.challenges import NOT_OPENED, AskedForm, OpenedChallenge, ReceivedCallback
