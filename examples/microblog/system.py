@@ -1,6 +1,7 @@
 """The processes of the site: a master with its store, the web server, workers, and a small site outside."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ READY_WITHIN_S: Final = 120.0
 # Where all share one machine, people come before jobs, and before the master, which has nothing to do for requests.
 _WORKERS_NICE: Final = 10
 _MASTER_NICE: Final = 5
-# SQLite takes one writer at a time, and others try again after a pause of up to 100 ms. The more jobs write at once,
-# the longer the posts of people wait for their turn, and the feeds are filled no sooner.
-FEEDS_AT_ONCE: Final = 4
+# The more jobs write at once, the longer the posts of people wait for a processor, and for their turn in SQLite, which
+# takes one writer at a time. With a job for each processor they wait no longer than without a fan-out.
+FEEDS_AT_ONCE: Final = min(4, os.cpu_count() or 1)
 
 
 @dataclass(frozen=True)
