@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import secrets
 import statistics
 import subprocess
 import sys
@@ -99,8 +100,9 @@ def _systems(tree: Path) -> Iterator[Callable[[str], Turn]]:
 
 
 def serve() -> None:
-    """Run two systems of the tree in the working directory: one without a worker, for single POSTs, and one with. Give
-    a turn for each line that is read. It runs with the modules of that tree, however old they are."""
+    """Run two systems of the tree in the working directory: one with a worker that asks for no jobs, for single POSTs,
+    and one with a usual worker. Give a turn for each line that is read. It runs with the modules of that tree, however
+    old they are."""
     import uvloop
 
     from benchmarks import pushing
@@ -116,6 +118,9 @@ def serve() -> None:
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         load: dict[str, Any] = {"argument_bytes": 100}
+        # Names that no worker has ever served are told to each pusher, which is not what usual pushes cost.
+        idle = {"url": None, "names": ["noop"], "max_jobs": 1, "secret": secrets.token_hex(32)}
+        filled.http.post(f"{filled.url}/api/workers", json=idle).raise_for_status()
 
         def single(jobs: int) -> None:
             runner.run(pushing.single([filled.url], count=jobs, connections=32, **load))

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -101,7 +102,7 @@ class Node:
             reports=self._reports,
             challenges=ChallengeOpener(self._client, self.identity),
             child_access=(config.masters, config.token),
-            log_of=self._log_of if config.job_logs else None,
+            log_of=partial(ClaimLog, self._logs) if self._logs else None,
         )
         self._admission = Admission(
             registry, self.executor, self.identity, self._clock, beat_now=self._beat_now
@@ -236,10 +237,6 @@ class Node:
             return await self._stop()
         finally:
             await self._assembly.stop()
-
-    def _log_of(self, job_id: str, token: str) -> ClaimLog:
-        assert self._logs is not None
-        return ClaimLog(self._logs, job_id, token)
 
     async def _stop(self) -> bool:
         self.drain()

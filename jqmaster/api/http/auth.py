@@ -310,6 +310,8 @@ def _addressed(fields: Fields, scheme: str) -> tuple[str, str]:
     return _host_name(host), _host_port(host) or _DEFAULT_PORTS[scheme]
 
 
+# Most callers send the same Host each time; the addresses that callers can make up push others out.
+@functools.lru_cache(maxsize=256)
 def _host_name(host: bytes) -> str:
     name = host.decode("latin-1").lower()
     if name.startswith("["):

@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api.batches.schemas import BatchRequest
@@ -43,7 +43,12 @@ MAX_UNSERVED: Final = 10
 _UNSERVED: Final = b"jq-unserved-names"
 _NIL: Final = b"\xc0"
 _JOB_ID_FIELD: Final = b"jq-job-id"
+_Fields = tuple[tuple[bytes, bytes], ...]
 _LEVELS: Final[tuple[Durability, ...]] = get_args(Durability)
+_LEVEL_OF: Final = {level.encode(): level for level in _LEVELS}
+_PROMISED: Final[Mapping[Durability, _Fields]] = {
+    level: ((b"jq-durability", level.encode()),) for level in _LEVELS
+}
 
 
 async def enqueue(call: Call) -> Reply:
@@ -59,10 +64,12 @@ async def enqueue(call: Call) -> Reply:
         raise invalid([FieldError(("key",), "cannot be combined with the header Idempotency-Key")])
     if spec.after is not None:
         await _check_predecessors(call, [spec], is_bulk=False)
-    found = await _check_contracts(call, [spec], is_bulk=False) + await _unserved(call, (spec.name,))
-    answer = await call.services.enqueue.one(spec, key, caller=_caller(call), durability=durability)
+    found = await _contract_fields(call, [spec], is_bulk=False)
+    # Idempotency keys alone have owners.
+    caller = _caller(call) if spec.key or key is not None else ""
+    answer = await call.services.enqueue.one(spec, key, caller=caller, durability=durability)
     body_of = views.enqueue_answer(answer)
-    return Reply(201 if answer.is_new else 200, body_of, (*_promised(durability), *found))
+    return Reply(201 if answer.is_new else 200, body_of, _PROMISED[durability] + found)
 
 
 async def enqueue_bulk(call: Call) -> Reply:
@@ -75,17 +82,15 @@ async def enqueue_bulk(call: Call) -> Reply:
     asked, body = cut_field(body, "batch")
     specs = list(_bulk_specs(call, body))
     await _check_predecessors(call, specs, is_bulk=True)
-    found = await _check_contracts(call, specs, is_bulk=True)
-    found += await _unserved(call, {spec.name: None for spec in specs})
+    fields = _PROMISED[durability] + await _contract_fields(call, specs, is_bulk=True)
     if asked is None or asked == _NIL:
         answer = await call.services.enqueue.bulk(specs, caller=_caller(call), durability=durability)
-        return Reply(201, views.bulk_answer(answer), (*_promised(durability), *found))
+        return Reply(201, views.bulk_answer(answer), fields)
     batch = _batch_of(call, asked, specs)
     answer = await call.services.batches.create_with(
         batch, specs, caller=_caller(call), durability=durability
     )
-    promised = (*_promised(durability), *found)
-    return Reply(201, views.bulk_answer(answer) | {"batch": batch.id}, promised)
+    return Reply(201, views.bulk_answer(answer) | {"batch": batch.id}, fields)
 
 
 def _batch_of(call: Call, asked: bytes, specs: Sequence[JobSpec]) -> BatchSpec:
@@ -306,23 +311,19 @@ def _idempotency_key(call: Call) -> str | None:
     return key.decode()
 
 
-async def _check_contracts(
-    call: Call, specs: Sequence[JobSpec], *, is_bulk: bool
-) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the header that names what does not keep to the contracts of the names. Raise InvalidError for it where
-    such jobs are refused."""
-    how = call.services.settings.check_arguments
-    if how == "off":
-        return ()
-    codes = await call.services.contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")
-    return ((b"jq-warning", ", ".join(codes).encode()),) if codes else ()
-
-
-async def _unserved(call: Call, names: Collection[str]) -> tuple[tuple[bytes, bytes], ...]:
-    """Return the header that lists the names of a push that no worker has ever served."""
-    unserved = await call.services.contracts.unserved(names)
-    # Commas are not in names.
-    return ((_UNSERVED, ", ".join(unserved[:MAX_UNSERVED]).encode()),) if unserved else ()
+async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: bool) -> _Fields:
+    """Return the fields of an answer that name what does not keep to the contracts of the names, and the names that no
+    worker has ever served. Raise InvalidError for the former where such jobs are refused."""
+    contracts, how = call.services.contracts, call.services.settings.check_arguments
+    found: _Fields = ()
+    if how != "off" and (codes := await contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")):
+        found = ((b"jq-warning", ", ".join(codes).encode()),)
+    names = {spec.name: None for spec in specs}
+    if not contracts.were_served(names):
+        # Commas are not in names.
+        unserved = ", ".join((await contracts.unserved(names))[:MAX_UNSERVED])
+        found += ((_UNSERVED, unserved.encode()),) if unserved else ()
+    return found
 
 
 def _caller(call: Call) -> str:
@@ -335,14 +336,9 @@ def _durability(call: Call) -> Durability:
     asked = call.fields.get(b"jq-durability")
     if asked is None:
         return call.services.settings.durability
-    for level in _LEVELS:
-        if asked == level.encode():
-            return level
+    if (level := _LEVEL_OF.get(asked)) is not None:
+        return level
     rule = f"one of {', '.join(_LEVELS)}"
     raise InvalidError(
         f"JQ-Durability must be {rule}", errors=[FieldError(("header", "JQ-Durability"), f"must be {rule}")]
     )
-
-
-def _promised(durability: Durability) -> tuple[tuple[bytes, bytes], ...]:
-    return ((b"jq-durability", durability.encode()),)

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 POLL_S: Final = 1.0
 # Beyond this share of maxmemory new jobs are refused, so that results, heartbeats and removals still find room.
 FULL_AT: Final = 0.8
+_RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 class StoreHealth(PeriodicLoop):
@@ -53,7 +54,7 @@ class StoreHealth(PeriodicLoop):
     @property
     def durability(self) -> Durability:
         """Return the level that the store provides now, at most the configured one."""
-        return min(self._settings.durability, self.durability_available, key=LEVELS.index)
+        return min(self._settings.durability, self.durability_available, key=_RANKS.__getitem__)
 
     def admit(self, durability: Durability | None = None) -> int:
         """Return the number of replicas that must have a new job of this level (None: the configured one). Raise
@@ -63,7 +64,7 @@ class StoreHealth(PeriodicLoop):
             for check, code in (("fitness", "store_unfit"), ("space", "store_full")):
                 if fault := self.faults.get(check):
                     raise StoreUnavailableError(fault, code=code, retry_after_s=5)
-        if LEVELS.index(level) > LEVELS.index(self.durability_available):
+        if _RANKS[level] > _RANKS[self._report.durability]:
             raise StoreUnavailableError(
                 f"the store gives {self.durability_available} at present, which is less than {level}; "
                 "nothing was accepted",

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Final
 
 from jqmaster.config import Durability
@@ -48,6 +49,8 @@ KEYED_AT_A_TIME: Final = 8
 _REUSED: Final = "it was used for another request"
 # The jobs of a cycle that one error names.
 MOST_NAMED: Final = 50
+# Read of each job of a bulk: mapped, they make no frame for each.
+_ID, _KEY, _AFTER, _UNIQUE = map(attrgetter, ("id", "key", "after", "unique"))
 # A backlog that is full empties at the pace of its workers.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
@@ -153,7 +156,7 @@ class EnqueueService:
         the store fails, some of more than `MAX_PER_CALL` jobs may be in: OutcomeUnknownError."""
         self._check_notify(specs, ("jobs",))
         replicas = self._admit(durability)
-        if any(spec.key for spec in specs):
+        if any(map(_KEY, specs)):
             return await self._keyed_bulk(specs, caller, replicas)
         held = await self._enqueue_all(specs, replicas, range(len(specs)))
         return _bulk_answer([spec.id for spec in specs], held)
@@ -171,7 +174,7 @@ class EnqueueService:
         await self._check_predecessors(specs, range(len(specs)))
 
     async def _check_predecessors(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
-        if any(spec.after for spec in specs) and (refused := await self._acceptance.find_refused(specs)):
+        if any(map(_AFTER, specs)) and (refused := await self._acceptance.find_refused(specs)):
             raise _predecessors_refused(refused, numbers, "no job was accepted")
 
     def _check_notify(self, specs: Sequence[JobSpec], loc: tuple[str | int, ...]) -> None:
@@ -184,7 +187,7 @@ class EnqueueService:
                 raise InvalidError(rule, code="webhooks_off", errors=[FieldError(at, rule)])
 
     async def _check_ids(self, specs: Sequence[JobSpec], numbers: Sequence[int]) -> None:
-        doubled = _doubled(specs) if len({spec.id for spec in specs}) < len(specs) else []
+        doubled = _doubled(specs) if len(set(map(_ID, specs))) < len(specs) else []
         if taken := doubled or await self._acceptance.find_taken(specs):
             raise _ids_taken(specs, taken, numbers, "no job was accepted")
 
@@ -216,7 +219,7 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         """Return, by position, those whose key another job holds. `numbers`: the index of each in its push."""
-        if not any(spec.after for spec in specs):
+        if not any(map(_AFTER, specs)):
             return await self._enqueue_ordered(specs, replicas, numbers)
         order = _order_of(specs, numbers)
         held = await self._enqueue_ordered([specs[n] for n in order], replicas, [numbers[n] for n in order])
@@ -227,7 +230,7 @@ class EnqueueService:
     ) -> dict[int, NotUnique]:
         await self._check_ids(specs, numbers)
         # A push of one call is judged by that call itself.
-        has_keys = len(specs) > MAX_PER_CALL and any(spec.unique for spec in specs)
+        has_keys = len(specs) > MAX_PER_CALL and any(map(_UNIQUE, specs))
         if has_keys and (holders := await self._acceptance.find_held(specs)):
             raise _not_unique(holders, numbers, "no job was accepted")
         if len(specs) > MAX_PER_CALL:

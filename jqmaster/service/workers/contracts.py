@@ -151,11 +151,13 @@ class ContractService:
             self._log(finding.code, finding.name, finding.keywords)
         return sorted({finding.code for finding in findings})
 
+    def were_served(self, names: Collection[str]) -> bool:
+        """Return whether it is known, without a look into the store, that workers have served all of these names."""
+        return self._served.issuperset(names)
+
     async def unserved(self, names: Collection[str]) -> list[str]:
         """Return those of these names that no worker has ever served. A name that was served is looked up once, any
         other again after `LEAST_LIFE_S`."""
-        if self._served.issuperset(names):
-            return []
         others = [name for name in dict.fromkeys(names) if name not in self._served]
         now_s = self._clock.monotonic_s()
         asked = [

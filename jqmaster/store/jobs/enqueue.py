@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import attrgetter
 from typing import Any, Final
 
 from jqmaster.domain.constraints.constraint_set import NO_CONSTRAINTS, ConstraintSet
@@ -30,6 +31,8 @@ NO_PREDECESSOR: Final = -6
 PREDECESSOR_OVER: Final = -7
 # A call names no more predecessors than this, unless one push does.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
+# Read of each job of a bulk: mapped, they make no frame for each.
+_AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
 
 
 class Accepted(Enum):
@@ -178,14 +181,10 @@ class AcceptanceStore:
         replies = await self._client.run_all(first, claim=claim, replicas=replicas)
         _raise_refusal(replies)
         statuses = _enqueued(replies, specs)
-        if is_whole and (closed := _closed_by(statuses)):
-            raise BatchesClosed(closed)
-        if is_whole and (refused := _predecessors_of(statuses)):
-            raise PredecessorsRefused(refused)
-        if is_whole and (held := _refused_by(statuses)):
-            raise KeysHeld(held)
-        if is_whole and isinstance(statuses[0], BacklogFull):
-            return [statuses[0]] * len(specs)
+        if is_whole and statuses.count(Accepted.NEW) < len(statuses):
+            _raise_refusal_of_all(statuses)
+            if isinstance(statuses[0], BacklogFull):
+                return [statuses[0]] * len(specs)
         self._count_pushed(specs, statuses)
         others: list[Outcome] = []
         if rest:
@@ -199,9 +198,10 @@ class AcceptanceStore:
                 ) from exc
             _raise_refusal(replies)
             others = _enqueued(replies, specs[len(statuses) :])
-        if claim is None and not all(spec.delay_ms for spec in specs):
+        run_at_ms, delays_ms = set(map(_RUN_AT_MS, specs)), set(map(_DELAY_MS, specs))
+        if claim is None and not all(delays_ms):
             self._shard.leader.wake(JobsReady())
-        if any(spec.run_at_ms is not None or 0 < (spec.delay_ms or 0) <= SOON_MS for spec in specs):
+        if run_at_ms != {None} or any(0 < (delay_ms or 0) <= SOON_MS for delay_ms in delays_ms):
             self._shard.leader.wake(JobDelayed())
         self._count_pushed(specs[len(statuses) :], others)
         return statuses + others
@@ -211,7 +211,11 @@ class AcceptanceStore:
         if replicas not in (None, self._client.quorum_replicas):
             # A claim counts as any write does, whatever its job was pushed with.
             return None
-        names = {spec.queue for spec in specs if spec.run_at_ms is None and not spec.delay_ms}
+        names = {
+            spec.name if spec.requires is None else spec.queue
+            for spec in specs
+            if spec.run_at_ms is None and not spec.delay_ms
+        }
         return self._shard.leader.claim_with(JobsReady(), names) if names else None
 
     def _count_pushed(self, specs: Sequence[JobSpec], statuses: Sequence[Outcome]) -> None:
@@ -226,9 +230,7 @@ class AcceptanceStore:
     ) -> list[ScriptCall]:
         k = self._keys
         calls = []
-        own = (
-            frozenset(spec.id for spec in specs) if is_whole and any(spec.after for spec in specs) else _NONE
-        )
+        own = frozenset(spec.id for spec in specs) if is_whole and any(map(_AFTER, specs)) else _NONE
         for start, end in _spans(specs):
             chunk = specs[start:end]
             table = LaneTable()
@@ -399,16 +401,27 @@ def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec) -> Outcome
     raise ScriptContractError(f"enqueue answered {code} for a job, which its header does not name")
 
 
-def _closed_by(statuses: Sequence[Outcome]) -> dict[int, BatchClosed]:
-    return {n: status for n, status in enumerate(statuses) if isinstance(status, BatchClosed)}
-
-
-def _predecessors_of(statuses: Sequence[Outcome]) -> dict[int, PredecessorRefused]:
-    return {n: status for n, status in enumerate(statuses) if isinstance(status, PredecessorRefused)}
+def _raise_refusal_of_all(statuses: Sequence[Outcome]) -> None:
+    """Raise what refuses a whole push, but for a backlog."""
+    if closed := {n: status for n, status in enumerate(statuses) if isinstance(status, BatchClosed)}:
+        raise BatchesClosed(closed)
+    if refused := {n: status for n, status in enumerate(statuses) if isinstance(status, PredecessorRefused)}:
+        raise PredecessorsRefused(refused)
+    held = {
+        n: status.holder
+        for n, status in enumerate(statuses)
+        if isinstance(status, NotUnique) and status.conflict is Conflict.REFUSED
+    }
+    if held:
+        raise KeysHeld(held)
 
 
 def _spans(specs: Sequence[JobSpec]) -> Iterator[tuple[int, int]]:
     """Yield where the jobs of each call begin and end."""
+    if not any(map(_AFTER, specs)):
+        for start in range(0, len(specs), MAX_PER_CALL):
+            yield start, min(start + MAX_PER_CALL, len(specs))
+        return
     start = named = 0
     for n, spec in enumerate(specs):
         more = len(spec.after.jobs) if spec.after else 0
@@ -418,11 +431,3 @@ def _spans(specs: Sequence[JobSpec]) -> Iterator[tuple[int, int]]:
         named += more
     if start < len(specs):
         yield start, len(specs)
-
-
-def _refused_by(statuses: Sequence[Outcome]) -> dict[int, str]:
-    return {
-        n: status.holder
-        for n, status in enumerate(statuses)
-        if isinstance(status, NotUnique) and status.conflict is Conflict.REFUSED
-    }
