@@ -1,15 +1,12 @@
 """Commands about definitions."""
 
-import json
-import sys
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.documents import document_in
 from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
@@ -84,7 +81,7 @@ def put(
     """Create or replace a definition from a file."""
     headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
     with MasterSession(master, token) as http:
-        status, answer = http.call("PUT", _path(name), body=_read(file), headers=headers)
+        status, answer = http.call("PUT", _path(name), body=document_in(file), headers=headers)
     _say_done(answer, "created" if status == 201 else "is in force", as_json)
 
 
@@ -199,7 +196,7 @@ def next_instants(
     """Show when a definition is due next, in its time zone."""
     is_file = what == "-" or what.endswith((".toml", ".json"))
     with MasterSession(master, token) as http:
-        body = _read(what) if is_file else document_of(http.call("GET", _path(what))[1])
+        body = document_in(what) if is_file else document_of(http.call("GET", _path(what))[1])
         body = {key: value for key, value in body.items() if key != "job"} | {"count": count}
         if not is_file:
             body["name"] = what
@@ -232,19 +229,6 @@ def _path(name: str, *rest: str) -> str:
     if "/" in name:
         exits.fail(exits.NOT_FOUND, f"no definition {name}: a name has A-Z a-z 0-9 _ . : -")
     return path_of("/api/definitions", name, *rest)
-
-
-def _read(file: str) -> dict[str, Any]:
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-        data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.REFUSED, f"{file} cannot be parsed: {error}")
-    if not isinstance(data, dict):
-        exits.fail(exits.REFUSED, f"{file} is no map")
-    return data
 
 
 # --- what is shown

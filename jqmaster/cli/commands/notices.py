@@ -1,16 +1,13 @@
 """Commands about notices."""
 
-import json
-import sys
-import tomllib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from jqmaster.cli.console import exits, output
+from jqmaster.cli.console.documents import document_in
 from jqmaster.cli.console.groups import list_without_command
 from jqmaster.cli.console.http import (
     DEFAULT_MASTER,
@@ -93,7 +90,7 @@ def put(
     """Create or replace a notice from a file."""
     headers = {"If-None-Match": "*"} if new else if_match_of(if_match)
     with MasterSession(master, token) as http:
-        status, answer = http.call("PUT", _path(name), body=_read(file), headers=headers)
+        status, answer = http.call("PUT", _path(name), body=document_in(file), headers=headers)
     if as_json:
         output.say_json(answer)
     else:
@@ -186,19 +183,6 @@ def _path(name: str, *rest: str) -> str:
     if "/" in name:
         exits.fail(exits.NOT_FOUND, f"no notice {name}: a name has A-Z a-z 0-9 _ . : -")
     return path_of("/api/notices", name, *rest)
-
-
-def _read(file: str) -> dict[str, Any]:
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-        data = tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.REFUSED, f"{file} cannot be parsed: {error}")
-    if not isinstance(data, dict):
-        exits.fail(exits.REFUSED, f"{file} is no map")
-    return data
 
 
 # --- what is shown

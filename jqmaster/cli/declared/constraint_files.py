@@ -1,14 +1,12 @@
 """Constraints in a file, and the changes that make a master's constraints equal to them."""
 
 import json
-import sys
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jqmaster.cli.console import exits
-from jqmaster.cli.console.http import rule_line
+from jqmaster.cli.console.documents import parsed
+from jqmaster.cli.declared.checked_tables import checked_tables
 from jqmaster.domain.constraints.constraint import PAUSE_PREFIX
 from jqmaster.domain.constraints.limit_kinds import KINDS
 
@@ -36,45 +34,14 @@ def constraints_in(file: str) -> dict[str, dict[str, Any]]:
 
 def checked(tables: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return each of these constraints as the master would show it, by name, and the faults of the others."""
-    from pydantic import ValidationError
-
     from jqmaster.api.constraints.schemas import ConstraintRequest
-    from jqmaster.api.encoding.answers import encode
-    from jqmaster.api.encoding.envelopes import read_map
-    from jqmaster.api.encoding.json_bridge import json_to_msgpack
-    from jqmaster.api.encoding.negotiation import Encoding
-    from jqmaster.api.encoding.validator import ScanLimits
-    from jqmaster.api.http.problems import invalid_from
-    from jqmaster.errors import JqmasterError
     from jqmaster.service.constraints.documents import describe, draft_of
 
-    limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
-    wanted: dict[str, dict[str, Any]] = {}
-    faults: list[str] = []
-    for number, table in enumerate(tables, 1):
-        name = table.get("name")
-        if not isinstance(name, str):
-            faults.append(f"constraint {number} has no name")
-            continue
-        if name in wanted:
-            faults.append(f"constraint {number} has the same name as an earlier one: {name}")
-            continue
-        try:
-            fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
-            try:
-                request = ConstraintRequest.model_validate(fields)
-            except ValidationError as error:
-                raise invalid_from(error) from None
-            document = describe(draft_of(name, request.model_dump()))
-        except TypeError as error:
-            faults.append(f"constraint {name}: {error}")
-            continue
-        except JqmasterError as error:
-            rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
-            faults.append("\n".join([f"constraint {name}: {error.detail}", *rules]))
-            continue
-        wanted[name] = json.loads(encode(document, Encoding.JSON))
-    return wanted, faults
+    def document_of_request(name: str, request: ConstraintRequest) -> dict[str, Any]:
+        return describe(draft_of(name, request.model_dump()))
+
+    wanted, faults = checked_tables("constraint", tables, ConstraintRequest, document_of_request)
+    return {name: document for name, (_, document) in wanted.items()}, faults
 
 
 def _read(file: str) -> list[dict[str, Any]]:
@@ -93,17 +60,6 @@ def _read(file: str) -> list[dict[str, Any]]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         exits.fail(exits.REFUSED, f"{file} has no list of constraints")
     return tables
-
-
-def parsed(file: str) -> Any:
-    """Return the data of a TOML or JSON file, or of standard input for `-`. End the command if there are none."""
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
-        return tomllib.loads(text) if file.endswith(".toml") else json.loads(text)
-    except OSError as error:
-        exits.fail(exits.REFUSED, f"cannot read {error.filename}: {error.strerror}")
-    except (ValueError, RecursionError) as error:
-        exits.fail(exits.REFUSED, f"{file} is neither TOML (by its name *.toml) nor JSON: {error}")
 
 
 def only_one(file: str) -> dict[str, Any]:

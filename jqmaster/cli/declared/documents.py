@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from jqmaster.cli.console import exits
-from jqmaster.cli.console.http import rule_line
+from jqmaster.cli.console.documents import parsed
 from jqmaster.cli.console.objects import object_at
 from jqmaster.cli.declared import constraint_files
+from jqmaster.cli.declared.checked_tables import checked_tables
 from jqmaster.cli.declared.definition_documents import FIELDS, OF_ARGUMENT
 
 KINDS: Final = ("constraint", "definition")
@@ -45,7 +46,7 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
 
 
 def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
-    data = constraint_files.parsed(file)
+    data = parsed(file)
     if not isinstance(data, dict) or not data:
         # A file that was cut off must not remove everything; `{"definition": []}` says so on purpose.
         exits.fail(exits.REFUSED, f"{file} declares nothing: expected tables named {' or '.join(KINDS)}")
@@ -81,47 +82,19 @@ def _checked_definitions(
 ) -> tuple[dict[str, dict[str, Any]], list[str]]:
     """Return each of these definitions as the master would show it, by name, and the faults of the others. A field of
     LEFT_TO_OPERATORS that the source leaves out is missing."""
-    from pydantic import ValidationError
-
     from jqmaster.api.definitions.schemas import DefinitionRequest
-    from jqmaster.api.encoding.answers import encode
-    from jqmaster.api.encoding.envelopes import read_map
-    from jqmaster.api.encoding.json_bridge import json_to_msgpack
-    from jqmaster.api.encoding.negotiation import Encoding
-    from jqmaster.api.encoding.validator import ScanLimits
-    from jqmaster.api.http.problems import invalid_from
-    from jqmaster.errors import JqmasterError
     from jqmaster.service.definitions.documents import describe, draft_of
 
-    limits = ScanLimits(max_nesting=32, max_nodes=1_000_000)
-    wanted: dict[str, dict[str, Any]] = {}
-    faults: list[str] = []
-    for number, table in enumerate(tables, 1):
-        name = table.get("name")
-        if not isinstance(name, str):
-            faults.append(f"definition {number} has no name")
-            continue
-        if name in wanted:
-            faults.append(f"definition {number} has the same name as an earlier one: {name}")
-            continue
-        try:
-            fields = read_map(json_to_msgpack(json.dumps(table).encode()), limits=limits)
-            try:
-                request = DefinitionRequest.model_validate(fields)
-            except ValidationError as error:
-                raise invalid_from(error) from None
-            job = request.job.to_spec()
-            document = describe(draft_of(name, request.model_dump(), job))
-        except TypeError as error:
-            faults.append(f"definition {name}: {error}")
-            continue
-        except JqmasterError as error:
-            rules = [rule_line(rule.loc, rule.msg) for rule in error.errors]
-            faults.append("\n".join([f"definition {name}: {error.detail}", *rules]))
-            continue
+    def document_of_request(name: str, request: DefinitionRequest) -> dict[str, Any]:
+        job = request.job.to_spec()
+        document = describe(draft_of(name, request.model_dump(), job))
         document["argument"] = request.argument
         document["job"] |= {"argument": request.job.argument, "headers": dict(job.headers)}
-        shown = json.loads(encode(document, Encoding.JSON))
+        return document
+
+    checked, faults = checked_tables("definition", tables, DefinitionRequest, document_of_request)
+    wanted: dict[str, dict[str, Any]] = {}
+    for name, (table, shown) in checked.items():
         left_out = [field for field in LEFT_TO_OPERATORS if field not in table]
         wanted[name] = {field: shown[field] for field in FIELDS if field not in left_out} | {
             "job": {field: value for field, value in shown["job"].items() if field not in OF_ARGUMENT}
