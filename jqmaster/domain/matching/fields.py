@@ -1,4 +1,4 @@
-"""What matchers and keys read of a job or an event."""
+"""The fields of jobs and events that matchers and keys may read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
