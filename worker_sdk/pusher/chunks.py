@@ -8,7 +8,8 @@ from typing import Final
 from worker_sdk import forked
 from worker_sdk.enqueueing import EnqueueChain, OpenJob
 from worker_sdk.errors import EnqueueRefused, InvalidArgument
-from worker_sdk.pusher.jobs import NONE_KEYED, JobLike, encoded, made_job, may_be_another
+from worker_sdk.pusher.jobs import MAYBE_ANOTHER, NONE_KEYED, JobLike, made_job
+from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, packer
 
 MAX_CHUNK_JOBS: Final = 1_000
@@ -48,12 +49,15 @@ class Chunker:
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)
             self._opened.append(opened)
-        data = encoded(job, self._pack)
+        try:
+            data = self._pack(job)
+        except (TypeError, ValueError, OverflowError) as exc:
+            raise explained(exc, job) from None
         full = (self._parts and not self._is_whole) and (
             len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
         )
         chunk = self._full(opened) if full else None
-        if may_be_another(job):
+        if not MAYBE_ANOTHER.isdisjoint(job):
             self._keyed.append(len(self._ids))
         self._ids.append(job["id"])
         self._parts.append(data)

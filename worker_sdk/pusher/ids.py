@@ -31,6 +31,7 @@ class IdSequence:
         self._begin(None)
 
     def _begin(self, first: int | None) -> None:
+        self._pid = os.getpid()
         self._random_bits = random.Random(os.urandom(32)).getrandbits  # noqa: S311 - IDs are no secrets
         begin = self._random_bits(COUNT_BITS - 1) if first is None else first
         self._next_count = itertools.count(begin).__next__
@@ -41,6 +42,9 @@ class IdSequence:
 
     def next(self) -> str:
         """Return the next ID as text."""
+        # The copy in a process that was forked in C would make the same IDs as its parent.
+        if os.getpid() != self._pid:
+            forked.check()
         now_ms = time.time_ns() // 1_000_000
         # The clock may have been set back.
         if now_ms < self._now_ms:
@@ -61,10 +65,10 @@ class IdSequence:
 
 
 _sequence: Final = IdSequence()
+_next: Final = _sequence.next
 forked.renew_in_child(_sequence)
 
 
 def new_job_id() -> str:
     """Return a UUIDv7 that no other process makes, also not one that was forked at the same moment."""
-    forked.check()
-    return _sequence.next()
+    return _next()

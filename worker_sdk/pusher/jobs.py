@@ -101,9 +101,9 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
 
 def made_job(given: JobLike) -> JobMap:
     """Return a job as `make_job` does; one that is ready to be sent stays as it is."""
-    if isinstance(given, Job) and "id" in given:
-        return given
-    return make_job(*given) if isinstance(given, tuple) else make_job(**given)
+    if isinstance(given, tuple):
+        return make_job(*given)
+    return given if isinstance(given, Job) and "id" in given else make_job(**given)
 
 
 def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,9 +134,13 @@ def encoded(job: JobMap, pack: Callable[[Any], bytes] = encode) -> bytes:
         raise explained(exc, job) from None
 
 
+# A job with one of these options may have been pushed before, as another job.
+MAYBE_ANOTHER: Final = frozenset({"key", "unique", "debounce"})
+
+
 def may_be_another(job: Mapping[str, Any]) -> bool:
     """Return whether a master may answer with the ID of another job."""
-    return "key" in job or "unique" in job or "debounce" in job
+    return not MAYBE_ANOTHER.isdisjoint(job)
 
 
 # Most options are of these types. Asking what else they might be would take most of the time of `make_job`.
