@@ -41,9 +41,9 @@ _COMMENT: Final = """\
 -- jqmaster/store/codec.py and jqmaster/domain/jobs/job.py: do not edit.
 --
 -- No script makes this table: `layout.NAME` and `layout.NAME.PART` become these values when a script is loaded
--- (jqmaster/store/link/scripts.py). A field of the head has its first and last position in a string, counted from 1
--- as string.sub does, and its offset, counted from 0 as SETRANGE does. `index` has the name of the
--- sorted set of each state; ready jobs are in lanes.
+-- (jqmaster/store/link/script_source.py). A field of the head has its first and last position in a string, counted
+-- from 1 as string.sub does, and its offset, counted from 0 as SETRANGE does. `index` has the name of the sorted
+-- set of each state; ready jobs are in lanes.
 """
 
 

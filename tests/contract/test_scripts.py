@@ -12,6 +12,7 @@ from jqmaster.store import codec, layout
 from jqmaster.store.jobs.operator_actions import Changes
 from jqmaster.store.keys import KEYS
 from jqmaster.store.link import scripts
+from jqmaster.store.link.script_source import OF_ARGUMENTS, with_modules
 from tests.support.lua_names import names_in
 from tests.support.store import StoreWorld, unconstrained
 
@@ -195,18 +196,51 @@ def test_a_header_that_lacks_something_is_refused(broken: object) -> None:
 
 
 def test_a_module_that_needs_an_argument_which_the_script_lacks_is_refused() -> None:
-    needed = next(
-        text for text in map(text_of, scripts.names()) if scripts._OF_ARGUMENTS.search(_whole(text))
-    )
-    name = scripts._OF_ARGUMENTS.search(_whole(needed))
+    needed = next(text for text in map(text_of, scripts.names()) if OF_ARGUMENTS.search(with_modules(text)))
+    name = OF_ARGUMENTS.search(with_modules(needed))
     assert name
     lacking = re.sub(rf"\b{name[1]}\b", "other", needed)
     with pytest.raises(scripts.ScriptContractError, match=f"needs the argument {name[1]}"):
         scripts.parse("one", lacking)
 
 
-def _whole(text: str) -> str:
-    return scripts._with_includes(text, set())
+@pytest.mark.parametrize("name", NAMES)
+def test_a_script_has_all_that_it_reads_of_modules_and_no_function_besides(name: str) -> None:
+    source = scripts.load(name).source.decode()
+    code = re.sub(r"^ *--.*|'[^'\n]*'", "", source, flags=re.MULTILINE)
+    shown = {
+        module: set(re.findall(r"(\w+) = ", table))
+        for module, table in re.findall(
+            r"^local (\w+) = [^\n]*function\(\)$.*?^  return \{([^{}]*)\}$", code, re.M | re.S
+        )
+    }
+    read = {module: set(re.findall(rf"(?<![\w.]){module}\.(\w+)", code)) for module in shown}
+    assert shown == read, "a module has an entry that nobody reads, or lacks one"
+    for function in re.findall(r"^  local function (\w+)", code, re.MULTILINE):
+        assert len(re.findall(rf"\b{function}\b", code)) > 1, f"{function} cannot be reached"
+
+
+@pytest.mark.parametrize("file", LUA_FILES, ids=lambda f: f.stem)
+def test_a_module_is_no_value(file: Path) -> None:
+    """Only its fields are read. Nothing else would tell which of its functions a script needs."""
+    included = re.findall(r"^-- include lib/(?:\w+/)*(\w+)\.lua$", file.read_text(), re.MULTILINE)
+    code = re.sub(r"--.*|'[^'\n]*'|is_made\(\w+\)", "", file.read_text())
+    for module in included:
+        assert not re.search(rf"(?<![\w.]){module}\b(?!\.| =[^=])", code), module
+
+
+def test_functions_that_a_script_cannot_reach_are_left_out() -> None:
+    source = with_modules(
+        "#!lua\n-- include lib/lists.lua\n-- include lib/clock.lua\nlists.add_pair({}, 1, 2)\n"
+    )
+    assert "local function add_pair" in source
+    assert "local function zadd" not in source
+    assert "local clock" not in source
+
+
+def test_a_file_that_is_not_one_module_is_refused() -> None:
+    with pytest.raises(scripts.ScriptContractError, match="not one module"):
+        with_modules("#!lua\n-- include lib/layout.lua\n")
 
 
 def test_the_layout_for_lua_is_generated() -> None:

@@ -8,14 +8,6 @@ A script's head says what it takes and answers:
     -- CHECKS FIRST …
 
 Each of them may go on in the following lines, which begin with two spaces or more behind the dashes.
-
-`-- include lib/ROOM/NAME.lua` puts a module in its place: one table of that name, with the functions that others may
-call. A module includes what it needs itself; each is put in once.
-
-`ARGV.NAME` in a module is the argument to which the script's header gives this name.
-
-`layout.NAME` and `layout.NAME.PART` become the values that lib/layout.lua has for them: no script makes that table,
-which would cost more than many scripts do.
 """
 
 import hashlib
@@ -23,30 +15,17 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any
 
-from jqmaster.errors import JqmasterError
+from jqmaster.store.link.script_source import LUA, ScriptContractError, composed
 
 Arg = str | bytes | int | float
 
-_LUA = files("jqmaster.store") / "lua"
-_INCLUDE = re.compile(r"^-- include (lib/[\w/]+\.lua)$", re.MULTILINE)
 _FIELD = re.compile(r"^-- (KEYS|ARGV|REPLY|CHECKS FIRST)(?: (.*(?:\n--  +.*)*))?$", re.MULTILINE)
 _NEXT_LINE = re.compile(r"\n--  +")
-_LAYOUT_ENTRY = re.compile(r"^  (\w+) = (.*),$", re.MULTILINE)
-_LAYOUT_PART = re.compile(r"(\w+) = (\w+)")
-_OF_ARGUMENTS = re.compile(r"(?<![\w.])ARGV\.(\w+)")
-_OF_LAYOUT = re.compile(r"(?<![/\w])layout\.(\w+(?:\.\w+)?)")
 _FORGET_LAST_KEY = b"\nKEYS[#KEYS] = nil\n"
 _REMARK = re.compile(r"\([^)]*\)")
-
-
-class ScriptContractError(JqmasterError):
-    """A call does not fit the script's own header, or the header is not complete: a fault of this program."""
-
-    code = "script_contract"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +85,7 @@ def parse(name: str, text: str) -> Script:
         )
     keys, has_more_keys = _names(fields["KEYS"])
     args, group = _names(fields["ARGV"])
-    source = _with_layout(_with_arguments(_with_includes(text, set()), name, args)).encode()
+    source = composed(text, name, args).encode()
     return Script(
         name=name,
         source=source,
@@ -123,48 +102,6 @@ def parse(name: str, text: str) -> Script:
 def read_header(text: str) -> dict[str, str]:
     """Return the fields of a script's header by name, each as one line."""
     return {match[1]: _NEXT_LINE.sub(" ", match[2] or "") for match in _FIELD.finditer(text)}
-
-
-def _with_includes(text: str, included: set[str]) -> str:
-    def module(match: re.Match[str]) -> str:
-        if match[1] in included:
-            return ""
-        included.add(match[1])
-        return _with_includes((_LUA / match[1]).read_text().rstrip(), included)
-
-    return _INCLUDE.sub(module, text)
-
-
-def _with_arguments(text: str, script: str, args: Sequence[str]) -> str:
-    def argument(match: re.Match[str]) -> str:
-        if match[1] not in args:
-            raise ScriptContractError(f"a module of {script}.lua needs the argument {match[1]}")
-        return f"ARGV[{args.index(match[1]) + 1}]"
-
-    return _OF_ARGUMENTS.sub(argument, text)
-
-
-def _with_layout(text: str) -> str:
-    values = layout()
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            raise ScriptContractError(f"lib/layout.lua has no {match[1]}")
-        return values[match[1]]
-
-    return _OF_LAYOUT.sub(value, text)
-
-
-@cache
-def layout() -> dict[str, str]:
-    """Return the values of lib/layout.lua as they stand there, by `NAME` or `NAME.PART`."""
-    values: dict[str, str] = {}
-    for name, value in _LAYOUT_ENTRY.findall((_LUA / "lib" / "layout.lua").read_text()):
-        parts = _LAYOUT_PART.findall(value) if value.startswith("{") else ()
-        values.update({f"{name}.{part}": number for part, number in parts})
-        if not parts or name.startswith("is_"):
-            values[name] = value
-    return values
 
 
 def _names(field: str) -> tuple[tuple[str, ...], int]:
@@ -184,7 +121,7 @@ def _files() -> dict[str, Traversable]:
     """Return the file of each script, whichever room it is in: names are unique over all rooms."""
     return {
         file.name.removesuffix(".lua"): file
-        for room in _LUA.iterdir()
+        for room in LUA.iterdir()
         if room.name != "lib"
         for file in _files_in(room)
     }

@@ -2,9 +2,9 @@
 -- jqmaster/store/codec.py and jqmaster/domain/jobs/job.py: do not edit.
 --
 -- No script makes this table: `layout.NAME` and `layout.NAME.PART` become these values when a script is loaded
--- (jqmaster/store/link/scripts.py). A field of the head has its first and last position in a string, counted from 1
--- as string.sub does, and its offset, counted from 0 as SETRANGE does. `index` has the name of the
--- sorted set of each state; ready jobs are in lanes.
+-- (jqmaster/store/link/script_source.py). A field of the head has its first and last position in a string, counted
+-- from 1 as string.sub does, and its offset, counted from 0 as SETRANGE does. `index` has the name of the sorted
+-- set of each state; ready jobs are in lanes.
 local layout = {
   VERSION = 3,
   version = {at = 1, last = 1, offset = 0},
