@@ -21,7 +21,7 @@ def parsed(file: str) -> Any:
 
 
 def document_in(file: str) -> dict[str, Any]:
-    """Return the document of a file, as `parsed` does. End the command if it is none."""
+    """Return the document of a file, as `parsed` does. End the command if the file holds another value."""
     data = parsed(file)
     if not isinstance(data, dict):
         exits.fail(exits.REFUSED, f"{file} is no map")

@@ -55,7 +55,8 @@ def composed(text: str, script: str, args: Sequence[str]) -> str:
 
 
 def with_modules(text: str) -> str:
-    """Return the text with the modules that it includes in their places."""
+    """Return the text with the modules that it includes in their places, without the functions that it cannot
+    reach."""
     modules: dict[str, _Module] = {}
 
     def include(paths: Sequence[str]) -> list[str]:
@@ -125,7 +126,7 @@ def _module(path: str) -> _Module:
     entries: dict[str, str] = dict(_ENTRY.findall(found["table"])) if found else {}
     if found is None or len(entries) != found["table"].count("="):
         raise ScriptContractError(f"{path} is not one module that ends with a table of names")
-    # What makes a module lazily is one more.
+    # The opening uses `lazily`, if the module is made by it.
     body, parts = found["body"], [_Part.of(found["opening"])]
     at = 0
     for function in _FUNCTION.finditer(body):
@@ -141,7 +142,7 @@ def _reached(code: str, modules: Mapping[str, _Module]) -> dict[str, set[str]]:
     """Return what a script with this code reaches of each module: its functions, and its entries with a dot before
     their names."""
     reached: dict[str, set[str]] = {}
-    # What to look through, with the module that it belongs to.
+    # Code that is not yet looked through, with its module.
     todo: list[tuple[_Module | None, _Part]] = [(None, _Part.of(code))]
 
     def reach_function(module: _Module, name: str) -> None:
@@ -163,7 +164,7 @@ def _reached(code: str, modules: Mapping[str, _Module]) -> dict[str, set[str]]:
         for name, member in part.uses:
             if of is not None:
                 reach_function(of, name)
-            # By itself it is the name of a field in a table: a module is no value.
+            # A module's name alone stands for a field of some table, because no module is a value.
             if member is not None and name in modules and modules[name] is not of:
                 reach(modules[name], member)
     return reached
