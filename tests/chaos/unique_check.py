@@ -1,5 +1,6 @@
 """Checks the promises of unique pushes: one job holds a key at a time, and it is free when that job lets go of it."""
 
+import functools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
@@ -181,7 +182,7 @@ class _Key:
     def _content(self, job_id: str) -> Iterator[Violation]:
         """Return what is wrong with its argument: it is that of the newest push that was told to have replaced it."""
         stored = self._h.jobs[job_id].argument
-        sources = [*self._of[job_id], *self._replacements(job_id), *self._perhaps()]
+        sources = [*self._of[job_id], *self._replacements(job_id), *self._perhaps]
         fitting = [call for call in sources if call.job and call.job["argument"] == stored]
         if not fitting:
             yield Violation("changed", job_id, f"{stored!r} is of no push of {self._key}")
@@ -198,6 +199,7 @@ class _Key:
         ids = {call.job_id for call in calls}
         return [call for call in self._calls if call.job_id in ids]
 
+    @functools.cached_property
     def _perhaps(self) -> list[Call]:
         """Return the pushes that may have replaced any job of the key unseen."""
         return [call for call in self._calls if self._is_vague(call)]
