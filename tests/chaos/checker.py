@@ -662,6 +662,8 @@ class _Checker:
         """I8: work that waits is begun, unless a fault is the reason."""
         excuses = [(f.from_s, f.to_s + self._terms.recovery_s) for f in self._h.faults]
         for from_s, to_s in self._gaps():
+            if to_s - from_s <= self._terms.resume_within_s:
+                continue
             since_s = max(from_s, self._waiting_since(from_s, to_s))
             # The part of the wait that no fault and no recovery from one explains.
             quiet_s = (to_s - since_s) - _measure((max(since_s, a), min(to_s, b)) for a, b in excuses)
@@ -672,8 +674,6 @@ class _Checker:
 
     def _waiting_since(self, from_s: float, to_s: float) -> float:
         """Since when a job waited that nothing but its turn kept from starting; `to_s` when none did."""
-        if to_s - from_s <= self._terms.resume_within_s:
-            return to_s
         found = to_s
         for job_id, pushes in self._pushes.items():
             done = [c.returned_s for c in pushes if c.outcome == "done" and not (c.job or {}).get("delay")]
