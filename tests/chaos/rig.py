@@ -298,7 +298,8 @@ class Rig:
                 await asyncio.to_thread(self.store.start)
                 self._held.discard("store")
                 self.faults.append(Fault("exit", "store", from_s, time.monotonic()))
-            for name, process in [*self.masters.items(), *self.workers.items()]:
+            guarded = [*self.masters.items(), *self.workers.items(), *self.successors.items()]
+            for name, process in guarded:
                 if name in self._held or process.popen is None or process.popen.poll() is None:
                     continue
                 now_s = time.monotonic()
@@ -476,8 +477,10 @@ class Rig:
             link.change(Weather(holds_requests=True, holds_answers=True))
         to_it.stranger = ("127.0.0.1", port)
         to_it.reset()
+        self._held.discard(successor)
         self._begin(successor, process)
         await asyncio.sleep(for_s)
+        self._held.add(successor)
         from_s = time.monotonic()
         try:
             await asyncio.to_thread(process.terminate, END_WITHIN_S)
