@@ -49,6 +49,7 @@ class Chunker:
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)
             self._opened.append(opened)
+        # The same as `encoded` and `may_be_another`, without two more calls for each job of a bulk.
         try:
             data = self._pack(job)
         except (TypeError, ValueError, OverflowError) as exc:

@@ -1,6 +1,6 @@
 """Jobs as pushers make them: options, IDs, and what goes to the master."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
@@ -127,9 +127,9 @@ def give_id(job: JobMap) -> None:
         tracing.note_creation(job)
 
 
-def encoded(job: JobMap, pack: Callable[[Any], bytes] = encode) -> bytes:
+def encoded(job: JobMap) -> bytes:
     try:
-        return pack(job)
+        return encode(job)
     except (TypeError, ValueError, OverflowError) as exc:
         raise explained(exc, job) from None
 
