@@ -67,7 +67,7 @@ test: setup check browser faketime ## All checks, then the whole suite, with the
 	$(BIN)/python -m tests.support.suite $(TEST_ARGS) -p tests.support.req_report --req-report -p tests.support.branch_coverage
 
 test-all: test ## The suite also on another Python and on another Redis
-	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(PYTEST) $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
+	$(if $(OTHER_SERVER),JQMASTER_TEST_SERVER=$(OTHER_SERVER) $(BIN)/python -m tests.support.suite $(TEST_ARGS),@echo "no redis-server found: skipped" >&2)
 	$(if $(OTHER_PYTHON),$(MAKE) test PYTHON=$(OTHER_PYTHON) VENV=$(OTHER_VENV),@echo "no other Python found: skipped" >&2)
 
 # The suite itself has one version: the one that constraints.txt names for its Python.
@@ -88,7 +88,7 @@ $(DJANGO_VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 test-cluster: setup ## The tests of store, services and API on a Cluster of three nodes
-	JQMASTER_TEST_TOPOLOGY=cluster $(PYTEST) $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
+	JQMASTER_TEST_TOPOLOGY=cluster $(BIN)/python -m tests.support.suite $(TEST_ARGS) tests/store tests/service tests/runtime tests/api
 
 quick: setup ## What needs no server, in two minutes: decisions, contracts, models, the checks of the chaos rig
 	$(PYTEST) $(TEST_ARGS) tests/domain tests/model tests/net tests/contract tests/chaos \

@@ -70,7 +70,7 @@ def main() -> int:
         plan = make_plan(seed, scale, load_s, able)
         for has, what in (
             (able.disk, "a full disk (needs root)"),
-            (able.clock, "clock steps (need faketime)"),
+            (able.clock, "clock steps (need faketime, and a server that runs under it)"),
         ):
             if not has:
                 print(f"missing here: {what}", flush=True)

@@ -84,7 +84,10 @@ def test_only_the_last_instant_of_a_queue_may_still_wait() -> None:
 
 @pytest.mark.system
 @pytest.mark.timeout(240)
-@pytest.mark.skipif(not powers().clock, reason="minutes must pass: it needs libfaketime (`make faketime`)")
+@pytest.mark.skipif(
+    not powers().clock,
+    reason="minutes must pass: it needs libfaketime (`make faketime`), and a server that runs under it",
+)
 @real_time.PROCESSES
 @pytest.mark.req("D7")
 async def test_kills_of_the_leader_and_steps_of_the_clock_neither_lose_nor_double_an_instant(
