@@ -122,8 +122,11 @@ async def failures(api: Api) -> dict[str, Any] | None:
 
 async def break_argument(store_url: str, job_id: str) -> None:
     client = StoreClient(store_url, connections=2)
-    store, key = admin_of(client), Keys(SHARD).job(job_id)
+    key = Keys(SHARD).job(job_id)
     try:
+        # The first call finds the node of a Cluster.
+        await client.command("GET", key)
+        store = admin_of(client)
         stored = await store.get(key)
         assert ACCEPTED in stored
         await store.set(key, stored.replace(ACCEPTED, BROKEN), keepttl=True)

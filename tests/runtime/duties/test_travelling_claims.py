@@ -194,14 +194,15 @@ async def test_a_claim_that_the_store_cannot_do_takes_nothing_from_the_push_with
     await dispatching.start()
     await at_rest(dispatching, worker)
     key = world.shard.keys.claims(worker.id)
-    await world.redis.rename(key, "aside")
+    aside = f"{key}-aside"
+    await world.redis.rename(key, aside)
     await world.redis.set(key, "damaged")
     trips.clear()
     job_id = await world.enqueue()
     assert trips[0] == ["enqueue", "claim"]
     assert await world.state(job_id) == JobState.READY
     assert "not of its type" in caplog.text
-    await world.redis.rename("aside", key)
+    await world.redis.rename(aside, key)
 
 
 @pytest.mark.parametrize("nonsense", [[b"nonsense"], [b"ok", 1], 7])

@@ -299,7 +299,6 @@ async def test_an_order_to_a_worker_that_is_gone_or_dead_is_no_error(
     await dead.join(world.workers)
     dead.die()
     await order(dead.id, new_id(), "ab" * 16)
-    await world.shard.client.close()
     monkeypatch.setattr(world.shard.client, "pipeline", _unavailable)
     await order(dead.id, new_id(), "ab" * 16)
     monkeypatch.undo()

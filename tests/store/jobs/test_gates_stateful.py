@@ -39,6 +39,7 @@ from jqmaster.store.jobs.settlements import GateHold
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from tests.support.admin import forget_keys
 from tests.support.constraints import ConstrainedWorld, constraint, override, unpacked
 from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
@@ -201,7 +202,7 @@ class GatesMachine(RuleBasedStateMachine):
         try:
             if self.is_begun:
                 self.run(self.let_all_end())
-            self.run(self.world.redis.unlink("none", *self.run(self.world.dump())))
+            self.run(forget_keys(self.world.shard))
         finally:
             self.run(self.client.close())
             self.runner.close()

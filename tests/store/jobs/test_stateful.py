@@ -25,6 +25,7 @@ from jqmaster.store.jobs.operator_actions import Changes, StateConflict
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
+from tests.support.admin import forget_keys
 from tests.support.histories import NIGHTLY, history_settings
 from tests.support.server import StoreServer
 from tests.support.store import GRACE_MS, LEASE_MS, OFFER_MS, StoreWorld
@@ -85,7 +86,7 @@ class QueueMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.run(self.world.assert_sound())
-            self.run(self.world.redis.unlink("none", *self.run(self.world.dump())))
+            self.run(forget_keys(self.world.shard))
         finally:
             self.run(self.client.close())
             self.runner.close()
