@@ -10,7 +10,7 @@ import pytest
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from tests.support import real_time
-from tests.support.admin import admin_of
+from tests.support.admin import admin_at
 from tests.support.master import Api, forget, master_on
 from tests.support.scripted_worker import worker_at
 from tests.support.server import StoreServer
@@ -44,8 +44,8 @@ async def ended(
 
 async def break_values(store_url: str, shard: str, failed: str, succeeded: str) -> None:
     client, keys = StoreClient(store_url, connections=2), Keys(shard)
-    store = admin_of(client)
     try:
+        store = await admin_at(client, keys.job(failed))
         for job_id in (failed, succeeded):
             for key in (keys.job(job_id), keys.result(job_id)):
                 stored = await store.get(key)

@@ -30,6 +30,12 @@ def admin_of(client: StoreClient) -> Any:
     return admin
 
 
+async def admin_at(client: StoreClient, key: str) -> Any:
+    """As `admin_of`, at the node of a Cluster that holds this key of a string: the first call of `client` finds it."""
+    await client.command("GET", key)
+    return admin_of(client)
+
+
 async def forget_keys(shard: Shard) -> None:
     """Removes all keys of a shard, if its store still serves."""
     with contextlib.suppress(RedisError):

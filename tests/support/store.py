@@ -254,10 +254,10 @@ class StoreWorld:
 
     @contextlib.asynccontextmanager
     async def unchanged(self) -> AsyncIterator[None]:
-        """Assert that what happens inside leaves the shard byte for byte as it was."""
-        before = await self.dump()
+        """Assert that what happens inside leaves the shard as it was."""
+        before = await self.contents()
         yield
-        after = await self.dump()
+        after = await self.contents()
         assert after.keys() == before.keys()
         assert [key for key in before if before[key] != after[key]] == []
 
@@ -295,8 +295,13 @@ class StoreWorld:
         redis, pattern = self.redis, f"{self.shard.keys.tag}*"
         return sorted({key.decode() async for key in redis.scan_iter(match=pattern, count=1_000)})
 
-    async def dump(self) -> dict[str, Any]:
-        """Every key of the shard, whole: equal dumps mean that nothing at all changed."""
+    async def dump(self) -> dict[str, bytes]:
+        """Every key of the shard, as RESTORE takes it."""
+        names = await self.key_names()
+        return dict(zip(names, await self._all(("DUMP", name) for name in names), strict=True))
+
+    async def contents(self) -> dict[str, Any]:
+        """Every key of the shard, whole: equal contents mean that nothing at all changed."""
         names = await self.key_names()
         types = await self._all(("TYPE", name) for name in names)
         # Redis moves the members of its tables to larger ones while it serves other calls: DUMP tells their order.

@@ -13,7 +13,7 @@ from jqmaster.app import Master
 from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from tests.support import real_time
-from tests.support.admin import admin_of
+from tests.support.admin import admin_at
 from tests.support.master import MSGPACK, Api, forget, master_on
 from tests.support.server import StoreServer
 from tests.support.waiting import wait_until
@@ -124,9 +124,7 @@ async def break_argument(store_url: str, job_id: str) -> None:
     client = StoreClient(store_url, connections=2)
     key = Keys(SHARD).job(job_id)
     try:
-        # The first call finds the node of a Cluster.
-        await client.command("GET", key)
-        store = admin_of(client)
+        store = await admin_at(client, key)
         stored = await store.get(key)
         assert ACCEPTED in stored
         await store.set(key, stored.replace(ACCEPTED, BROKEN), keepttl=True)
