@@ -123,7 +123,10 @@ _UNREADABLE: Final = (
 _TERMS: Final = struct.Struct(">iIqqqBqq")
 # Attempts, due time, timeout, creation and length of the name.
 _CLAIMED: Final = struct.Struct(">4xI8xq72xqq24xB")
-_NO_GATES_NO_EXTRAS: Final = NO_GATES + bytes(4)
+_NO_EXTRAS: Final = bytes(4)
+_NO_GATES_NO_EXTRAS: Final = NO_GATES + _NO_EXTRAS
+# As one byte.
+_LENGTHS: Final = [bytes((length,)) for length in range(256)]
 _MATCHED: Final = struct.Struct(">iIq")
 _U32: Final = struct.Struct(">I")
 _I64: Final = struct.Struct(">q")
@@ -185,11 +188,10 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
         -1 if spec.run_at_ms is None else spec.run_at_ms,
         -1 if spec.delay_ms is None else spec.delay_ms,
     )
-    extras_length = _U32.pack(len(extras))
-    digest = hashlib.blake2b(
-        b"".join((terms, name, extras_length, extras, spec.argument)), digest_size=8
-    ).digest()
-    return terms, digest, b"".join((bytes((len(name),)), name, gates, extras_length, extras, spec.argument))
+    extras = _U32.pack(len(extras)) + extras if extras else _NO_EXTRAS
+    argument = spec.argument
+    digest = hashlib.blake2b(b"".join((terms, name, extras, argument)), digest_size=8).digest()
+    return terms, digest, b"".join((_LENGTHS[len(name)], name, gates, extras, argument))
 
 
 def added_extras(spec: JobSpec) -> dict[str, Any]:

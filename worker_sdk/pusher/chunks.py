@@ -8,7 +8,7 @@ from typing import Final
 from worker_sdk import forked
 from worker_sdk.enqueueing import EnqueueChain, OpenJob
 from worker_sdk.errors import EnqueueRefused, InvalidArgument
-from worker_sdk.pusher.jobs import MAYBE_ANOTHER, NONE_KEYED, JobLike, made_job
+from worker_sdk.pusher.jobs import MAYBE_ANOTHER, NONE_KEYED, JobLike, one_of_many
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, packer
 
@@ -44,7 +44,7 @@ class Chunker:
     def add(self, given: JobLike) -> Chunk | None:
         if self._is_whole and len(self._parts) == MAX_WHOLE_JOBS:
             raise ValueError(f"one call takes at most {MAX_WHOLE_JOBS:,} jobs")
-        job = made_job(given)
+        job = one_of_many(given)
         opened: OpenJob | None = None
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)

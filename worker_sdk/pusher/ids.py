@@ -11,6 +11,7 @@ from worker_sdk import forked
 # Behind the milliseconds stands a number that counts on with each ID; the lower part of it is behind the variant.
 COUNT_BITS: Final = 26
 _LOWER_BITS: Final = 14
+_LOWER: Final = (1 << _LOWER_BITS) - 1
 _NODE_BITS: Final = 48
 
 
@@ -31,44 +32,40 @@ class IdSequence:
         self._begin(None)
 
     def _begin(self, first: int | None) -> None:
-        self._pid = os.getpid()
         self._random_bits = random.Random(os.urandom(32)).getrandbits  # noqa: S311 - IDs are no secrets
         begin = self._random_bits(COUNT_BITS - 1) if first is None else first
         self._next_count = itertools.count(begin).__next__
-        self._now_ms = 0
-        # Most IDs begin as the one before: the milliseconds with the upper part of the count, and both as text.
-        # They are replaced together.
-        self._beginning = (-1, "")
+        # Most IDs begin as the one before. The milliseconds, the upper part of the count, and the text that both make
+        # are replaced together.
+        self._beginning = (0, -1, "")
 
     def next(self) -> str:
         """Return the next ID as text."""
-        # The copy in a process that was forked in C would make the same IDs as its parent.
-        if os.getpid() != self._pid:
-            forked.check()
         now_ms = time.time_ns() // 1_000_000
-        # The clock may have been set back.
-        if now_ms < self._now_ms:
-            now_ms = self._now_ms
-        else:
-            self._now_ms = now_ms
         count = self._next_count()
-        # A count that is full goes on in the next millisecond, so that the order holds.
-        now_ms += count >> COUNT_BITS
-        upper = count >> _LOWER_BITS & 0xFFF
-        begins_at = now_ms << 12 | upper
-        known_at, beginning = self._beginning
+        known_ms, known_upper, beginning = self._beginning
+        # The clock may have been set back.
+        if now_ms > known_ms or count >> _LOWER_BITS != known_upper:
+            beginning = self._begin_with(max(now_ms, known_ms), count >> _LOWER_BITS)
         # Each push makes an ID: `%` takes half the time of an f-string with formats.
-        if known_at != begins_at:
-            beginning = "%08x-%04x-%x-" % (now_ms >> 16, now_ms & 0xFFFF, 0x7000 | upper)  # noqa: UP031
-            self._beginning = (begins_at, beginning)
-        return "%s%x-%012x" % (beginning, 0x8000 | count & 0x3FFF, self._random_bits(_NODE_BITS))  # noqa: UP031
+        return "%s%x-%012x" % (beginning, 0x8000 | count & _LOWER, self._random_bits(_NODE_BITS))  # noqa: UP031
+
+    def _begin_with(self, now_ms: int, upper: int) -> str:
+        # A count that is full goes on in the next millisecond, so that the order holds.
+        at_ms = now_ms + (upper >> COUNT_BITS - _LOWER_BITS)
+        beginning = "%08x-%04x-%x-" % (at_ms >> 16, at_ms & 0xFFFF, 0x7000 | upper & 0xFFF)  # noqa: UP031
+        self._beginning = (now_ms, upper, beginning)
+        return beginning
 
 
 _sequence: Final = IdSequence()
-_next: Final = _sequence.next
 forked.renew_in_child(_sequence)
+# For those who have called `forked.check` for all jobs of their call.
+next_id: Final = _sequence.next
 
 
 def new_job_id() -> str:
     """Return a UUIDv7 that no other process makes, also not one that was forked at the same moment."""
-    return _next()
+    # The copy in a process that was forked in C would make the same IDs as its parent.
+    forked.check()
+    return next_id()

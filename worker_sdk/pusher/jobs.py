@@ -1,14 +1,14 @@
 """Jobs as pushers make them: options, IDs, and what goes to the master."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
-from worker_sdk import tracing
+from worker_sdk import forked, tracing
 from worker_sdk.job import Job
 from worker_sdk.pusher.after import After, JobRef, after_on_the_wire
 from worker_sdk.pusher.batch_paths import BatchLike
-from worker_sdk.pusher.ids import new_job_id
+from worker_sdk.pusher.ids import new_job_id, next_id
 from worker_sdk.pusher.unique import Debounce, Unique
 from worker_sdk.unsendable import explained
 from worker_sdk.wire import encode, iso
@@ -91,19 +91,30 @@ def make_job(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> 
 
     Raise TypeError for an unknown option, and ValueError for a time without a time zone.
     """
+    forked.check()
+    return _assembled(name, argument, **options)
+
+
+def _assembled(name: str, argument: Any = None, **options: Unpack[JobOptions]) -> JobMap:
     job: JobMap = {"name": name, "argument": argument}
     if options:
         job.update(wire_options(options))
     if "id" not in job:
-        give_id(job)
+        give_id(job, next_id)
     return job
 
 
 def made_job(given: JobLike) -> JobMap:
     """Return a job as `make_job` does; one that is ready to be sent stays as it is."""
+    forked.check()
+    return one_of_many(given)
+
+
+def one_of_many(given: JobLike) -> JobMap:
+    """Return what `made_job` does, to callers that have called `forked.check` once for all of their jobs."""
     if isinstance(given, tuple):
-        return make_job(*given)
-    return given if isinstance(given, Job) and "id" in given else make_job(**given)
+        return _assembled(*given)
+    return given if isinstance(given, Job) and "id" in given else _assembled(**given)
 
 
 def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,9 +130,9 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def give_id(job: JobMap) -> None:
+def give_id(job: JobMap, new_id: Callable[[], str] = new_job_id) -> None:
     """Give a job that has none an ID, and the trace that is current."""
-    job["id"] = new_job_id()
+    job["id"] = new_id()
     # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
     if tracing.is_on() and "key" not in job:
         tracing.note_creation(job)

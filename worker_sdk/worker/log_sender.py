@@ -32,20 +32,19 @@ REFUSED_PAUSE_S: Final = 60.0
 
 
 class ClaimLog:
-    """The log of one claim."""
+    """The log of one claim. Each run has one, and most write nothing to it."""
 
-    __slots__ = ("_sender", "has_lines", "is_over", "is_told", "job_id", "seq", "token")
+    # The number of the last line that was sent or dropped.
+    seq = 0
+    has_lines = False
+    # Masters have seen lines of this claim, or will see none: they take its last lines also when it has ended.
+    is_told = False
+    is_over = False
 
     def __init__(self, sender: "LogSender", job_id: str, token: str) -> None:
         self._sender = sender
         self.job_id = job_id
         self.token = token
-        # The number of the last line that was sent or dropped.
-        self.seq = 0
-        self.has_lines = False
-        # Masters have seen lines of this claim, or will see none: they take its last lines also when it has ended.
-        self.is_told = False
-        self.is_over = False
 
     def write(self, at_s: float, level: str, text: str) -> None:
         self._sender.add(self, at_s, level, text)

@@ -1,9 +1,9 @@
 """One accepted offer, from acceptance until a master has answered for its end."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from worker_sdk.worker.context import Context
 from worker_sdk.worker.isolated import IsolatedProcess
@@ -11,7 +11,7 @@ from worker_sdk.worker.job_log import RunLog
 from worker_sdk.worker.registry import Handler
 
 if TYPE_CHECKING:
-    from worker_sdk.protocol import Dispatch
+    from worker_sdk.protocol import Dispatch, JobInput
 
 
 class Stop(Enum):
@@ -23,39 +23,34 @@ class Stop(Enum):
     LOST = "lost"  # the right to settle is gone, or may be
 
 
+# The fields that each job of a push has. A map of more has some of the others.
+_PLAIN_FIELDS: Final = 11
+
+
 class JobRun:
     """`lease_end_s` and `is_named` (a heartbeat that named it was answered) are set by the heartbeat thread, the rest
     by the event loop. Instants are of `lease.now_s`."""
 
-    __slots__ = (
-        "argument",
-        "attempt",
-        "batch",
-        "begin_by_s",
-        "callbacks",
-        "checkpoint",
-        "ctx",
-        "deadline_s",
-        "failure",
-        "fence",
-        "handler",
-        "has_begun",
-        "headers",
-        "inputs",
-        "is_given_up",
-        "is_named",
-        "is_settled",
-        "job_id",
-        "lease_end_s",
-        "log",
-        "name",
-        "process",
-        "stop_due_s",
-        "stopping",
-        "task",
-        "timeout_s",
-        "token",
-    )
+    # Defaults of the class: to set all of them in each run would take most of the time that it takes to make one.
+    checkpoint: bytes | None = None
+    batch: str | None = None
+    inputs: "Sequence[JobInput]" = ()
+    # In the phase `callback`: all that came, or the only one.
+    callbacks: Sequence[Mapping[str, Any]] = ()
+    deadline_s = float("inf")  # until it is taken up
+    begin_by_s = float("inf")  # set while an earlier run of the job keeps it waiting
+    stop_due_s = float("inf")
+    is_given_up = False  # it kept a newer claim of its job waiting for too long
+    stopping: Stop | None = None
+    is_named = False
+    is_settled = False
+    has_begun = False
+    ctx: Context | None = None
+    task: asyncio.Task[None] | None = None
+    process: IsolatedProcess | None = None
+    log: RunLog | None = None
+    # The failure of its handler, while its lines go to a master.
+    failure: dict[str, Any] | None = None
 
     def __init__(self, dispatch: "Dispatch", handler: Handler, lease_end_s: float) -> None:
         self.job_id = dispatch["job_id"]
@@ -65,29 +60,15 @@ class JobRun:
         self.fence = dispatch["fence"]
         self.argument: Any = dispatch["argument"]
         self.headers: Mapping[str, str] = dispatch["headers"]
-        self.checkpoint = dispatch.get("checkpoint")
-        self.batch = dispatch.get("batch")
-        self.inputs = dispatch.get("inputs") or ()
-        # In the phase `callback`: all that came, or the only one.
-        callback = dispatch.get("callback")
-        self.callbacks = dispatch.get("callbacks") or ([callback] if callback else [])
         self.timeout_s = dispatch["timeout"]
         self.handler = handler
         self.lease_end_s = lease_end_s
-        self.deadline_s = float("inf")  # until it is taken up
-        self.begin_by_s = float("inf")  # set while an earlier run of the job keeps it waiting
-        self.is_given_up = False  # it kept a newer claim of its job waiting for too long
-        self.stop_due_s = float("inf")
-        self.stopping: Stop | None = None
-        self.is_named = False
-        self.is_settled = False
-        self.has_begun = False
-        self.ctx: Context | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.process: IsolatedProcess | None = None
-        self.log: RunLog | None = None
-        # The failure of its handler, while its lines go to a master.
-        self.failure: dict[str, Any] | None = None
+        if len(dispatch) > _PLAIN_FIELDS:
+            self.checkpoint = dispatch.get("checkpoint")
+            self.batch = dispatch.get("batch")
+            self.inputs = dispatch.get("inputs") or ()
+            callback = dispatch.get("callback")
+            self.callbacks = dispatch.get("callbacks") or ([callback] if callback else [])
 
     @property
     def due_s(self) -> float:

@@ -1,7 +1,7 @@
 """Envelopes: maps whose argument or result stays the client's own bytes."""
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 import msgpack
@@ -61,20 +61,33 @@ def read_list(
     *,
     max_items: int,
     limits: ScanLimits,
-    all_usual: Callable[[bytes, ScanLimits], Sequence[UsualT] | None] | None = None,
-) -> Iterator[UsualT | dict[str, Any]]:
-    """Yield the maps of `{list_field: [{…}, …]}`, one at a time, each within the limits: the value that `usual` makes
-    of an item's bytes or, for an unusual item, its fields as `read_map` gives them. `all_usual` does the same for
-    the whole message; it returns None if it cannot do so for every item.
+    all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
+) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
+    """Return the maps of `{list_field: [{…}, …]}`, each within the limits: the value that `usual` makes of an item's
+    bytes or, for an unusual item, its fields as `read_map` gives them. `all_usual` does the same for the whole message;
+    it returns None if it cannot do so for every item. A list is whole and has no unusual item.
 
-    Take no effect of an item before the iterator has ended: what follows the list is checked last. Validate each item
-    before taking the next, or the decoded fields of all may be held at once. Raises as `read_map`, with the index
-    in `errors`, and TooLargeError `too_many_items`.
+    Any other iterable reads one item at a time. Take no effect of an item before it has ended: what follows the list is
+    checked last. Validate each item before taking the next, or the decoded fields of all may be held at once. It raises
+    as `read_map`, with the index in `errors`, and this function TooLargeError `too_many_items`.
     """
-    members, count, pos = _list_header(data, list_field, max_items, limits)
+    header = _list_header(data, list_field, max_items, limits)
     if all_usual is not None and (known_items := all_usual(data, limits)) is not None:
-        yield from known_items
-        return
+        return known_items
+    return _items(data, header, list_field, raw_fields, usual, limits=limits)
+
+
+def _items(
+    data: bytes,
+    header: tuple[int, int, int],
+    list_field: str,
+    raw_fields: frozenset[str],
+    usual: Callable[[msgspec.Raw, ScanLimits], UsualT | None],
+    *,
+    limits: ScanLimits,
+) -> Iterator[UsualT | dict[str, Any]]:
+    """`header`: what `_list_header` returned."""
+    members, count, pos = header
     raw_keys = _as_keys(raw_fields)
     slices = _split_list(data, list_field) if members == 1 else None
     if slices is not None:

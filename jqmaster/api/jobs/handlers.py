@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, get_args
 
 from jqmaster.api.batches.schemas import BatchRequest
@@ -80,7 +80,7 @@ async def enqueue_bulk(call: Call) -> Reply:
     durability = _durability(call)
     body = await call.body()
     asked, body = cut_field(body, "batch")
-    specs = list(_bulk_specs(call, body))
+    specs = _bulk_specs(call, body)
     await _check_predecessors(call, specs, is_bulk=True)
     fields = _PROMISED[durability] + await _contract_fields(call, specs, is_bulk=True)
     if asked is None or asked == _NIL:
@@ -210,12 +210,9 @@ async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None =
         await call.services.audit_writer.write(entry)
 
 
-def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
-    """Each job checked; InvalidError that names every bad one (up to a bound) with its index."""
+def _bulk_specs(call: Call, body: bytes) -> Sequence[JobSpec]:
+    """Return all jobs of a bulk, each checked. Raise InvalidError that names every bad one, up to a bound."""
     settings = call.services.settings
-    max_argument_bytes = settings.max_argument_bytes
-    may_push = call.principal.allows_name if call.principal else None
-    errors: list[FieldError] = []
     items = read_list(
         body,
         "jobs",
@@ -225,26 +222,35 @@ def _bulk_specs(call: Call, body: bytes) -> Iterator[JobSpec]:
         limits=call.limits.scan,
         all_usual=usual_jobs,
     )
+    specs = items if isinstance(items, list) else _specs_of(items)
+    may_push = call.principal.allows_name if call.principal else None
+    if may_push is not None and not all(map(may_push, {spec.name for spec in specs})):
+        raise _name_forbidden()
+    limit = settings.max_argument_bytes
+    for index, spec in enumerate(specs):
+        if len(spec.argument) > limit:
+            raise _argument_too_large(limit, ("jobs", index))
+    return specs
+
+
+def _specs_of(items: Iterable[JobSpec | dict[str, Any]]) -> list[JobSpec]:
+    specs: list[JobSpec] = []
+    errors: list[FieldError] = []
     for index, item in enumerate(items):
-        if isinstance(item, JobSpec):
-            spec = item
-        else:
-            try:
-                request = check(JobRequest, item, ("jobs", index))
-            except InvalidError as exc:
-                errors += exc.errors
-                if len(errors) >= MAX_BULK_ERRORS:
-                    break
-                continue
-            spec = request.to_spec(request.id or new_id())
-        if may_push is not None and not may_push(spec.name):
-            raise _name_forbidden()
-        if len(spec.argument) > max_argument_bytes:
-            raise _argument_too_large(max_argument_bytes, ("jobs", index))
-        if not errors:
-            yield spec
+        try:
+            specs.append(item if isinstance(item, JobSpec) else _spec_of(item, index))
+        except InvalidError as exc:
+            errors += exc.errors
+            if len(errors) >= MAX_BULK_ERRORS:
+                break
     if errors:
         raise InvalidError(f"no job was accepted; {invalid(errors).detail}", errors=errors)
+    return specs
+
+
+def _spec_of(fields: dict[str, Any], index: int) -> JobSpec:
+    request = check(JobRequest, fields, ("jobs", index))
+    return request.to_spec(request.id or new_id())
 
 
 def check_name(call: Call, spec: JobSpec) -> None:

@@ -42,7 +42,7 @@ class NamePlan:
 class ConstraintSet:
     """All constraints at one instant. `edition` tells one set from the next, and so the lanes made under each."""
 
-    __slots__ = ("_enabled", "_lanes", "_plans", "constraints", "edition", "reads")
+    __slots__ = ("_enabled", "_lanes", "_plans", "bounds_backlogs", "constraints", "edition", "reads")
 
     def __init__(self, edition: int, constraints: Sequence[Constraint]) -> None:
         self.edition = edition
@@ -50,6 +50,8 @@ class ConstraintSet:
         enabled = [constraint for constraint in self.constraints if constraint.enabled]
         # The fields of a job that decide about its gates.
         self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
+        # Whether any of them lets no more than so many jobs wait.
+        self.bounds_backlogs = any(constraint.max_backlog is not None for constraint in enabled)
         gates = [
             None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
             for constraint in enabled

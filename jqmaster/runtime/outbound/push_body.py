@@ -6,6 +6,7 @@ from typing import Final
 import msgpack
 
 from jqmaster.domain.challenges.challenge import callback_fields
+from jqmaster.store.codec import ClaimedRecord
 from jqmaster.store.jobs.claims import Claim, ClaimedJob, PredecessorResult
 
 _PACKER: Final = msgpack.Packer(autoreset=True)
@@ -26,6 +27,7 @@ _PHASE_CALLBACK: Final = _K["phase"] + msgpack.packb("callback")
 def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
     """`{worker_id, epoch, store_time_ms, jobs: [Dispatch…]}` as MessagePack."""
     pack = _PACKER.pack
+    token_key, fence_key = _K["token"], _K["fence"]
     shared = b"".join(
         (
             _K["not_after_ms"],
@@ -40,8 +42,15 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
             pack("store_time_ms"), pack(claim.now_ms),
         pack("jobs"), msgpack.Packer().pack_array_header(len(claim.jobs)),
     ]  # fmt: skip
+    # Jobs that are claimed together have most of it in common.
+    terms_of: dict[tuple[str, int, int], bytes] = {}
     for job in claim.jobs:
         record = job.record
+        kind = (record.name, record.timeout_ms, record.attempt)
+        if record.headers or (terms := terms_of.get(kind)) is None:
+            terms = _terms(record)
+            if not record.headers:
+                terms_of[kind] = terms
         if record.has_callback:
             parts += _callback_head(job)
         elif job.checkpoint is None and record.batch is None and job.inputs is None:
@@ -56,16 +65,30 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
             if job.inputs is not None:
                 parts += (_K["inputs"], encode_inputs(job.inputs))
         parts += (
-            shared, pack(job.job_id),
+            shared,
+            pack(job.job_id),
+            token_key,
+            pack(job.token),
+            fence_key,
+            pack(job.fence),
+            terms,
+            record.argument,
+        )
+    return b"".join(parts)
+
+
+def _terms(record: ClaimedRecord) -> bytes:
+    """Return the fields that jobs have in common, and the key of the argument, which follows."""
+    pack = _PACKER.pack
+    return b"".join(
+        (
             _K["attempt"], pack(record.attempt),
-            _K["token"], pack(job.token),
-            _K["fence"], pack(job.fence),
             _K["name"], pack(record.name),
             _K["timeout"], pack(record.timeout_ms / 1000),
             _K["headers"], pack(record.headers),
-            _K["argument"], record.argument,
-        )  # fmt: skip
-    return b"".join(parts)
+            _K["argument"],
+        )
+    )  # fmt: skip
 
 
 def encode_inputs(inputs: Sequence[PredecessorResult]) -> bytes:

@@ -252,7 +252,7 @@ class AcceptanceStore:
                 terms, digest, rest = codec.encode_new(spec, gates)
                 jobs += (spec.id, terms + lane.to_bytes(2, "big"), digest, rest)
             following = Counter[int]()
-            if is_whole and start == 0:
+            if is_whole and start == 0 and constraints.bounds_backlogs:
                 following.update(table.place(constraints, spec)[0] for spec in specs[end:])
             push = "each" if not is_whole else "rest" if start else "whole"
             head: tuple[Arg, ...] = (

@@ -77,6 +77,20 @@ async def test_many_at_once_with_damaged_stale_and_doubled_ones_among_them(world
     assert worker_now.busy == 1
 
 
+async def test_short_and_long_jobs_end_in_one_call_in_any_order(world: StoreWorld) -> None:
+    lengths = [1] * 30 + [10_000] * 2 + [600] * 3 + [1] + [10_000] + [1] * 30
+    for length in lengths:
+        await world.enqueue(argument="x" * length, keep_result=True)
+    worker = await world.worker(max_jobs=100)
+    jobs = await world.claim(worker)
+    before = [await world.get(job.job_id) for job in jobs]
+    ended = [(job.job_id, job.token, b"r") for job in jobs]
+    assert await world.settlements.settle_success(worker, ended) == [True] * len(lengths)
+    assert [await world.get(job.job_id) for job in jobs] == [
+        replace(job, state=JobState.SUCCEEDED, finished_at_ms=world.now_ms) for job in before
+    ]
+
+
 async def test_those_who_wait_are_told(world: StoreWorld) -> None:
     await world.enqueue_many(3, keep_result=True)
     worker = await world.worker()

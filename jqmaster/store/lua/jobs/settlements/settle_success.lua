@@ -9,6 +9,7 @@
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
+-- include lib/jobs/heads.lua
 -- include lib/lists.lua
 -- include lib/lanes/lanes.lua
 -- include lib/lanes/lane_writes.lua
@@ -20,7 +21,7 @@ local tag = ARGV[2]
 local wake_channel, finished_channel = ARGV[5], ARGV[6]
 local FIRST, WIDTH = 7, 3
 
-local byte, sub, add_pair, read_head = string.byte, string.sub, lists.add_pair, record.read_head
+local byte, sub, add_pair = string.byte, string.sub, lists.add_pair
 local job_prefix, result_prefix = tag .. 'job:', tag .. 'result:'
 local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {}, {}
 local count, known = 0, 0
@@ -31,10 +32,15 @@ local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', no
 local endings = {}
 -- By what it has from the lane to the number of gates.
 local homes, homes_seen = {}, {}
-for i = FIRST, #ARGV, WIDTH do
-  local id, token_bytes, result = ARGV[i], ARGV[i + 1], ARGV[i + 2]
-  local key = job_prefix .. id
-  local head = read_head(key)
+local keys, is_ended = {}, {}
+for i = FIRST, #ARGV, WIDTH do keys[(i - FIRST) / WIDTH + 1] = job_prefix .. ARGV[i] end
+local head_of, forget_heads = heads.reader(keys)
+for number, key in ipairs(keys) do
+  local at = FIRST + (number - 1) * WIDTH
+  local id, token_bytes, result = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+  -- One that is named twice has ended since it was read.
+  if is_ended[id] then forget_heads() end
+  local head = head_of(number)
   local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes
     and sub(head, layout.worker_id.at, layout.worker_id.last) == worker_id_bytes
   local progress = is_ours and sub(head, layout.state.at, layout.started_at_ms.last)
@@ -55,7 +61,7 @@ for i = FIRST, #ARGV, WIDTH do
   if ending then
     redis.call('SETRANGE', key, layout.state.offset, ending.patch)
     count = count + 1
-    ended[count] = id
+    ended[count], is_ended[id] = id, true
     finished_at[2 * count - 1], finished_at[2 * count] = now_text, id
     local home_bytes = sub(head, layout.lane_id.at, layout.name.at + byte(head, layout.name.length_at))
     local home = homes[home_bytes]
@@ -79,6 +85,8 @@ for i = FIRST, #ARGV, WIDTH do
     end
     if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded, now_ms) end
     if ending.has_challenge then challenges.close(id, head, layout.STATE.succeeded, now_ms) end
+    -- Other jobs may have changed with it.
+    if ending.is_followed or ending.has_challenge then forget_heads() end
     if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1
     known = known + 1
