@@ -39,7 +39,11 @@ def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
 def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
     """Its path, itself, and whether it is a key of what the path leads to."""
     path, value = "", fields
+    above: set[int] = set()
     for depth in range(_MAX_DEPTH):
+        if id(value) in above:
+            break  # it holds itself
+        above.add(id(value))
         for step, part, is_key in _parts(value):
             if not _has_form(part):
                 if is_key:
