@@ -6,10 +6,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.support import suite
+from tests.support.order import longest_first
 
 ROOT = Path(__file__).parents[2]
 # `crowded` fails only beside another process of the run, `broken` always.
@@ -108,3 +110,30 @@ def test_what_failed_in_an_earlier_run_is_forgotten() -> None:
     suite.FAILED.parent.mkdir(parents=True)
     suite.FAILED.write_text('{"test_old.py::test_old": true}')
     assert suite.main([], lambda _: 1) == 1
+
+
+class Item:
+    """As much of a test as its order depends on."""
+
+    def __init__(self, name: str, timeout_s: float) -> None:
+        self.name = name
+        self._timeout_s = timeout_s
+
+    def get_closest_marker(self, name: str) -> pytest.Mark:
+        return pytest.Mark(name, (self._timeout_s,), {}, _ispytest=True)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("long_ones", [0, 1, 6, 20])
+def test_every_second_process_begins_with_long_tests_and_each_test_runs_once(
+    processes: int, long_ones: int
+) -> None:
+    items: list[Any] = [Item(f"{n}", 200.0 + n if n < long_ones else 60.0) for n in range(20)]
+    ordered: list[Any] = longest_first(items, processes)
+    assert sorted(item.name for item in ordered) == sorted(item.name for item in items)
+    begins = [sum((20 + earlier) // processes for earlier in range(number)) for number in range(processes)]
+    longest = [f"{n}" for n in reversed(range(long_ones))]
+    sharing = min((processes + 1) // 2, long_ones)
+    assert [ordered[begins[2 * n]].name for n in range(sharing)] == longest[:sharing]
+    if long_ones == 6 and processes > 1:
+        assert {ordered[begins[n]].name for n in range(1, processes, 2)}.isdisjoint(longest)

@@ -1,5 +1,6 @@
-"""The order of a run: each process begins with its share of the longest tests. One that began last would keep one core
-busy while the others have nothing to do."""
+"""The order of a run: the longest tests begin first, in every second process. One that began last would keep one core
+busy while the others have nothing to do. Long tests wait for most of their time; the processes without them use the
+cores meanwhile."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -12,18 +13,24 @@ LONG_S: Final = 150
 
 
 def longest_first(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Return the tests in as many equal parts as there are processes (`--dist worksteal` gives each of them one), the
-    longest of each part first, and the others in the order in which they were."""
+    """Return the tests in as many equal parts as there are processes (`--dist worksteal` gives each of them one). Each
+    second part begins with its share of the long tests, the longest first; the others stay in the order in which they
+    were."""
     long = sorted((item for item in items if _seconds(item) > LONG_S), key=lambda item: -_seconds(item))
-    chosen = set(long)
-    rest = iter([item for item in items if item not in chosen])
-    ordered: list[pytest.Item] = []
-    for number in range(processes):
-        size = (len(items) - len(ordered)) // (processes - number)
-        part = long[number::processes][:size]
-        ordered += part
-        ordered += islice(rest, size - len(part))
-    return ordered
+    sizes = [(len(items) + number) // processes for number in range(processes)]
+    sharing = range(0, processes, 2)
+    parts = [
+        long[number // 2 :: len(sharing)][:size] if number in sharing else []
+        for number, size in enumerate(sizes)
+    ]
+    placed = {item for part in parts for item in part}
+    # Those that no part had room for begin as soon as they can.
+    rest = iter(
+        [item for item in long if item not in placed] + [item for item in items if _seconds(item) <= LONG_S]
+    )
+    for part, size in zip(parts, sizes, strict=True):
+        part += islice(rest, size - len(part))
+    return [item for part in parts for item in part]
 
 
 def _seconds(item: pytest.Item) -> float:

@@ -4,7 +4,7 @@ whole session: its tests have `pytest.mark.asyncio(loop_scope="session")`."""
 import asyncio
 import contextlib
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from tests.support.master import Api, master_on
-from tests.support.server import StoreServer
+from tests.support.server import StoreServer, started
 from worker_sdk import Context, Worker
 
 # Effects come at once, unless the machine is busy with other tests.
@@ -97,6 +97,15 @@ async def browser() -> AsyncIterator[Browser]:
         one = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield one
         await one.close()
+
+
+@pytest.fixture(scope="session")
+def store_server() -> Iterator[StoreServer]:
+    """A server for these tests alone: with their thousands of jobs, tests that look at all keys of a server would take
+    ten times as long."""
+    server = StoreServer()
+    with started(server):
+        yield server
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
