@@ -16,6 +16,8 @@ MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
 # Jobs of a call that is not divided. The bytes of its body are judged by the master.
 MAX_WHOLE_JOBS: Final = 10_000
+# Name, argument and ID.
+_PLAIN_FIELDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +56,16 @@ class Chunker:
             data = self._pack(job)
         except (TypeError, ValueError, OverflowError) as exc:
             raise explained(exc, job) from None
-        full = (self._parts and not self._is_whole) and (
-            len(self._parts) == MAX_CHUNK_JOBS or self._size + len(data) > MAX_CHUNK_BYTES
-        )
-        chunk = self._full(opened) if full else None
-        if not MAYBE_ANOTHER.isdisjoint(job):
-            self._keyed.append(len(self._ids))
+        parts, size = self._parts, self._size + len(data)
+        chunk = None
+        if (len(parts) == MAX_CHUNK_JOBS or size > MAX_CHUNK_BYTES) and parts and not self._is_whole:
+            chunk = self._full(opened)
+            parts, size = self._parts, len(data)
+        if len(job) > _PLAIN_FIELDS and not MAYBE_ANOTHER.isdisjoint(job):
+            self._keyed.append(len(parts))
         self._ids.append(job["id"])
-        self._parts.append(data)
-        self._size += len(data)
+        parts.append(data)
+        self._size = size
         return chunk
 
     def take(self) -> Chunk | None:

@@ -1,6 +1,6 @@
 """Jobs as pushers make them: options, IDs, and what goes to the master."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, Unpack
 
@@ -99,8 +99,11 @@ def _assembled(name: str, argument: Any = None, **options: Unpack[JobOptions]) -
     job: JobMap = {"name": name, "argument": argument}
     if options:
         job.update(wire_options(options))
-    if "id" not in job:
-        give_id(job, next_id)
+        if "id" in job:
+            return job
+    job["id"] = next_id()
+    if tracing.is_on():
+        _note_trace(job)
     return job
 
 
@@ -112,6 +115,9 @@ def made_job(given: JobLike) -> JobMap:
 
 def one_of_many(given: JobLike) -> JobMap:
     """Return what `made_job` does, to callers that have called `forked.check` once for all of their jobs."""
+    # Most jobs are given as such.
+    if type(given) is dict:
+        return _assembled(**given)
     if isinstance(given, tuple):
         return _assembled(*given)
     return given if isinstance(given, Job) and "id" in given else _assembled(**given)
@@ -130,11 +136,16 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def give_id(job: JobMap, new_id: Callable[[], str] = new_job_id) -> None:
+def give_id(job: JobMap) -> None:
     """Give a job that has none an ID, and the trace that is current."""
-    job["id"] = new_id()
+    job["id"] = new_job_id()
+    if tracing.is_on():
+        _note_trace(job)
+
+
+def _note_trace(job: JobMap) -> None:
     # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
-    if tracing.is_on() and "key" not in job:
+    if "key" not in job:
         tracing.note_creation(job)
 
 

@@ -26,6 +26,9 @@ _JOB_ID: Final = encode("job_id")
 _TOKEN: Final = encode("token")
 _FINISHED_AT: Final = encode("finished_at")
 _OWN_FIELDS: Final = 3
+# Most endings: the fields of `outcomes.success`, but for the value.
+_SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + 2).to_bytes(1, "big")
+_SUCCESS: Final = encode("type") + encode("success") + encode("result")
 _STAMP_S: Final = 0.001
 
 
@@ -123,10 +126,11 @@ class ReportOutbox:
             instant = datetime.fromtimestamp(self._clock.estimate_ms(now) / 1000, UTC)
             self._finished_at, self._stamped_s = _FINISHED_AT + pack(iso(instant)), now
         # One map of both: each is a short one, whose head is one byte, 0x80 + its length.
-        head = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big")
-        return b"".join(
-            (head, _JOB_ID, pack(job_id), _TOKEN, pack(token), self._finished_at, pack(fields)[1:])
-        )
+        if fields["type"] == "success":
+            head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
+        else:
+            head, ending = (0x80 + _OWN_FIELDS + len(fields)).to_bytes(1, "big"), pack(fields)[1:]
+        return b"".join((head, _JOB_ID, pack(job_id), _TOKEN, pack(token), self._finished_at, ending))
 
     def _add(self, item: Item) -> None:
         if not self._held_bytes:
