@@ -9,8 +9,8 @@ STAMP  := $(VENV)/.installed
 WEB_TOOLS := tools/web/node_modules/.package-lock.json
 PYTEST := $(BIN)/python -m pytest
 
-# Four processes, which take tests from each other: on two cores, some work while others wait.
-TEST_ARGS ?= -n 4 --dist worksteal
+# Five processes, which take tests from each other: on two cores, some work while others wait.
+TEST_ARGS ?= -n 5 --dist worksteal
 
 # `make test-all` only: another Python and another server, if this machine has them.
 OTHER_PYTHON ?= $(shell for p in python3.13 "$$HOME"/.pyenv/versions/3.13*/bin/python python3.14 python3.12; do \
