@@ -85,8 +85,6 @@ for number, key in ipairs(keys) do
     end
     if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded, now_ms) end
     if ending.has_challenge then challenges.close(id, head, layout.STATE.succeeded, now_ms) end
-    -- Other jobs may have changed with it.
-    if ending.is_followed or ending.has_challenge then forget_heads() end
     if ending.is_watched then watched[#watched + 1] = id end
     accepted[#accepted + 1] = 1
     known = known + 1
