@@ -124,7 +124,7 @@ async def test_failed_jobs_are_found_and_retried_and_the_page_says_why_it_has_no
         await expect(page.locator("tbody tr")).to_have_count(2)
         await page.get_by_role("button", name="Clear").click()
         # Until an ID is whole the list stays as it is.
-        field = page.get_by_label("Batch ID")
+        field = page.get_by_role("searchbox", name="Batch ID")
         await field.press_sequentially(batch[:35])
         await page.wait_for_timeout(600)
         await expect(page).not_to_have_url(re.compile("batch="))

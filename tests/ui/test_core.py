@@ -45,6 +45,8 @@ async def accessible(page: Page) -> None:
     """Axe finds nothing, and the page is not wider than the window."""
     if not await page.evaluate("'axe' in globalThis"):
         await page.evaluate(Axe().axe_script)
+    # Rows of a former query are dimmed until those of the next come.
+    await expect(page.locator(".outdated")).to_have_count(0)
     violations = await page.evaluate(VIOLATIONS)
     assert [(v["id"], [n["html"][:200] for n in v["nodes"]][:3]) for v in violations] == []
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")

@@ -6098,6 +6098,7 @@ function Page2({ query, go: go3, session: session2 }) {
   const hold = useHold();
   const mayOperate = may(session2, "operate");
   const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
+  const isOutdated = page.isLoading && !page.progress;
   const [ended, setEnded] = E2(0);
   const steady = useSteadyRows(
     page.progress?.jobs ?? page.data?.jobs ?? [],
@@ -6166,7 +6167,7 @@ function Page2({ query, go: go3, session: session2 }) {
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
     <${Searching} page=${page} of=${batch ? batch.counts.total - batch.counts.deleted : state ? counts[state] ?? 0 : sum(counts)} />
     ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
-    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       ${!page.data && !page.progress ? html`<${Loading} isLoading=${!page.problem} />` : html`<${Table} caption=${t("nav.jobs")} isFixed columns=${shownColumns} rows=${sorted2} rowKey=${keyOf} label=${(job) => job.name} selected=${selected} onSelect=${mayOperate ? setSelected : void 0}
         sort=${sort} isAscending=${isAscending} onSort=${onSort}
         onOpen=${(job) => go3("job", { id: job.id })} empty=${page.progress ? html`<div></div>` : html`<div class="card"><${NoJobs} session=${session2} isFiltered=${isFiltered || state !== ""} hasMore=${page.data?.next_cursor !== null} /></div>`} />`}</div>

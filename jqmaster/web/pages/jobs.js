@@ -61,6 +61,8 @@ export function Page({ query, go, session }) {
   const hold = useHold();
   const mayOperate = may(session, "operate");
   const isHeld = hold.isHeld || selected.size > 0 || dialog !== null;
+  // Rows that a search has found so far are as good as those of its end.
+  const isOutdated = page.isLoading && !page.progress;
   // What one's own action did is shown at once, wherever the pointer is.
   const [ended, setEnded] = useState(0);
   const steady = useSteadyRows(
@@ -141,7 +143,7 @@ export function Page({ query, go, session }) {
     <${ErrorBox} problem=${page.problem} onRetry=${page.reload} />
     <${Searching} page=${page} of=${batch ? batch.counts.total - batch.counts.deleted : state ? (counts[state] ?? 0) : sum(counts)} />
     ${page.data?.is_partial && html`<p class="note">${t("jobs.partial")}</p>`}
-    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
+    <div ...${hold.bind} aria-busy=${String(page.isLoading)} class=${`steady ${density === "compact" ? "compact" : ""} ${isOutdated ? "outdated" : ""}`}><${NewRows} count=${steady.newCount} onShow=${steady.showNew} />
       ${
         !page.data && !page.progress
           ? html`<${Loading} isLoading=${!page.problem} />`
