@@ -123,8 +123,9 @@ async def test_failed_jobs_are_found_and_retried_and_the_page_says_why_it_has_no
         await page.get_by_role("link", name="Failed 2").click()
         await expect(page.locator("tbody tr")).to_have_count(2)
         await page.get_by_role("button", name="Clear").click()
-        # Until an ID is whole the list stays as it is.
         field = page.get_by_role("searchbox", name="Batch ID")
+        await expect(field).to_have_value("")
+        # Until an ID is whole the list stays as it is.
         await field.press_sequentially(batch[:35])
         await page.wait_for_timeout(600)
         await expect(page).not_to_have_url(re.compile("batch="))
@@ -161,6 +162,7 @@ async def test_a_batch_in_a_batch_leads_to_its_parent(screens: Screens, api: Api
         await page.get_by_role("button", name="Cancel batch").click()
         await expect(page.get_by_role("dialog")).to_contain_text("This includes 1 batch inside.")
         await page.get_by_role("dialog").get_by_role("button", name="Cancel batch").click()
+        await expect(page.get_by_role("dialog")).to_have_count(0)
         await page.goto(f"/#/batches?id={inner}")
         await expect(page.locator(".page-head .badge")).to_have_text("Canceled")
 
