@@ -84,7 +84,7 @@ class Screens:
         try:
             await page.goto(f"/{address}")
             yield page
-            # What the page asks for now is of no interest any more.
+            # Nobody reads what the page asks for now.
             await page.unroute_all(behavior="ignoreErrors")
             assert [fault for fault in faults if is_fault(fault)] == []
         finally:
