@@ -240,11 +240,12 @@ async def bulk(
     options = {"batch": batch} if batch else {}
 
     def jobs(part: int) -> Iterator[Any]:
-        for n in range(part, count, pushers):
-            if name == noop_task.name:
-                yield noop_task.to_job(n % max(1, keys), text)
-                continue
-            yield {"name": name, "argument": {"k": n % keys, "x": text} if keys else text, **options}
+        numbers = range(part, count, pushers)
+        if name == noop_task.name:
+            return (noop_task.to_job(n % max(1, keys), text) for n in numbers)
+        if keys:
+            return ({"name": name, "argument": {"k": n % keys, "x": text}, **options} for n in numbers)
+        return ({"name": name, "argument": text, **options} for n in numbers)
 
     async with Pusher(urls, max_wait_s=60) as pusher:
         began = time.perf_counter()

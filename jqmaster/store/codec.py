@@ -136,6 +136,8 @@ _PACKER: Final = msgpack.Packer(autoreset=True)
 _MAX_CACHED_EXTRAS: Final = 1024
 
 _NIL: Final = b"\xc0"
+# A copy takes three quarters of the time of a new one.
+_DIGEST: Final = hashlib.blake2b(digest_size=8)
 _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
 _CALLBACK_KEY: Final = msgpack.packb("callback_of")
@@ -190,8 +192,9 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
     )
     extras = _U32.pack(len(extras)) + extras if extras else _NO_EXTRAS
     argument = spec.argument
-    digest = hashlib.blake2b(b"".join((terms, name, extras, argument)), digest_size=8).digest()
-    return terms, digest, b"".join((_LENGTHS[len(name)], name, gates, extras, argument))
+    digest = _DIGEST.copy()
+    digest.update(b"".join((terms, name, extras, argument)))
+    return terms, digest.digest(), b"".join((_LENGTHS[len(name)], name, gates, extras, argument))
 
 
 def added_extras(spec: JobSpec) -> dict[str, Any]:

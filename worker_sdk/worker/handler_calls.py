@@ -52,8 +52,7 @@ class HandlerCalls:
     def launch(self, run: JobRun) -> None:
         """Start the handler of a run that was taken up. Its end goes to the endings."""
         handler = run.handler
-        if self._log_of is not None:
-            run.log = self._log_of(run.job_id, run.token)
+        run.open_log = self._log_of
         if handler.takes_context:
             run.ctx = Context(
                 run.job_id,
@@ -96,7 +95,7 @@ class HandlerCalls:
             return
         run.has_begun = True
         # This task is of this job alone.
-        running_log.set(run.log)
+        running_log.set(run if self._log_of is not None else None)
         try:
             if tracing.is_on():
                 with tracing.processing(run.name, run.job_id, run.attempt, run.headers):
@@ -124,7 +123,7 @@ class HandlerCalls:
     def _run_sync(self, run: JobRun) -> Any:
         if self._is_too_late(run):
             raise RuntimeError("stopped before it began")
-        mark = running_log.set(run.log)
+        mark = running_log.set(run if self._log_of is not None else None)
         try:
             if tracing.is_on():
                 with tracing.processing(run.name, run.job_id, run.attempt, run.headers):

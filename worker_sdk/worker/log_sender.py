@@ -32,7 +32,7 @@ REFUSED_PAUSE_S: Final = 60.0
 
 
 class ClaimLog:
-    """The log of one claim. Each run has one, and most write nothing to it."""
+    """The log of one claim."""
 
     # The number of the last line that was sent or dropped.
     seq = 0

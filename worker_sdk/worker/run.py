@@ -1,7 +1,7 @@
 """One accepted offer, from acceptance until a master has answered for its end."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,7 +48,9 @@ class JobRun:
     ctx: Context | None = None
     task: asyncio.Task[None] | None = None
     process: IsolatedProcess | None = None
-    log: RunLog | None = None
+    # Opens the log of a job and token; None: the worker keeps no logs.
+    open_log: Callable[[str, str], RunLog] | None = None
+    _log: RunLog | None = None
     # The failure of its handler, while its lines go to a master.
     failure: dict[str, Any] | None = None
 
@@ -69,6 +71,20 @@ class JobRun:
             self.inputs = dispatch.get("inputs") or ()
             callback = dispatch.get("callback")
             self.callbacks = dispatch.get("callbacks") or ([callback] if callback else [])
+
+    @property
+    def log(self) -> RunLog | None:
+        """Return the log of this run, None where none is kept. It is opened when it is asked for: most runs write
+        nothing."""
+        if self._log is None and self.open_log is not None:
+            # Threads of the handler may write their first lines at the same moment.
+            self.__dict__.setdefault("_log", self.open_log(self.job_id, self.token))
+        return self._log
+
+    def write(self, at_s: float, level: str, text: str) -> None:
+        """Write a line to the log, if one is kept. See `LogLines`."""
+        if (log := self.log) is not None:
+            log.write(at_s, level, text)
 
     @property
     def due_s(self) -> float:

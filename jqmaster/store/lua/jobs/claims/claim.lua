@@ -56,11 +56,11 @@ local has_more_callbacks = rules[3] and callbacks.take(rules[3], FIRST, limit, n
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
 
-local first_of, take = read_ahead.first_of, taking.take
+local first_of, take, progress, read_count = read_ahead.first_of, taking.take, taking.progress, read_ahead.count
 local lanes_aside = 0
 local function may_go_on()
-  local count, bytes, jobs_aside = taking.progress()
-  return count < limit and bytes <= max_bytes and read_ahead.count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
+  local count, bytes, jobs_aside = progress()
+  return count < limit and bytes <= max_bytes and read_count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
 end
 
 -- Takes jobs of a lane as long as they come before those of the next one. Returns how many start, and which job is its

@@ -35,9 +35,10 @@ local homes, homes_seen = {}, {}
 local keys, is_ended = {}, {}
 for i = FIRST, #ARGV, WIDTH do keys[(i - FIRST) / WIDTH + 1] = job_prefix .. ARGV[i] end
 local head_of, forget_heads = heads.reader(keys)
-for number, key in ipairs(keys) do
-  local at = FIRST + (number - 1) * WIDTH
-  local id, token_bytes, result = ARGV[at], ARGV[at + 1], ARGV[at + 2]
+local args = ARGV
+for number = 1, #keys do
+  local key, at = keys[number], FIRST + (number - 1) * WIDTH
+  local id, token_bytes, result = args[at], args[at + 1], args[at + 2]
   -- One that is named twice has ended since it was read.
   if is_ended[id] then forget_heads() end
   local head = head_of(number)
@@ -86,12 +87,12 @@ for number, key in ipairs(keys) do
     if ending.is_followed then followed.moved(key, head, layout.STATE.succeeded, now_ms) end
     if ending.has_challenge then challenges.close(id, head, layout.STATE.succeeded, now_ms) end
     if ending.is_watched then watched[#watched + 1] = id end
-    accepted[#accepted + 1] = 1
+    accepted[number] = 1
     known = known + 1
   else
     local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
-    accepted[#accepted + 1] = is_repeat and 1 or 0
-    known = known + accepted[#accepted]
+    accepted[number] = is_repeat and 1 or 0
+    known = known + accepted[number]
     -- See enqueue.lua: a repeat writes, or WAIT would lie.
     if is_repeat then record.write_again(key, head) end
   end

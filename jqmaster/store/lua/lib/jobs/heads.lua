@@ -17,9 +17,11 @@ local heads = (function()
         is_small = #held[n] < layout.longest_beginning
       else
         is_small = true
-        for i, whole in ipairs(redis.call('MGET', unpack(keys, n, math.min(n + at_once - 1, count)))) do
-          held[n + i - 1] = whole or ''
-          is_small = is_small and #held[n + i - 1] <= SMALL
+        local records = redis.call('MGET', unpack(keys, n, math.min(n + at_once - 1, count)))
+        for i = 1, #records do
+          local whole = records[i] or ''
+          held[n + i - 1] = whole
+          is_small = is_small and #whole <= SMALL
         end
       end
       at_once = is_small and math.min(FACTOR * at_once, MANY) or 1

@@ -24,7 +24,9 @@ local read_ahead = (function()
       lane.records, lane.keys, lane.first_read_at = {}, {}, at
       jobs_read = jobs_read + #ahead / 2
     end
-    return tonumber(ahead[at + 1]), ahead[at]
+    -- A sum is a number, and takes less time than a call of `tonumber`.
+    local score = ahead[at + 1]
+    return score and score + 0, ahead[at]
   end
 
   -- Takes that job from its lane: record (false: none is there, or no string) and key. `most` more may start.
