@@ -20,7 +20,7 @@ from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[1]
 # The jobs of one turn.
-TURNS: Final = {"single": 500, "bulk": 2_000, "lone": 20}
+TURNS: Final = {"single": 500, "bulk": 2_000, "drain": 2_000, "lone": 20}
 PROCESSES: Final = ("pusher", "master", "worker", "store")
 WARM_UP: Final = 3
 Turn = dict[str, float]
@@ -132,6 +132,20 @@ def serve() -> None:
             lone(1)
             worked_off.until_over()
 
+        def drain(jobs: int) -> None:
+            change_worker("resume")
+            lone(1)
+            worked_off.until_over()
+
+        def fill(jobs: int) -> None:
+            change_worker("drain")
+            runner.run(pushing.bulk([worked_off.url], count=jobs, **load))
+
+        def change_worker(change: str) -> None:
+            workers = f"{worked_off.url}/api/workers"
+            (worker,) = worked_off.http.get(workers).raise_for_status().json()["workers"]
+            worked_off.http.post(f"{workers}/{worker['id']}/{change}").raise_for_status()
+
         def lone(jobs: int) -> None:
             for _ in range(jobs):
                 answer = worked_off.http.post(f"{worked_off.url}/api/jobs", json={"name": "noop"})
@@ -139,11 +153,13 @@ def serve() -> None:
                 while worked_off.http.get(url).raise_for_status().status_code != 200:
                     pass
 
-        ways = {"single": single, "bulk": bulk, "lone": lone}
+        ways = {"single": single, "bulk": bulk, "drain": drain, "lone": lone}
         print("ready", file=answers)
         for line in sys.stdin:
             kind = line.strip()
             system, jobs = filled if kind == "single" else worked_off, TURNS[kind]
+            if kind == "drain":
+                fill(jobs)
             before, began_s = _cpu_ns(system), time.perf_counter()
             ways[kind](jobs)
             took_s, after = time.perf_counter() - began_s, _cpu_ns(system)
