@@ -6,7 +6,7 @@ import time
 from typing import Final, Protocol
 
 TICK_S: Final = 0.5
-# Timers are a little early or late; nobody shall wake for a tick that it has just seen.
+# Timers fire a little early or late. Nobody should wake for a tick that has just passed.
 _TICK_SLACK_S: Final = 0.02
 
 
@@ -29,11 +29,11 @@ class SystemClock:
 
 
 def until_tick_s(now_s: float, seconds: float) -> float:
-    """Return how long to sleep between polls `seconds` apart, rounded down to a tick: at most `TICK_S` less.
+    """Return how long to sleep between polls `seconds` apart, rounded down to a tick: at most `TICK_S` less. `now_s`
+    is from a monotonic clock.
 
-    `now_s` is of a monotonic clock. All loops therefore wake on the same ticks, which costs an idle process, its
-    store and the disk one wake-up instead of many. Callers that compare times of such rounds must allow for the
-    rounding.
+    So all loops wake on the same ticks, which costs an idle process, its store and the disk one wake-up instead of
+    many. Callers that compare the times of such rounds must allow for the rounding.
     """
     if seconds < TICK_S:
         return seconds

@@ -30,7 +30,7 @@ GIB = 1024 * MIB
 DAY_S = 86_400
 _PROXY_URL = r"^(https?:/)?/[^/\\\s][^\s]*$"
 _HEADER = r"^[A-Za-z0-9-]{1,64}$"
-# Headers that mean something else, or that a caller may always send.
+# Headers that have another meaning, or that a caller may always send.
 _OTHER_HEADERS = {
     "authorization",
     "cookie",
@@ -52,7 +52,7 @@ CheckArguments = Literal["off", "report", "refuse"]
 
 
 def _words(value: object) -> object:
-    """Split a string at blanks: a shell or a compose file can write such a list without nested quotes."""
+    """Split a string at blanks, so that a shell or a compose file can write such a list without nested quotes."""
     return value.split() if isinstance(value, str) else value
 
 
@@ -63,7 +63,7 @@ class Settings(BaseSettings):
         env_prefix="JQMASTER_", frozen=True, extra="forbid", validate_default=True, env_ignore_empty=True
     )
 
-    # --- where it listens and who may call
+    # --- listening and access
     host: str = Field(
         "127.0.0.1", description="Address to listen on. Any address other than loopback requires tokens."
     )
@@ -141,7 +141,7 @@ class Settings(BaseSettings):
     session_idle_s: float = Field(
         3600, ge=30, le=30 * DAY_S, description="A login session ends after this long without use."
     )
-    # --- logins by another system
+    # --- logins through another system
     oidc_issuer: str | None = Field(
         None,
         pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$",
@@ -591,7 +591,7 @@ class Settings(BaseSettings):
         "of failures is one mail.",
     )
 
-    # --- how long things are kept
+    # --- retention
     retention_succeeded_s: float = Field(
         3600,
         ge=0,
@@ -871,14 +871,14 @@ class Settings(BaseSettings):
 
 
 class Rule(NamedTuple):
-    """A condition between settings; `fields` names those that it compares."""
+    """A condition between settings; `fields` names the settings that it compares."""
 
     fields: tuple[str, ...]
     holds: Callable[[Settings], bool]
     text: str
 
 
-# Some of these settings change at run time: `fields` lets such a change name those that do not fit.
+# Some of these settings can change at run time. `fields` lets such a change name those that are inconsistent.
 RULES: Final = (
     Rule(
         ("offer_ms", "lease_ms"),

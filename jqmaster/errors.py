@@ -39,10 +39,8 @@ class JqmasterError(Exception):
 
 
 class StaleEpochError(Exception):
-    """A write under the epoch of a leadership, while the store knows a newer one: nothing was written.
-
-    Not a JqmasterError: no caller of this service meets it, and a leader that meets it leads no more.
-    """
+    """A write under a leadership's epoch while the store knows a newer one: nothing was written. It is not a
+    JqmasterError, because no caller of this service gets it, and a leader that gets it no longer leads."""
 
 
 class UnparsableError(JqmasterError):

@@ -1,4 +1,4 @@
-"""Ordered start, reverse stop."""
+"""Start components in order, stop them in reverse."""
 
 import asyncio
 import contextlib
@@ -13,12 +13,12 @@ from jqmaster.errors import JqmasterError
 logger = logging.getLogger(__name__)
 
 CANCEL_AGAIN_S = 1.0
-# Failures of one loop that are further apart do not belong to one series.
+# Failures of one loop that are further apart than this do not belong to one series.
 _ROW_GAP_S: Final = 5.0
 
 
 class Component(Protocol):
-    """Something that runs: `start` returns when it works, `stop` when nothing of it is left."""
+    """Something that runs: `start` returns when it works, `stop` when nothing of it runs any more."""
 
     async def start(self) -> None: ...
 
@@ -26,7 +26,7 @@ class Component(Protocol):
 
 
 class FailingLoop(NamedTuple):
-    """`seconds`: from the first failure of the row to the last. `error` is the last one."""
+    """`seconds`: from the first failure of the series to the last. `error` is the last one."""
 
     seconds: float
     name: str
@@ -34,7 +34,7 @@ class FailingLoop(NamedTuple):
 
 
 class LoopFailures:
-    """Background loops that fail again and again for a reason that nobody expected."""
+    """Background loops that fail again and again for an unexpected reason."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -42,7 +42,7 @@ class LoopFailures:
         self._rows: dict[str, tuple[float, float, str]] = {}
 
     def add(self, name: str, error: Exception) -> None:
-        # Those have a name, and are told to people: no new process and no new connection mends them.
+        # These errors are expected and reported to people. No new process and no new connection fixes them.
         if isinstance(error, JqmasterError):
             return
         now_s = self._clock.monotonic_s()
@@ -52,7 +52,7 @@ class LoopFailures:
         self._rows[name] = (first_s, now_s, f"{type(error).__name__}: {error}"[:200])
 
     def longest(self) -> FailingLoop | None:
-        """The loop that has failed for the longest time and still does."""
+        """Return the loop that has been failing for the longest time and still fails."""
         now_s = self._clock.monotonic_s()
         failing = [
             FailingLoop(last_s - first_s, name, error)
@@ -71,10 +71,10 @@ _failures: ContextVar[LoopFailures | None] = ContextVar("loop_failures", default
 async def running(
     components: Sequence[Component], *, failures: LoopFailures | None = None
 ) -> AsyncIterator[None]:
-    """Start in order, stop in reverse, each stop attempted even when another fails.
+    """Start in order, stop in reverse, and try each stop even if another fails.
 
     The order is the order of need: what others use starts first and stops last (the store outlives everything).
-    `failures` hears of the loops of these components, and of those that they start.
+    `failures` records failures of these components' loops, and of the loops that they start.
     """
     started: list[Component] = []
     try:
@@ -95,7 +95,7 @@ async def running(
 
 
 class BackgroundLoops:
-    """Owns the tasks of one component: a loop that fails is logged and restarted, none outlives `stop`."""
+    """Owns the tasks of one component. A loop that fails is logged and restarted, and none outlives `stop`."""
 
     def __init__(self, name: str, *, restart_after_s: float = 1.0) -> None:
         self._name = name
@@ -123,7 +123,7 @@ class BackgroundLoops:
             await asyncio.sleep(self._restart_after_s)
 
     async def ended(self, timeout_s: float) -> None:
-        """Returns when the loops have ended by themselves, or after the time."""
+        """Return when the loops have ended by themselves, or after `timeout_s`."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=timeout_s)
 
@@ -132,7 +132,8 @@ class BackgroundLoops:
         while tasks:
             for task in tasks:
                 task.cancel()
-            # Again and again: before Python 3.12 asyncio.wait_for, which libraries use, can swallow a cancellation.
+            # Cancel again and again: before Python 3.12, asyncio.wait_for, which libraries use, can swallow a
+            # cancellation.
             _, tasks = await asyncio.wait(tasks, timeout=CANCEL_AGAIN_S)
 
 

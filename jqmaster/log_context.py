@@ -1,4 +1,4 @@
-"""Tell log records the current request and its subject."""
+"""The current request and its subject, for log records."""
 
 import re
 import secrets
@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Final
 
-# Others' IDs go into logs and answers: nothing but what is plain there.
+# IDs from clients go into logs and answers, so allow only plain characters.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9_.:/+=@-]{1,128}")
 
 
 class RequestContext:
-    """The context of one request. Its ID is created when somebody asks for it, unless the client gave one: most are
-    never asked for."""
+    """The context of one request. Unless the client gave an ID, it is created on demand, because most are never
+    needed."""
 
     __slots__ = ("_id", "given", "path")
 
     def __init__(self, given: bytes | None, path: Mapping[str, str]) -> None:
-        """`given`: the field X-Request-ID; `path`: what the route's template took from the path."""
+        """`given`: the field X-Request-ID; `path`: the path parameters of the route."""
         self.given = given
         self._id: str | None = None
         self.path = path
 
     @property
     def given_id(self) -> str | None:
-        """The client's own ID, where it is one."""
+        """The client's own ID, if it is valid."""
         given = self.given
         return given.decode() if given is not None and _REQUEST_ID.fullmatch(given) else None
 

@@ -1,7 +1,7 @@
-"""The master's part of a trace: spans for what it did with jobs that carry a `traceparent` (W3C Trace Context).
+"""The master's part of a trace: spans for its work on jobs that carry a `traceparent` (W3C Trace Context).
 
-Pushers put it among the job's headers and workers go on from it (worker_sdk/tracing.py); the master changes no
-header, for a repeated push must be the same. Names follow OpenTelemetry's conventions for messaging.
+Pushers put it into the job's headers, and workers continue the trace (worker_sdk/tracing.py). The master changes no
+header, because a repeated push must be the same. Names follow OpenTelemetry's conventions for messaging.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _CARRIED: Final = (HEADER, "tracestate")
 
 
 class Tracing:
-    """Component: where this master's spans go."""
+    """Component: the destination of this master's spans."""
 
     def __init__(self, provider: "TracerProvider") -> None:
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -32,7 +32,7 @@ class Tracing:
 
     @classmethod
     def from_settings(cls, settings: Settings, master_id: str, version: str) -> "Tracing | None":
-        """Return None if no endpoint is set. Raise JqmasterError without the extra `tracing`."""
+        """Return None if no endpoint is set. Raise JqmasterError if the extra `tracing` is not installed."""
         if settings.traces_endpoint is None:
             return None
         try:
@@ -59,8 +59,8 @@ class Tracing:
         jobs: Iterable[tuple[str, str, Mapping[str, str]]],
         attributes: Mapping[str, str] = MappingProxyType({}),
     ) -> "list[Span]":
-        """Spans of what begins now, for `end`. `jobs`: ID, name and headers of each; those without a trace are
-        passed over."""
+        """Begin spans and return them, for `end`. `jobs`: ID, name and headers of each; those without a trace are
+        skipped."""
         return [
             self._tracer.start_span(
                 f"{operation} {name}",
@@ -79,7 +79,7 @@ class Tracing:
 
     @staticmethod
     def end(spans: "Iterable[Span]", outcome: str) -> None:
-        """It ended now, and so."""
+        """End the spans now, with this outcome."""
         for span in spans:
             span.set_attribute("jqmaster.outcome", outcome)
             span.end()
@@ -88,5 +88,5 @@ class Tracing:
         """Nothing runs before the first span."""
 
     async def stop(self) -> None:
-        """Sends what is left, for as long as the exporter gives itself."""
+        """Send what is left, for as long as the exporter's own limit allows."""
         await asyncio.to_thread(self._provider.shutdown)

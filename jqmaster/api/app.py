@@ -19,7 +19,7 @@ _OF_WORKER: Final = _WORKERS + "{worker_id}/"
 
 
 class LiveLimits:
-    """The limits of a request, as the settings are now."""
+    """The request limits that the current settings give."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -45,7 +45,7 @@ def build_app(services: Services, policy: AccessPolicy) -> Router:
         by_path.setdefault(operation.path, []).append(operation)
     endpoints = {path: Endpoint(operations, policy, limits, services) for path, operations in by_path.items()}
     routes = [
-        # Names of jobs may hold slashes, and clients escape them or not.
+        # A job name may contain slashes, which clients may or may not escape.
         Route(path.replace("{job_name}", "{job_name:path}"), endpoint)
         for path, endpoint in endpoints.items()
     ]

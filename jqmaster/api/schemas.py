@@ -23,7 +23,7 @@ _ISO_UTC: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]
 
 
 def instant_ms(value: object) -> int:
-    """Return the milliseconds of an instant as clients write it. Raise ValueError with the expected form."""
+    """Return an instant from a client in Unix milliseconds. Raise ValueError with the expected form."""
     if isinstance(value, str):
         if len(value) > 40 or not _ISO_UTC.fullmatch(value):
             raise ValueError("must be ISO 8601 with an offset, such as 2026-11-21T04:30:00Z")
@@ -81,25 +81,25 @@ JobId = Annotated[
     ),
 ]
 Token = Annotated[str, Field(pattern=TOKEN_PATTERN, examples=["9f86d081884c7d659a2feaa0c55ad015"])]
-# pydantic only knows the schemas of its own models: openapi.py turns this mark into a reference.
+# pydantic knows only the schemas of its own models, so openapi.py turns this mark into a reference.
 MatcherDocument = Annotated[Any, WithJsonSchema({"x-schema": "Matcher"})]
 Count = Annotated[int, Field(ge=0)]
 Milliseconds = Annotated[int, Field(ge=0)]
 ShortText = Annotated[str, Field(min_length=1, max_length=64)]
-# Labels that a job asks its worker for; the same bounds as those of labels.
+# Labels that a job requires of its worker. They have the same bounds as labels.
 Requires = Annotated[
     dict[ShortText, Annotated[str, Field(max_length=200)]], Field(min_length=1, max_length=MAX_REQUIRED)
 ]
 StoredText = Annotated[str, Field(max_length=1024)]
 
 
-# Marks a field that older masters do not answer: the documents do not require it.
+# Marks a field that older masters do not return, so the documents do not require it.
 LATER: Final = "x-later"
 SINCE: Final[dict[str, Any]] = {LATER: True}
 
 
 def unreserved(name: str) -> str:
-    """Return the name of a job. Raise ValueError for one that only masters use."""
+    """Check that a job name is not reserved, and return it. Raise ValueError for a name that only masters use."""
     if name.startswith(RESERVED_PREFIX):
         raise ValueError(f"names that begin with {RESERVED_PREFIX} are reserved")
     return name
@@ -115,14 +115,15 @@ JobName = Annotated[
 class Request(BaseModel):
     """Base of all requests."""
 
-    # The first request of a kind builds its validator, in four milliseconds at most; a start would build all.
+    # Build each validator at the first request of its kind, in at most 4 ms. Otherwise, each start would build all of
+    # them.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class Answer(BaseModel):
     """Base of all answers. New fields may be added."""
 
-    # Answers describe what handlers return, and check nothing: their validators are not built at each start.
+    # Answers only describe what handlers return and check nothing, so a start need not build their validators.
     model_config = ConfigDict(frozen=True, defer_build=True)
 
 

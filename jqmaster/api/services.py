@@ -54,9 +54,10 @@ from jqmaster.store.operations.declarations import DeclarationStore
 
 @dataclass(frozen=True, slots=True)
 class MasterCondition:
-    """State of this master's work. `faults`: its obstacles, each with details that may name paths and addresses, under
-    the name of the check that found it (`process`, `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`).
-    `durability_available`: the most that the store gives; `durability`: what is kept of the configured."""
+    """State of this master's work. `faults`: its problems, by the name of the check that found them (`process`,
+    `space`, `fitness`, `durability`, `leader`, `store`, `dispatcher`); details may name paths and addresses.
+    `durability_available`: the highest level that the store provides; `durability`: how much of the configured level
+    is kept."""
 
     is_leader: bool
     store: str
@@ -67,9 +68,9 @@ class MasterCondition:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """`master_id` is this process's own; `store_id` tells this store from all others. `admit_url` gives the normalised
-    URL of a worker or raises AddressRefusedError; `breakers` the breaker of each worker where this master leads;
-    `contract` the OpenAPI document."""
+    """`master_id` identifies this process, `store_id` the store. `admit_url` returns the normalised URL of a worker
+    or raises AddressRefusedError. `breakers` returns the breaker of each worker if this master leads, `contract` the
+    OpenAPI document."""
 
     live: LiveSettings
     enqueue: EnqueueService

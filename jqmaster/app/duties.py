@@ -149,7 +149,7 @@ class LeaderDuties:
             ),
             self.bulk,
             *self._make_exporter(),
-            # Starts last, and so stops first: a new leader elsewhere hears at once of what is written here.
+            # It starts last and so stops first: a new leader elsewhere learns at once of what is written here.
             LocalLead(self._local_leader, self._route, self.dispatcher.claim_with),
         ]
 

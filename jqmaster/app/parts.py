@@ -64,8 +64,8 @@ from jqmaster.store.notices.waiting_challenges import WaitingChallengeStore
 
 
 class ShardParts:
-    """One shard, its stores, and the services that do not depend on who leads it. Nothing here runs by itself but what
-    `ServedShard` starts."""
+    """One shard, its stores, and the services that do not depend on who leads it. Nothing here runs by itself except
+    what `ServedShard` starts."""
 
     def __init__(self, shared: Shared, link: Shard, store: ServingStore) -> None:
         clock, settings, policies = shared.clock, shared.settings, shared.policies

@@ -29,9 +29,9 @@ from jqmaster.store.definitions.definitions import KeptRuns
 from jqmaster.store.events.events import KeptEvents
 from jqmaster.store.job_times import JobTimes
 
-# After an election the living get this much more than a lease to say so.
+# After an election, live workers get a lease plus this long to report.
 GRACE_EXTRA_S: Final = 2.0
-# Also where results are not kept: partial ones are for those who listen now.
+# The minimum applies even if results are not kept, because partial results are for those who listen now.
 LEAST_PARTS_KEPT_MS: Final = 60_000
 
 
@@ -44,7 +44,7 @@ class Policies:
         self.breaker = live.derive(breaker)
         self.pace = live.derive(lambda s: Pace(s.leader_ttl_s))
         self.max_intake_bytes = live.derive(
-            # One body must always find room.
+            # There must always be room for one body.
             lambda s: max(s.max_intake_bytes, s.max_body_bytes)
         )
         self.max_push_jobs = live.derive(lambda s: s.max_push_jobs)
@@ -53,7 +53,7 @@ class Policies:
         self.failed_registrations = live.derive(lambda s: s.failed_registrations_per_minute)
         self.max_connections = live.derive(max_connections)
         self.max_streams = live.derive(lambda s: s.max_streams)
-        # The most that readers of the audit log may see, and what those of the live stream do.
+        # The most content that readers of the audit log may see, and then that of listeners to the live stream.
         self.audience = live.derive(lambda s: full_access(s.redact_paths))
         self.listeners = live.derive(lambda s: no_access(s.redact_paths))
         self.why = live.derive(why)

@@ -41,11 +41,11 @@ logger = logging.getLogger(__name__)
 
 
 class Master:
-    """One process of this service. It has once: settings, users and tokens, the ways out to workers and to other
-    masters, and the HTTP server. All that belongs to the data of one store is in `shard`.
+    """One process of this service. It has, once per process, the settings, users and tokens, the ways out to workers
+    and to other masters, and the HTTP server. Everything about the data of one store is in `shard`.
 
-    Built when the store serves; see `running_master`. `failed` is set when the process must end, for the reason in
-    `failure`.
+    It is built when the store serves; see `running_master`. `failed` is set when the process must end, for the reason
+    in `failure`.
     """
 
     def __init__(
@@ -120,8 +120,9 @@ class Master:
         )
 
     def components(self) -> list[Component]:
-        """Return the parts in the order of need: the server comes after all that it uses, so that nobody is answered
-        before it can work, and stops before it; only the polls and streams that hang there must end first."""
+        """Return the parts in the order of need. The server starts after everything that it uses, so that nobody is
+        answered before it can work, and stops before all of that. Only the polls and streams that hang there must end
+        first."""
         tracing = self.shared.tracing
         return [
             *([tracing] if tracing else []),
@@ -142,14 +143,14 @@ class Master:
         if url is None:
             url = await asyncio.to_thread(own_url, server.own_url, self.shard.parts.store.url)
         elif server.own_port != server.port:
-            # A caller that asks whether this master lives must not be answered by another one that shares its port.
+            # A caller that checks whether this master is alive must not reach another process on the shared port.
             url = at_port(url, server.own_port)
         node_id = s.node_id or socket.gethostname()
         return MasterRecord(self.id, node_id, os.getpid(), url, __version__, started_at_ms)
 
     async def _admit_url(self, url: str) -> str:
         target = self.guard.parse(url)
-        # The addresses of a name are not revealed: the call that has the address proven resolves it.
+        # Do not reveal the addresses of a name: the call that verifies the address resolves it.
         if target.is_address:
             await self.guard.resolve(target)
         return target.url

@@ -17,7 +17,7 @@ STALLED_S: Final = 5.0
 
 
 class ReadinessCheck:
-    """Answers from what is known here; `condition` alone asks the store."""
+    """Answers from what this process knows; only `condition` asks the store."""
 
     def __init__(self, shared: Shared, shard: ServedShard) -> None:
         self._shared = shared
@@ -35,7 +35,7 @@ class ReadinessCheck:
         except (JqmasterError, TimeoutError) as exc:
             store = exc.detail if isinstance(exc, JqmasterError) else "it does not answer in time"
             if (embedded := self._shard.parts.store.embedded) and (detail := embedded.status().detail):
-                store = detail  # it knows why: a full disk, a damaged file
+                store = detail  # the embedded store knows why: a full disk, a damaged file
             faults["store"] = f"store: {store}"
         if self._shard.progress.round_s() > STALLED_S:
             faults["dispatcher"] = "the dispatcher stands still"
@@ -59,7 +59,8 @@ class ReadinessCheck:
         )
 
     def own_facts(self, connections: int) -> OwnFacts:
-        """Return what the metrics tell of this process, which has so many connections of clients."""
+        """Return the figures of this process for the metrics. `connections`: the number of its clients'
+        connections."""
         report, leader = self._health.report, self._shard.leader
         return OwnFacts(
             is_leader=leader.leadership is not None,

@@ -21,7 +21,7 @@ from jqmaster.store.link.access import StoreAccess
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.shard import Shard
 
-# One to renew the lock, and one to give it back meanwhile.
+# One to renew the lock, and one to release it at the same time.
 RESERVED_CONNECTIONS: Final = 2
 
 
@@ -87,7 +87,8 @@ async def serve(
 
     async def until_failure() -> None:
         async with running_master(settings, own_tokens=own_tokens) as master:
-            # The level belongs to whoever runs the process; a master inside another program leaves its logs alone.
+            # The log level belongs to the owner of the process. A master inside another program does not change its
+            # logs.
             master.live.follow(lambda s: logging.getLogger().setLevel(s.log_level.upper()))
             logging.getLogger().setLevel(master.live.current.log_level.upper())
             if ready:
@@ -95,7 +96,7 @@ async def serve(
             await master.failed.wait()
         raise StoreUnfitError(master.failure or "")
 
-    # A task of its own, so that `stop` is heard during the start as well: a store may take minutes to load.
+    # Run in a task of its own, so that `stop` also works during the start: a store may take minutes to load.
     serving = asyncio.create_task(until_failure())
     told = asyncio.create_task(stop.wait())
     await asyncio.wait({serving, told}, return_when=asyncio.FIRST_COMPLETED)

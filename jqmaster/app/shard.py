@@ -24,8 +24,8 @@ from jqmaster.store.link.shard import Shard
 
 
 class ServedShard:
-    """Follows or leads one shard. `describe` gives this master's entry in the list of masters, with the store time at
-    which it started. `identity` is told of changes to users and tokens, which the store of this shard keeps."""
+    """Follows or leads one shard. `describe` makes this master's entry in the list of masters from the store time at
+    which it started. `identity` hears of changes to users and tokens, which this shard's store keeps."""
 
     def __init__(
         self,
@@ -80,14 +80,14 @@ class ServedShard:
             self.parts.enqueue,
             self.parts.events,
             self._watchdog,
-            # Stops after all that counts.
+            # It stops after everything that counts.
             self._history_keeper,
         ]
 
     def upper_components(self) -> Sequence[Component]:
-        """Return what starts after the server and stops before it: the polls that hang there must end first. The lead
-        comes last and goes first: another master may have it while requests here still come to their ends, as those of
-        any follower."""
+        """Return what starts after the server and stops before it, because the polls that hang there must end first.
+        The lead starts last and stops first: another master may take it while requests here still finish, as on any
+        follower."""
         return [self.parts.polls, self._membership, self._sub_leader, self.leader]
 
     @property
@@ -114,7 +114,7 @@ class ServedShard:
 
     def _make_leader(self, store: ServingStore) -> Leader:
         return Leader(
-            # Connections of its own: whoever holds up all the others must not make it lose its lock.
+            # It has connections of its own, so that nobody who blocks all the others can make it lose its lock.
             LeadershipStore(Shard(store.reserve, self.parts.link.keys)),
             self._shared.clock,
             master_id=self._shared.master_id,

@@ -1,6 +1,5 @@
-"""docs/config.md, from the settings and the exit codes, and docs/errors.md, from the codes of problems:
-`python -m jqmaster.cli.docs --write`.
-"""
+"""Generate docs/config.md from the settings and the exit codes, and docs/errors.md from the problem codes: `python -m
+jqmaster.cli.docs --write`."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""Commands that are read when they are needed: one command does not wait for the modules of all others."""
+"""Commands that are imported on demand, so that no command waits for the modules of all others."""
 
 import importlib
 from collections import UserDict
@@ -12,7 +12,7 @@ from typer.main import get_command
 
 @dataclass(frozen=True)
 class CommandOnDemand:
-    """One command. `place` is `module:attribute` of its function, or of the Typer instance of a group."""
+    """One command. `place` is the `module:attribute` of its function, or of a group's Typer instance."""
 
     name: str
     place: str
@@ -24,7 +24,8 @@ class CommandOnDemand:
 
 
 class Commands(UserDict[str, Any]):
-    """The commands of a group by name, as Typer wants them. Names are known at once; looking one up imports it."""
+    """The commands of a group by name, as Typer expects them. The names are known at once; looking one up imports
+    it."""
 
     def __init__(self, commands: Iterable[CommandOnDemand]) -> None:
         super().__init__({command.name: command for command in commands})
@@ -38,7 +39,7 @@ class Commands(UserDict[str, Any]):
 
 def _build(command: CommandOnDemand) -> Any:
     found = getattr(importlib.import_module(command.module), command.place.partition(":")[2])
-    # Typer builds what an instance has registered. Completion is an option of the root alone.
+    # Typer builds only what is registered on an instance. Only the root has the completion option.
     around = typer.Typer(add_completion=False)
     around.callback()(_nothing)
     if isinstance(found, typer.Typer):
@@ -50,4 +51,4 @@ def _build(command: CommandOnDemand) -> Any:
 
 
 def _nothing() -> None:
-    """Make the instance a group, also with a single command."""
+    """Make the instance a group even if it has a single command."""

@@ -1,4 +1,4 @@
-"""A conformance kit: asks a worker, or a master, everything that docs/worker_protocol.md and the API promise.
+"""A conformance kit that checks everything that docs/worker_protocol.md and the API promise of a worker or a master.
 
-It speaks HTTP by itself and knows nothing of the rest of the package: what it believes, the documents say.
+It has its own HTTP code and knows nothing of the rest of the package. Its expectations come from the documents.
 """

@@ -1,6 +1,6 @@
-"""A master that a worker under test registers with: it answers as it is told to, and writes down all that it hears.
+"""A fake master for a worker under test: it answers as it is told to, and records everything that it receives.
 
-Its store's clock is an hour ahead of this machine's, so that a worker that mixes the two up is found out.
+Its store's clock is an hour ahead of this machine's, so that a worker that mixes up the two is found out.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A heartbeat: when it came, by the store's clock and by a clock that nobody sets."""
+    """A heartbeat, with its time by the store's clock and by a monotonic clock."""
 
     store_ms: int
     at_s: float
@@ -35,7 +35,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A result that a worker reported, also where it was not answered."""
+    """A result that a worker reported, even if it was not answered."""
 
     at_s: float
     worker_id: str
@@ -82,16 +82,16 @@ class FalseMaster:
         self.reports: list[Report] = []
         self.polls: list[Fields] = []
         self.most_polls = 0
-        # For each call that the script answered: the number of calls until then.
+        # For each call that the script answered, the number of calls up to then.
         self.failed_polls: list[int] = []
         self.registrations: list[SeenRegistration] = []
         self.refusals: deque[tuple[int, str]] = deque()
         self.left: list[str] = []
-        # Faults of calls, whatever they were made for: each is reported once.
+        # Faults in any of the worker's calls. Each is reported once.
         self.faults: list[str] = []
-        # Set: a registration is not answered before this is.
+        # If it exists, registrations are not answered until it is set.
         self.hold_registration: asyncio.Event | None = None
-        # Jobs for the next call of a worker that pulls, and when they were made: the time until that call is not
+        # Jobs for the next call of a worker that pulls, and when they were created. The time until that call is not
         # the worker's fault.
         self.mail: deque[tuple[int, list[Fields]]] = deque()
         self.url = ""
@@ -109,7 +109,7 @@ class FalseMaster:
         await self._server.stop()
 
     def behave(self) -> None:
-        """As an ordinary master from now on."""
+        """Behave like an ordinary master from now on."""
         self.script = Behaviour()
 
     def now_ms(self) -> int:
@@ -121,14 +121,14 @@ class FalseMaster:
 
     @property
     def worker(self) -> SeenRegistration:
-        """The one that registered last."""
+        """The worker that registered last."""
         return self.registrations[-1]
 
     def fault(self, text: str) -> None:
         if text not in self.faults:
             self.faults.append(text)
 
-    # --- what it serves
+    # --- the served routes
 
     async def _serve(self, request: RawMessage) -> RawReply | None:
         method, path, _ = request.first
@@ -182,7 +182,8 @@ class FalseMaster:
         return self._answer(request, 404, _problem(404, "not_found"))
 
     def _logs(self, request: RawMessage, body: Fields) -> RawReply:
-        """Keep nothing. Each line needs what names its place: the claim may be that of the line before."""
+        """Check the lines and keep none. The first line must name its claim; a later line may omit the claim of the
+        line before."""
         entries = body.get("entries")
         lines = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
         for entry in lines:
@@ -215,7 +216,7 @@ class FalseMaster:
         self.registrations.append(SeenRegistration(worker_id, body, request.fields, proof_error))
         if proof_error:
             return self._answer(request, 422, _problem(422, "address_unverified"))
-        # A worker that registers again is neither detached nor unknown.
+        # After a worker registers again, it is neither detached nor unknown.
         self.script.detached = False
         self.script.beats = "answer"
         if self.hold_registration is not None:

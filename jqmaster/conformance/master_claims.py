@@ -244,7 +244,7 @@ async def _(master: MasterUnderTest) -> None:
 async def _(master: MasterUnderTest) -> None:
     worker = await master.register()
     await master.push(1)
-    # No heartbeat in between: what one has named was heard of.
+    # Send no heartbeat in between: a claim that a heartbeat has named counts as received.
     _, heard = await worker.ask_claim(poll_id="one", wait=10)
     first = heard["jobs"]
     status, again = await worker.ask_claim(poll_id="one", wait=1)

@@ -1,4 +1,4 @@
-"""The master that is asked: a pusher's and a worker's calls to it, and what it must answer."""
+"""The master under test: calls to it as a pusher and as a worker, and checks of its answers."""
 
 import time
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ Fields = dict[str, Any]
 
 
 class MasterUnderTest:
-    """`name` is that of all jobs of this run: nobody else's worker takes them."""
+    """`name` is the name of all jobs of this run, so that no other worker takes them."""
 
     def __init__(self, url: str, token: str | None) -> None:
         self.url = url
@@ -30,7 +30,7 @@ class MasterUnderTest:
         *,
         timeout_s: float = 30.0,
     ) -> RawMessage:
-        """A call as it stands, with the token."""
+        """Send a raw call with the token."""
         bearer = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         return await call(
             method, self.url + path, fields={**bearer, **(fields or {})}, body=body, timeout_s=timeout_s
@@ -46,14 +46,14 @@ class MasterUnderTest:
         timeout_s: float = 30.0,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
-        """A call in MessagePack or JSON, and its answer in the same."""
+        """Send a call in MessagePack or JSON, and return the status and the decoded answer."""
         body = None if value is None else encode(value, kind)
         fields = {"Accept": kind, **({"Content-Type": kind} if body is not None else {}), **(headers or {})}
         answer = await self.send(method, path, body, fields, timeout_s=timeout_s)
         return answer.status, decode(answer.body, media_type(answer.fields)) if answer.body else None
 
     async def push(self, argument: Any = None, **fields: Any) -> str:
-        """The ID of a job that was accepted."""
+        """Push a job that must be accepted, and return its ID."""
         job = {"name": self.name, "argument": argument, **fields}
         status, answer = await self.ask("POST", "/api/jobs", job)
         expect(status == 201, f"a push was answered {status}: {answer}")
@@ -80,7 +80,7 @@ class MasterUnderTest:
         value: Any = None,
         headers: Mapping[str, str] | None = None,
     ) -> Fields:
-        """A call that must be refused so; the problem."""
+        """Send a call that must be refused with this status and code, and return the problem."""
         found, problem = await self.ask(method, path, value, headers=headers)
         expect(
             (found, (problem or {}).get("code")) == (status, code),
@@ -92,7 +92,7 @@ class MasterUnderTest:
         return dict(problem)
 
     async def register(self, **fields: Any) -> "PullingWorker":
-        """A worker of the kit that pulls the jobs of this run."""
+        """Register a worker of the kit that pulls the jobs of this run."""
         body = {
             "url": None, "names": [self.name], "max_jobs": 10, "secret": "conformance-" + "s" * 32,
             "node_id": "conformance",
@@ -104,7 +104,7 @@ class MasterUnderTest:
         return PullingWorker(self, answer)
 
     async def clean(self) -> None:
-        """After each question: its workers leave, and its jobs are deleted."""
+        """Clean up after each question: unregister its workers and delete its jobs."""
         while self.workers:
             await self.ask("DELETE", f"/api/workers/{self.workers.pop()}")
         while self.pushed:
@@ -114,7 +114,7 @@ class MasterUnderTest:
 
 
 class PullingWorker:
-    """A worker in the kit's hand."""
+    """A worker that the kit controls."""
 
     def __init__(self, master: MasterUnderTest, registered: Fields) -> None:
         self._master = master
@@ -123,7 +123,7 @@ class PullingWorker:
         self.held: list[Fields] = []
 
     async def claim(self, *, wait: float = 10.0, **fields: Any) -> list[Fields]:
-        """Jobs that the master gives; heartbeats name them from now on."""
+        """Return jobs that the master gives. Heartbeats name them from now on."""
         status, answer = await self.ask_claim(wait=wait, **fields)
         expect(status == 200, f"a call for jobs was answered {status}: {answer}")
         self.held += answer["jobs"]
@@ -131,7 +131,7 @@ class PullingWorker:
         return list(answer["jobs"])
 
     async def one(self, job_id: str, **fields: Any) -> Fields:
-        """The claim of this job."""
+        """Return the claim of this job."""
         ends_s = time.monotonic() + 15
         while time.monotonic() < ends_s:
             for job in await self.claim(wait=2, **fields):

@@ -1,4 +1,4 @@
-"""Questions, how they are collected, and what became of each."""
+"""Questions, how they are collected, and their results."""
 
 import asyncio
 import time
@@ -9,12 +9,12 @@ from typing import Any, Final, Generic, TypeVar
 
 SubjectT = TypeVar("SubjectT")
 
-# One question is given up after this; most take a fraction of a second.
+# The time limit of one question; most take a fraction of a second.
 _DEADLINE_S: Final = 60.0
 
 
 class FailedError(Exception):
-    """The subject does not do what it is asked for; the text says what it did instead."""
+    """The subject does not do what is required. The text says what it did instead."""
 
 
 class SkippedError(Exception):
@@ -36,8 +36,8 @@ class QuestionOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[SubjectT]):
-    """`id` is stable; `text` says what holds where it is answered rightly. `is_timed`: it waits for leases, pauses or
-    several heartbeats, or judges by how long something takes."""
+    """`id` is stable; `text` states what must be true. `is_timed`: the question waits for leases, pauses or several
+    heartbeats, or judges by how long something takes."""
 
     id: str
     text: str
@@ -87,13 +87,13 @@ class Questions(Generic[SubjectT]):
 
 
 def expect(is_so: object, otherwise: str) -> None:
-    """Raise FailedError with the text `otherwise` where it is not so."""
+    """Raise FailedError with the text `otherwise` if `is_so` is false."""
     if not is_so:
         raise FailedError(otherwise)
 
 
 async def until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 20.0) -> None:
-    """Return as soon as it is so. Raises FailedError with the text `otherwise` after `timeout_s`."""
+    """Return as soon as `is_so` is true. Raises FailedError with the text `otherwise` after `timeout_s`."""
     ends_s = time.monotonic() + timeout_s
     while not is_so():
         if time.monotonic() > ends_s:
@@ -102,7 +102,7 @@ async def until(is_so: Callable[[], object], otherwise: str, timeout_s: float = 
 
 
 async def stays(is_so: Callable[[], object], otherwise: str, seconds: float) -> None:
-    """Return after `seconds` in which it was so throughout. Raises FailedError as soon as it is not."""
+    """Return after `seconds` in which `is_so` stayed true. Raises FailedError as soon as it is false."""
     ends_s = time.monotonic() + seconds
     while time.monotonic() < ends_s:
         expect(is_so(), otherwise)
@@ -116,7 +116,7 @@ async def ask_all(
     after_each: Callable[[], Awaitable[None]],
     told: Callable[[Result], None],
 ) -> list[Result]:
-    """Ask one question after the other; `told` hears of each as soon as it is answered."""
+    """Ask the questions one by one. `told` gets each result as soon as it is known."""
     results = []
     for question in questions:
         began_s = time.monotonic()
@@ -146,8 +146,8 @@ def chosen(
     *,
     is_quick: bool = False,
 ) -> list[Question[SubjectT]]:
-    """Return the questions of this mode whose ID begins with one of `only`, or all if that is empty; with `is_quick`,
-    none of those that take their time."""
+    """Return the questions of this mode whose ID begins with one of `only`, or all of them if `only` is empty.
+    `is_quick` leaves out those that take their time."""
     return [
         question
         for question in questions

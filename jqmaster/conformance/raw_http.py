@@ -1,4 +1,5 @@
-"""HTTP/1.1 over bare sockets: every byte that is sent is the kit's own, and what comes is judged as it came."""
+"""HTTP/1.1 over bare sockets: the kit itself writes every byte that is sent, and judges received bytes as they
+came."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,7 +36,7 @@ class RawReply:
     fields: Mapping[str, str] | None = None
 
 
-# None means that the connection is cut off without an answer.
+# None means that the connection is closed without an answer.
 Serve = Callable[[RawMessage], Awaitable[RawReply | None]]
 
 
@@ -68,7 +69,7 @@ class Connection:
         await self._writer.drain()
 
     async def answer(self, *, has_body: bool = True) -> RawMessage:
-        """The next final answer. Raises EOFError where the connection ends before it."""
+        """Return the next final answer. Raises EOFError if the connection ends before it."""
         while True:
             message = await _read_message(self._reader, is_answer=True, has_body=has_body)
             if message is None:
@@ -90,7 +91,7 @@ async def call(
     body: bytes | None = None,
     timeout_s: float = 15.0,
 ) -> RawMessage:
-    """One request on a connection of its own."""
+    """Send one request on a connection of its own."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     async with asyncio.timeout(timeout_s):
@@ -138,7 +139,7 @@ class Server:
                 if request.fields.get("connection", "").lower() == "close":
                     return
         except (OSError, EOFError, ValueError):
-            pass  # best effort: a client that goes away, or speaks something else, is its own affair
+            pass  # best effort: the kit ignores a client that goes away or does not speak HTTP
         finally:
             self._open.discard(writer)
             writer.close()

@@ -1,4 +1,5 @@
-"""The end of a worker (docs/worker_protocol.md, section 7). Asked last: there is no worker afterwards."""
+"""The end of a worker (docs/worker_protocol.md, section 7). It is asked last, because no worker is left
+afterwards."""
 
 import asyncio
 from typing import Final
@@ -7,7 +8,7 @@ from jqmaster.conformance.questions import Questions, WorkerMode, expect, until
 from jqmaster.conformance.worker_under_test import SLEEP, WorkerUnderTest
 
 TOPIC: Final[Questions[WorkerUnderTest]] = Questions("end")
-# The longest grace that the kit waits for.
+# The longest grace for which the kit waits.
 _GRACE_S: Final = 45.0
 
 

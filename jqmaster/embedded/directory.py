@@ -1,4 +1,4 @@
-"""The data directory of the embedded store: who holds it, its secret, its paths, its server configuration."""
+"""The data directory of the embedded store: its owner, its secret, its paths, its server configuration."""
 
 import contextlib
 import errno
@@ -14,12 +14,12 @@ from jqmaster.errors import DataDirInUseError, StoreUnfitError
 
 # sun_path of Linux is 108 bytes with the closing zero.
 MAX_SOCKET_PATH_BYTES = 107
-# May be there before us: the master's first token, and what a freshly made file system holds.
+# Files that may be there before the first start: the master's first token, and what a new file system contains.
 _HARMLESS = frozenset({"first_token", "lost+found"})
 MAX_LOG_BYTES = 8 * 1024 * 1024
 
 # `hz` is how often the server runs its background tasks, which are useless while it is idle. Jobs do not wait for
-# them. Keys with a TTL count as expired when they are read, and are removed within moments in any case.
+# them. Keys with a TTL count as expired when they are read, and are removed within moments anyway.
 _CONFIG = """\
 # Written at each start by jqmaster for {binary}
 port 0
@@ -44,22 +44,22 @@ maxmemory-policy noeviction
 class DataDirectory:
     """One directory, one master, one server.
 
-    Two kernel locks keep it so, and both go with the process that holds them, however it ends: `lock` is held by the
-    master, `server.lock` by the server itself through an inherited descriptor, so that a server that has outlived its
-    master is seen without trusting a pid file.
+    Two kernel locks ensure this. Each goes away with the process that holds it, however that ends. The master holds
+    `lock`. The server itself holds `server.lock` through an inherited descriptor, so that a server that has outlived
+    its master is detected without trusting a pid file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
         self.log = self.path / "valkey.log"
         self.config = self.path / "valkey.conf"
-        # Files of a server that serves nobody: see `EmbeddedValkey`.
+        # Files of a server that serves no clients: see `EmbeddedValkey`.
         self.private_config = self.path / "valkey.private.conf"
         self.pidfile = self.path / "valkey.pid"
         self._master_lock: int | None = None
 
     def hold(self) -> None:
-        """Make the directory ours. Raises DataDirInUseError, or StoreUnfitError when it cannot or must not be used."""
+        """Take the directory. Raises DataDirInUseError, or StoreUnfitError if it cannot or must not be used."""
         try:
             self._prepare()
             descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
@@ -83,7 +83,7 @@ class DataDirectory:
             self._master_lock = None
 
     def try_server_lock(self) -> int | None:
-        """A locked descriptor to hand to a new server, or None while a server lives on this directory."""
+        """Return a locked descriptor to hand to a new server, or None while a server lives on this directory."""
         descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         if _try_lock(descriptor):
             return descriptor
@@ -91,7 +91,7 @@ class DataDirectory:
         return None
 
     def holds_server_lock(self, pid: int) -> bool:
-        """Return whether `pid` has our `server.lock` open: a pid file alone may name a stranger by now."""
+        """Return whether `pid` has our `server.lock` open. A pid file alone may name an unrelated process by now."""
         lock = str(self.path / "server.lock")
         with contextlib.suppress(OSError):
             return any(
@@ -110,7 +110,7 @@ class DataDirectory:
         return password
 
     def doubt(self) -> None:
-        """Remember, also over a power cut, that bytes of the append-only file may never reach the disk."""
+        """Record, in a way that survives a power cut, that bytes of the append-only file may never reach the disk."""
         descriptor = os.open(self._doubt_mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         os.close(descriptor)
         self._sync()
@@ -119,7 +119,7 @@ class DataDirectory:
         return self._doubt_mark.exists()
 
     def trust(self) -> None:
-        """The append-only file was written anew."""
+        """Record that the append-only file was rewritten."""
         self._doubt_mark.unlink(missing_ok=True)
         self._sync()
 
@@ -168,7 +168,7 @@ class DataDirectory:
         with contextlib.suppress(FileExistsError):
             short.mkdir(mode=0o700)
         found = short.lstat()
-        # In a shared directory somebody else may have made the name first.
+        # In a shared directory, somebody else may have created the name first.
         if (
             not stat.S_ISDIR(found.st_mode)
             or found.st_uid != os.getuid()
@@ -201,11 +201,11 @@ class DataDirectory:
             return 0
 
     def prepare_server_start(self, binary: Path, *, is_private: bool) -> int:
-        """Write the configuration, bound the log, remove what a dead server left. Returns the size of the log in
-        bytes."""
+        """Write the configuration, limit the log's size, and remove what a dead server left. Return the size of the
+        log in bytes."""
         if is_private:
             _write_private(self.private_config, self.wanted_config(binary, is_private=True))
-        # Not when it is the same: on a full disk a restart must not fail on that.
+        # Write it only if it differs, so that a restart on a full disk does not fail here.
         elif self.written_config() != (config := self.wanted_config(binary)):
             _write_private(self.config, config)
         self.socket().unlink(missing_ok=True)
@@ -223,7 +223,7 @@ class DataDirectory:
             raise OSError(errno.EPERM, "it belongs to another user")
         names = os.listdir(self.path)
         if "lock" not in names and not _HARMLESS.issuperset(names):
-            # Locking down, say, a home directory that was named by mistake would do harm.
+            # Refuse, because restricting access to, say, a home directory that was named by mistake would do harm.
             raise OSError(
                 errno.ENOTEMPTY,
                 "it is not empty and no data directory of jqmaster; name an empty or a new one",
@@ -240,7 +240,7 @@ def _try_lock(descriptor: int) -> bool:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Whole or not at all: a master killed half-way must not leave half a password."""
+    """Write the file completely or not at all: a master killed half-way must not leave half a password."""
     partial = file.with_name(file.name + ".new")
     partial.unlink(missing_ok=True)
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
@@ -252,7 +252,7 @@ def _write_private(file: Path, text: str) -> None:
 
 
 def _quoted(path: Path) -> str:
-    """A path as one word of a Valkey configuration file, whatever its bytes."""
+    """Quote a path as one word of a Valkey configuration file, whatever its bytes."""
     return (
         '"'
         + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\x{b:02x}" for b in os.fsencode(path))

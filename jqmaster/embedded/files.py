@@ -1,4 +1,4 @@
-"""The append-only files of a data directory, as they lie there while no server has them."""
+"""The append-only files of a data directory, in the state in which no server has them open."""
 
 import os
 import re
@@ -10,9 +10,10 @@ MANIFEST: Final = "appendonly.aof.manifest"
 BEGIN_ANEW: Final = "To begin with an empty queue, move the whole data directory away"
 _NAMED: Final = re.compile(r"^file (\S+) seq (\d+) type ([bih])", re.MULTILINE)
 _PIECE_BYTES: Final = 1024 * 1024
-# A power cut leaves far less behind a store that syncs each command; more is damage, and left to people.
+# A power cut leaves far fewer zeros if the store syncs each command. More of them are damage, which people must
+# handle.
 _MOST_ZEROS: Final = 16 * 1024 * 1024
-# Size of the first file that a server ever writes, without a key in it.
+# Maximum size of the first file that a server writes, which contains no key.
 _EMPTY_BASE_BYTES: Final = 512
 
 
@@ -27,17 +28,17 @@ class CutZeros:
 
 
 class AppendOnlyFiles:
-    """`path`: of the data directory."""
+    """`path`: the data directory."""
 
     def __init__(self, path: Path) -> None:
         self.directory = path / "appendonlydir"
         self._data_dir = path
 
     def damage(self, *, expects_data: bool) -> str:
-        """Return what prevents a complete read of these files, as far as it shows without reading them; "" if
-        nothing does.
+        """Return what prevents a complete read of these files, as far as it shows without reading them; "" if nothing
+        does.
 
-        A server that finds no manifest begins with an empty store and writes over what lies there.
+        A server that finds no manifest starts with an empty store and overwrites what is there.
         """
         try:
             text = (self.directory / MANIFEST).read_text("utf-8", "replace")
@@ -54,8 +55,8 @@ class AppendOnlyFiles:
         return frozenset(self._named((self.directory / MANIFEST).read_text("utf-8", "replace")))
 
     def cut_zeros(self) -> CutZeros | None:
-        """Cut zeros off the end of the last file, where some file systems leave them after a power cut: no command ends
-        with one. They were never acknowledged; they are kept in a file beside it."""
+        """Cut zeros off the end of the last file. Some file systems leave them after a power cut, and no command ends
+        with one. They were never acknowledged, and are kept in a file beside it."""
         try:
             named = self._named((self.directory / MANIFEST).read_text("utf-8", "replace"))
         except FileNotFoundError:
@@ -76,7 +77,7 @@ class AppendOnlyFiles:
         return CutZeros(file, end, size - end, kept)
 
     def sync(self) -> None:
-        """Put them on the disk, with their names. Raises OSError."""
+        """Sync the files and their names to the disk. Raises OSError."""
         for path in (*(self.directory / name for name in (*self.names(), MANIFEST)), self.directory):
             descriptor = os.open(path, os.O_RDONLY)
             try:
@@ -86,7 +87,7 @@ class AppendOnlyFiles:
 
     def _damage_without_manifest(self, *, expects_data: bool) -> str:
         if (self._data_dir / "appendonly.aof").exists():
-            return ""  # of Redis before 7.0: the server takes it over, with a manifest
+            return ""  # from Redis before 7.0: the server takes it over, with a manifest
         if self._holds_data():
             return (
                 f"{self.directory.name}/{MANIFEST} is gone, and without it the files beside it are not read"
@@ -96,7 +97,8 @@ class AppendOnlyFiles:
         return f"{self.directory.name} is gone, with all data. {BEGIN_ANEW}" if expects_data else ""
 
     def _holds_data(self) -> bool:
-        """False also where the very first start was cut off before it wrote the manifest."""
+        """Return whether there are data. False also if the very first start was cut off before it wrote the
+        manifest."""
         if not self.directory.is_dir():
             return False
         for file in self.directory.iterdir():
@@ -111,7 +113,7 @@ class AppendOnlyFiles:
 
     @staticmethod
     def _named(manifest: str) -> list[str]:
-        """In the order in which they are read; not those that are about to be deleted."""
+        """Return the files in the order in which they are read, without those that are about to be deleted."""
         return [name for name, _, kind in _NAMED.findall(manifest) if kind != "h"]
 
 

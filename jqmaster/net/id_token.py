@@ -1,4 +1,4 @@
-"""Check ID tokens of OpenID Connect: who signed one, for whom, for which login, and until when."""
+"""Check OpenID Connect ID tokens: their signer, audience, login and expiry."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -9,11 +9,11 @@ from joserfc.jwk import JWKRegistry, Key
 
 from jqmaster.errors import UnauthorizedError
 
-# Signatures with a key that the provider alone has: neither `none`, nor HMAC with the client's secret.
+# Signatures with a key that only the provider has: neither `none`, nor HMAC with the client's secret.
 ALGORITHMS: Final = (
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519",
 )  # fmt: skip
-# The clock of the provider may differ by so much.
+# The maximum difference to the provider's clock.
 CLOCK_SKEW_S: Final = 60
 # A token is made for the login at hand. An older one is a copy.
 MAX_AGE_S: Final = 600

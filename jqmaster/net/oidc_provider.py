@@ -1,6 +1,6 @@
 """An OpenID Connect provider as this client sees it: discovery, keys, and the exchange of a code for an ID token.
 
-Nothing is called but the issuer and the endpoints that its discovery document names. Redirects are not followed.
+It calls only the issuer and the endpoints that its discovery document names. It follows no redirects.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 256 * 1024
-# Discovery and keys are read again after this time. If that fails, what is known goes on.
+# Discovery and keys are read again after this time. If that fails, the known ones stay in use.
 FRESH_S: Final = 3600.0
-# After a failure nobody waits for another one: whoever comes sooner is told the same at once.
+# For this long after a failure, callers get the same error at once instead of waiting for another failure.
 AGAIN_AFTER_S: Final = 2.0
-# A token with an unknown key has the keys read again, but not more often than this.
+# A token with an unknown key makes the client read the keys again, but not more often than this.
 KEYS_AGAIN_S: Final = 5.0
 _DISCOVERY: Final = "/.well-known/openid-configuration"
 _SHOWN_CHARACTERS: Final = 100
@@ -62,15 +62,16 @@ class Endpoints:
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """A person whom the provider has named. `claims`: of the ID token, and of the userinfo endpoint where asked."""
+    """A person whom the provider has named. `claims`: from the ID token, and from the userinfo endpoint if it was
+    asked."""
 
     claims: Mapping[str, Any]
     id_token: str
 
 
 class OidcProvider:
-    """Component. Methods raise ProviderUnavailableError, and UnauthorizedError for what the provider refuses or says
-    wrongly."""
+    """Component. Methods raise ProviderUnavailableError, and UnauthorizedError if the provider refuses or its answer
+    is wrong."""
 
     def __init__(self, client: Client, monotonic_s: Callable[[], float]) -> None:
         self._client = client
@@ -88,7 +89,7 @@ class OidcProvider:
         return self._client.issuer
 
     async def start(self) -> None:
-        """Nothing is called before somebody logs in: a provider that is away keeps no master from starting."""
+        """Call nothing before somebody logs in, so that a provider that is away keeps no master from starting."""
 
     async def stop(self) -> None:
         if self._http is not None:
@@ -113,7 +114,8 @@ class OidcProvider:
         )
 
     async def end_session_url(self, id_token: str, back_to: str) -> str | None:
-        """Return the address at which the provider ends its own session; None: it has none, or does not answer."""
+        """Return the address that ends the provider's own session; None: there is none, or the provider does not
+        answer."""
         try:
             endpoints = await self._discovered()
         except (ProviderUnavailableError, UnauthorizedError):
@@ -245,7 +247,7 @@ class OidcProvider:
             url = document.get(name)
             if url is None:
                 return None
-            # A document that came by https must not lead to where anybody may listen.
+            # A document that came over https must not lead to an address on which anybody may eavesdrop.
             if not isinstance(url, str) or urlsplit(url).scheme not in (
                 "https",
                 urlsplit(self.issuer).scheme,

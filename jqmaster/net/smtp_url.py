@@ -19,8 +19,8 @@ class SmtpUrl:
 
     @classmethod
     def parse(cls, url: str) -> "SmtpUrl":
-        """Return the address in `smtp://[user:password@]host[:port]` or `smtps://…`. Raise ValueError, which says
-        nothing of the password."""
+        """Return the address in `smtp://[user:password@]host[:port]` or `smtps://…`. Raise ValueError, whose text
+        never shows the password."""
         form = "expected smtp://[user:password@]host[:port] or smtps://[user:password@]host[:port]"
         try:
             parts = urlsplit(url)

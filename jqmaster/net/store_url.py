@@ -28,8 +28,8 @@ _DEFAULT_PORTS: Final[dict[Topology, int]] = {"single": 6379, "sentinel": 26379,
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """`endpoints`: the server, the Sentinels, or nodes of the Cluster to begin with; none for a unix socket. User,
-    password and `db` are those of the servers that hold the data; of `single` the client library reads them itself."""
+    """`endpoints`: the server, the Sentinels, or the Cluster nodes to start with; none for a unix socket. User,
+    password and `db` are for the servers that hold the data. For `single`, the client library reads them itself."""
 
     topology: Topology
     is_tls: bool
@@ -41,7 +41,8 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, url: str) -> "StoreUrl":
-        """Raises ValueError, which repeats nothing of the URL: there may be a password in any part of a faulty one."""
+        """Parse the URL. Raises ValueError, whose text repeats nothing of it: any part of a faulty URL may contain a
+        password."""
         scheme, _, rest = url.partition("://")
         topology = _TOPOLOGIES.get(scheme.lower())
         if topology is None:
@@ -52,10 +53,10 @@ class StoreUrl:
         if topology == "single":
             try:
                 parts = urlsplit(url)
-            except ValueError:  # may show a part of it
+            except ValueError:  # the original error may show a part of the URL
                 raise ValueError("the address cannot be parsed") from None
             return cls(topology, is_tls, () if parts.scheme == "unix" else (_only_endpoint(parts),))
-        # Not by urlsplit: newer Pythons refuse a bracketed host that is not the only one.
+        # Do not use urlsplit: newer Python versions refuse a bracketed host that is not the only one.
         if "?" in rest or "#" in rest:
             raise ValueError(f"{scheme}:// takes no ?options and no #fragment")
         authority, _, behind = rest.partition("/")
@@ -84,7 +85,7 @@ def _only_endpoint(parts: SplitResult) -> Endpoint:
         host, port = parts.hostname, parts.port
     except ValueError:
         raise ValueError("the port must be a number from 1 to 65535") from None
-    # redis-py takes it for the local machine.
+    # redis-py treats an empty host as the local machine.
     return host or "localhost", port or _DEFAULT_PORTS["single"]
 
 

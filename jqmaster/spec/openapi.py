@@ -43,7 +43,7 @@ from jqmaster.spec.examples import (
 )
 
 MSGPACK: Final = "application/msgpack"
-# JSON first: generated clients take the first type that they are offered, and most can write only that one.
+# JSON comes first: generated clients use the first type that they are offered, and most can write only JSON.
 MEDIA_TYPES: Final = ("application/json", MSGPACK)
 EVENT_STREAM: Final = "text/event-stream"
 PROBLEM_MEDIA_TYPES: Final = ("application/problem+json", MSGPACK)
@@ -61,7 +61,8 @@ _WORKER_SERVERS: Final = [
     }
 ]
 
-# Problems that any request may get before its handler runs; then those of requests with a credential, or with a body.
+# Problems that any request may get before its handler runs; then those of requests with a credential; then with a
+# body.
 _ANY_PROBLEMS: Final = (400, 406, 408, 414, 421, 422, 431, 503)
 _ACCESS_PROBLEMS: Final = (401, 403)
 _BODY_PROBLEMS: Final = (413, 415)
@@ -220,7 +221,7 @@ _PROBLEM_TEXTS: Final = {
     502: "An object that another system keeps for the master is damaged.",
     503: "The master reached a limit, or the store is not available. With code `outcome_unknown`, the request may have taken effect.",
 }
-# A worker need not send more than the status. A body, if there is one, is for people.
+# A worker need only send the status. A body, if there is one, is for people.
 _WORKER_REFUSALS: Final = {
     400: ("Not MessagePack", None),
     408: ("The body did not arrive in time", None),
@@ -369,13 +370,13 @@ def worker_document() -> dict[str, Any]:
 
 def as_yaml(document: Mapping[str, Any]) -> str:
     """Return the text of the committed file."""
-    # The one in C writes the same, five times as fast.
+    # The dumper in C writes the same, five times as fast.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     return str(yaml.dump(document, Dumper=dumper, sort_keys=False, allow_unicode=True, width=120))
 
 
 def generated_files() -> dict[str, str]:
-    """Everything that is generated from the code's contract: path below the repository, and text."""
+    """Return everything that is generated from the code's contract: the path in the repository, and the text."""
     return {
         "openapi/jqmaster.yaml": as_yaml(master_document()),
         "openapi/worker.yaml": as_yaml(worker_document()),
@@ -383,7 +384,7 @@ def generated_files() -> dict[str, str]:
     }
 
 
-# Generated clients name their methods after these: they stay when a handler moves.
+# Generated clients name their methods after these, so they must stay when a handler moves.
 _GROUPS: Final = {"jobs.action_handlers": "job_actions", "jobs.why_handlers": "why"}
 _OPERATION_IDS: Final = {
     "constraints.handlers.preview_job": "job_preview_preview",
@@ -392,7 +393,7 @@ _OPERATION_IDS: Final = {
 
 
 def operation_id(op: Operation) -> str:
-    """Return `GROUP_FUNCTION`: the group is the handler's file, or its room where the file is `handlers`."""
+    """Return `GROUP_FUNCTION`. The group is the handler's file, or its package if the file is `handlers`."""
     room, file = op.handler.__module__.split(".")[-2:]
     if known := _OPERATION_IDS.get(f"{room}.{file}.{op.handler.__name__}"):
         return known
@@ -555,7 +556,7 @@ def _content(
 
 
 def _whole_example(annotation: Any, example: Any) -> Any:
-    """Return the example of an answer with null for each field that it leaves out, where that may be null."""
+    """Return the example of an answer, with null for each nullable field that it leaves out."""
     models = [annotation, *get_args(annotation)]
     if isinstance(example, list):
         return (
@@ -592,7 +593,7 @@ def _ref(model: type[BaseModel]) -> dict[str, Any]:
 
 
 class _Untitled(GenerateJsonSchema):
-    """Remove titles, which repeat the name of the field."""
+    """Remove titles, which only repeat field names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -605,7 +606,7 @@ class _Untitled(GenerateJsonSchema):
 
 
 def _add_schemas(spec: APISpec, models: Sequence[type[BaseModel]]) -> None:
-    # A default makes a field of a request optional; a field of an answer is there all the same.
+    # A default makes a field of a request optional, but an answer always contains the field.
     modes: list[tuple[type[BaseModel], JsonSchemaMode]] = [
         (model, "serialization" if issubclass(model, schemas.Answer) else "validation")
         for model in dict.fromkeys(models)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, NotRequired, TypedDict
 '''
-# The types that modules of the SDK name; those that they consist of are written as well.
+# The types that the SDK's modules name. The types that these consist of are generated as well.
 NAMED_BY_THE_SDK: Final = (
     "ClaimRequest", "Dispatch", "HeartbeatAnswer", "HeartbeatRequest", "JobInput", "OutsideCallback", "Problem", "PushAnswer",
     "RegisterAnswer", "RegisterRequest", "Rejected", "ReportedClaim", "StartRequest", "WorkerStatus",
@@ -32,17 +32,15 @@ _SIMPLE: Final = {
 
 
 def python_source(documents: Sequence[Mapping[str, Any]], names: Iterable[str] = NAMED_BY_THE_SDK) -> str:
-    """Return the text of a module with the types `names` and all that they consist of.
-
-    Raises ValueError where two documents mean different things by one name.
-    """
+    """Return the text of a module with the types `names` and all that they consist of. Raises ValueError if two
+    documents give one name different meanings."""
     schemas: dict[str, Any] = {}
     for document in documents:
         for name, schema in document["components"]["schemas"].items():
             if schemas.setdefault(name, schema) != schema:
                 raise ValueError(f"{name} means two things")
     schemas = {name: schemas[name] for name in _with_their_parts(names, schemas)}
-    # Aliases are values, so what they name must stand before them; annotations of fields are never evaluated.
+    # An alias is a value, so what it names must come first. Annotations of fields are never evaluated.
     literals = {name: s for name, s in schemas.items() if "enum" in s}
     objects = {name: s for name, s in schemas.items() if "properties" in s}
     unions = {name: s for name, s in schemas.items() if name not in literals and name not in objects}
@@ -99,7 +97,7 @@ def _typed_dict(name: str, schema: Mapping[str, Any]) -> str:
         ]
     required = set(schema.get("required", ()))
     if any(map(keyword.iskeyword, schema["properties"])):
-        # No annotation can bear such a name.
+        # An annotation cannot have such a name.
         fields = ", ".join(
             f'"{field}": "{_type_of(described)}"' for field, described in schema["properties"].items()
         )

@@ -17,7 +17,7 @@ from jqmaster.domain.jobs.job import FINISHED, Job, JobState
 
 
 def batch_view(batch: Batch, unfinished: Mapping[JobState, int] | None) -> dict[str, Any]:
-    """`BatchView`. `unfinished`: its jobs that are not over, by state; None: they were not counted."""
+    """`BatchView`. `unfinished`: the number of its unfinished jobs by state; None: they were not counted."""
     known = unfinished or {}
     return {
         "id": batch.id,

@@ -129,7 +129,7 @@ async def answer(call: Call) -> Reply:
 
 
 def _check_form(request: OpenChallengeRequest) -> None:
-    """Raise InvalidError where parts of the request do not fit a form."""
+    """Raise InvalidError if the request has parts that contradict its form, or the lack of one."""
     if request.form is None:
         if request.audience != "link":
             raise invalid([FieldError(("audience",), "belongs to a form")])
@@ -151,7 +151,7 @@ def _check_form(request: OpenChallengeRequest) -> None:
 
 
 def _base(call: Call) -> str:
-    """Return the address under which outside systems reach this master. Raise ConflictError where nobody knows it."""
+    """Return the address at which outside systems reach this master. Raise ConflictError if it is unknown."""
     settings = call.services.settings
     if settings.public_url is not None:
         return settings.public_url.rstrip("/")
@@ -171,7 +171,7 @@ async def _callback(call: Call) -> Callback:
     content_type = call.fields.get(b"content-type", b"").decode("latin-1")
     if len(content_type) > MAX_TYPE_CHARS:
         raise InvalidError(f"Content-Type must have at most {MAX_TYPE_CHARS} characters")
-    # No body is read by its type here: only the handler knows what it expects.
+    # Do not decode the body by its content type: only the handler knows what to expect.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body(call.services.settings.max_argument_bytes)

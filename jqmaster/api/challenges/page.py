@@ -24,9 +24,9 @@ from jqmaster.domain.instant import iso_ms
 from jqmaster.errors import FieldError
 
 MEDIA_TYPE: Final = b"text/html; charset=utf-8"
-# In front of the name of a field, which may be any.
+# Prefix of a field's name, because that name may be anything.
 FIELD_PREFIX: Final = "value."
-# A longer text is written in an area of several lines.
+# A text field with a higher maximum length is shown as a multi-line text area.
 _MAX_LINE: Final = 200
 _STYLE: Final = """
 :root { color-scheme: light dark;
@@ -82,8 +82,8 @@ footer a { display: inline-block; padding: .3rem .5rem; }
 """
 _HASH: Final = base64.b64encode(hashlib.sha256(_STYLE.encode()).digest()).decode()
 SECURITY_HEADERS: Final = (
-    # The address is a credential: no other site may see it. Without any referrer, a browser would not say that the form
-    # is this site's own.
+    # The address is a credential, so no other site may see it. Without any referrer, the browser would not say that
+    # the form comes from this site.
     *security_headers(
         f"default-src 'none'; style-src 'sha256-{_HASH}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
         referrer=b"same-origin",
@@ -95,7 +95,8 @@ SECURITY_HEADERS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """The person who looks at the page. `csrf_token`: what the form must show of their login; empty: nothing."""
+    """The person who looks at the page. `csrf_token`: the token of their login that the form must contain; empty:
+    none."""
 
     language: str
     name: str = ""
@@ -104,7 +105,7 @@ class Visitor:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """The texts that a person sent and must correct, by the names of their controls."""
+    """The texts that a person sent and must correct, by control name."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     errors: Sequence[FieldError] = ()
@@ -121,7 +122,7 @@ def form_page(challenge: Challenge, form: Form, visitor: Visitor, filled: Filled
         f'<p class="text" dir="auto">{escape(form.description)}</p>' if form.description else "",
         _facts(challenge, visitor),
         '<form method="post">',
-        # Enter in a field would press the first button of the form: that one does nothing.
+        # Pressing Enter in a field activates the first button of the form, so that button does nothing.
         '<button type="submit" disabled hidden></button>',
     ]
     if visitor.csrf_token:
@@ -147,8 +148,8 @@ def form_page(challenge: Challenge, form: Form, visitor: Visitor, filled: Filled
 def answered_page(
     challenge: Challenge, form: Form, language: str, *, is_own: bool = False, is_other: bool = False
 ) -> bytes:
-    """Return the page of a challenge that was answered. `is_own`: by this person just now; `is_other`: by somebody
-    else, before this person's answer."""
+    """Return the page of an answered challenge. `is_own`: this person answered it just now; `is_other`: somebody else
+    answered it before this person did."""
     texts = TEXTS[language]
     key = "recorded" if is_own else "answered"
     more = texts["other"] if is_other else texts["answered.text"]
@@ -162,7 +163,7 @@ def answered_page(
 
 
 def over_page(challenge: Challenge, form: Form, language: str) -> bytes:
-    """Return the page of a challenge that expired, or whose answer nobody needs any more."""
+    """Return the page of a challenge that expired, or whose answer is no longer needed."""
     key = "expired" if challenge.state is ChallengeState.EXPIRED else "void"
     text = TEXTS[language][f"{key}.text"].format(time=_time(challenge.due_at_ms or challenge.ended_at_ms))
     body = (
@@ -174,7 +175,7 @@ def over_page(challenge: Challenge, form: Form, language: str) -> bytes:
 
 
 def plain_page(key: str, language: str, *, link: tuple[str, str] | None = None, name: str = "") -> bytes:
-    """Return a page that says one thing. `link`: the key of its text, and its address."""
+    """Return a page with a single message. `link`: the key of the link text, and the address."""
     texts = TEXTS[language]
     text = escape(texts[f"{key}.text"].format(name=name))
     go = f'<p><a class="button primary" href="{escape(link[1])}">{texts[link[0]]}</a></p>' if link else ""
@@ -182,8 +183,8 @@ def plain_page(key: str, language: str, *, link: tuple[str, str] | None = None, 
 
 
 def reload_page(language: str, address: str) -> bytes:
-    """Return a page that opens an address of this site at once: a browser that comes from another site sends the
-    cookie of the login only with that second request."""
+    """Return a page that redirects at once to an address of this site. A browser that comes from another site sends
+    the login cookie only with that second request."""
     texts, target = TEXTS[language], escape(address)
     return _page(
         texts["continue"],
@@ -194,7 +195,7 @@ def reload_page(language: str, address: str) -> bytes:
 
 
 def label_of(choice: Choice, language: str) -> str:
-    """Return the text of a choice. The usual ones have one in each language."""
+    """Return the text of a choice. The standard choices are translated."""
     if choice.label:
         return choice.label
     return TEXTS[language][choice.value] if choice.value in ("approve", "reject") else choice.value
@@ -293,7 +294,7 @@ def _field(
         )
         box = f'<select {given}><option value="">{texts["no_value"]}</option>{shown}</select>'
     elif asked.kind == "string" and asked.max_length > _MAX_LINE and not asked.format:
-        # Its first line break would else be taken for a part of the markup.
+        # HTML drops a line break right after the opening tag, so add one to keep the text's own.
         box = f"<textarea {given}{_lengths(asked)}>\n{escape(value)}</textarea>"
     else:
         box = f'<input {given} {_kind_of(asked)} value="{escape(value)}">'
@@ -338,7 +339,8 @@ def _comment(form: Form, sent: Filled, errors: Mapping[str, str], texts: Mapping
 
 
 def _notes(control: str, description: str, error: str) -> tuple[str, tuple[str, str]]:
-    """Return the attributes that lead from a control to what is said about it, and that: its hint and its error."""
+    """Return the attributes that link a control to its hint and its error, and then the hint and the error
+    themselves."""
     ids, hint, fault = [], "", ""
     if description:
         ids.append(f"{control}-hint")

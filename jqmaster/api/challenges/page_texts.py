@@ -1,4 +1,4 @@
-"""The texts of the page on which people answer a challenge, in each language that it speaks."""
+"""The texts of the page on which people answer a challenge, in every supported language."""
 
 import re
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ _JA: Final = {
 }
 TEXTS: Final[Mapping[str, Mapping[str, str]]] = {"en": _EN, "ja": _JA}
 
-# Rules that a field breaks, as the domain says them, in Japanese. All others stay as they are.
+# Japanese texts for the domain's messages about broken rules. Other messages stay as they are.
 _RULES_JA: Final = (
     (r"is required", "必須です"),
     (r"must be of the type integer", "整数を入力してください"),
@@ -107,8 +107,7 @@ _RULES_JA: Final = (
 
 
 def language_of(accepted: str, asked: str | None) -> str:
-    """Return the language of a page: the one that was asked for, or the first one of `Accept-Language` that it
-    speaks."""
+    """Return the language of a page: the requested one, or else the first supported one in `Accept-Language`."""
     if asked is not None and asked in LANGUAGES:
         return asked
     found: list[tuple[float, str]] = []
@@ -124,7 +123,7 @@ def language_of(accepted: str, asked: str | None) -> str:
 
 
 def rule_text(language: str, rule: str) -> str:
-    """Return the rule that a field breaks in a language."""
+    """Translate the message about a rule that a field breaks."""
     if language == "ja":
         for pattern, text in _RULES_JA:
             if match := re.fullmatch(pattern, rule):

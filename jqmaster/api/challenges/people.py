@@ -1,4 +1,4 @@
-"""Challenges that people answer, over HTTP: a page for browsers, and the same as data."""
+"""Challenges that people answer over HTTP: as a page for browsers, or as data."""
 
 import hmac
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ _MAX_CONTROLS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class SubmittedAnswer:
-    """An answer as it came. `csrf_token`: what a form shows of the login; None: it came as data."""
+    """An answer as it was received. `csrf_token`: the login's token in the form; None: the answer came as data."""
 
     choice: str
     comment: str
@@ -63,7 +63,7 @@ async def show(call: Call) -> Reply:
 
 
 async def answer(call: Call, sent: Callback) -> Reply:
-    """Take the answer of a person that was sent to the address of a challenge."""
+    """Accept a person's answer that was sent to the address of a challenge."""
     is_form = sent.content_type.partition(";")[0].strip().lower() == FORM_TYPE
     if not (is_form and _wants_page(call)):
         found = await call.services.challenge_forms.find(call.path["request_id"], call.address)
@@ -85,7 +85,7 @@ async def answer(call: Call, sent: Callback) -> Reply:
         return await _too_late(call, error)
     except JqmasterError as error:
         return _refusal(call, error)
-    # A person who loads the page again sees what was recorded, and sends nothing again.
+    # After this redirect, reloading the page shows the recorded answer and does not send it again.
     return Reply(
         303,
         b"",
@@ -96,7 +96,7 @@ async def answer(call: Call, sent: Callback) -> Reply:
 
 
 async def answer_shown(call: Call, challenge: Challenge, sent: Callback) -> Reply:
-    """Take the answer of a person who operates."""
+    """Accept an operator's answer."""
     given = _answer_of(call, challenge, sent)
     is_new = await call.services.challenge_forms.answer(
         challenge,
@@ -124,7 +124,7 @@ async def _take(call: Call, challenge: Challenge, given: SubmittedAnswer) -> boo
 
 
 def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
-    """Refuse an answer that a page of another site has a browser send in the name of a person who is logged in."""
+    """Refuse an answer that a page of another site makes the browser of a logged-in person send."""
     is_by_proxy = call.principal is not None and call.principal.name.startswith(PREFIX)
     if given.csrf_token is None:
         if call.session is not None:
@@ -137,7 +137,7 @@ def _check_csrf(call: Call, given: SubmittedAnswer) -> None:
     elif (
         is_by_proxy and b"origin" not in call.fields and call.fields.get(b"sec-fetch-site") != b"same-origin"
     ):
-        # Every browser says where a form comes from, and that it is this site was checked before.
+        # Every browser says where a form comes from. An earlier check made sure that this is our own site.
         raise ForbiddenError("the browser does not say where the form comes from", code="csrf")
 
 
@@ -183,7 +183,7 @@ def _answer_of_form(challenge: Challenge, body: bytes) -> SubmittedAnswer:
 def _state_of(
     call: Call, challenge: Challenge, *, is_other: bool = False, status: int | None = None
 ) -> Reply:
-    """Return the page of a challenge as it stands."""
+    """Return the page for the challenge's current state."""
     form, language = challenge.form, _language(call)
     assert form is not None
     visitor = _visitor(call, challenge)
@@ -199,7 +199,7 @@ def _state_of(
 
 
 async def _too_late(call: Call, error: JqmasterError) -> Reply:
-    """Return the page of a challenge that was answered, or is over, while the person filled in the form."""
+    """Return the page of a challenge that was answered or ended while the person filled in the form."""
     try:
         found = await call.services.challenge_forms.find(call.path["request_id"], call.address)
     except JqmasterError as gone:
@@ -244,7 +244,7 @@ def _wants_page(call: Call) -> bool:
 
 
 def _query(call: Call) -> list[tuple[str, str]]:
-    """Return the query. Mail programs and others add to it what nobody here knows."""
+    """Return the query. Mail programs and others may add unknown parameters."""
     try:
         return parse_qsl(call.query_string[:2048].decode("ascii"), max_num_fields=32)
     except ValueError:
@@ -257,6 +257,6 @@ def _language(call: Call) -> str:
 
 
 def _address(call: Call) -> str:
-    """Return the address of this page, relative to itself: a proxy may show it below a path."""
+    """Return the address of this page relative to itself, because a proxy may serve it below a path."""
     asked = dict(_query(call)).get("lang")
     return call.path["request_id"] + (f"?lang={asked}" if asked in LANGUAGES else "")

@@ -18,7 +18,7 @@ from jqmaster.service.constraints.documents import describe_limits, limits_of
 from jqmaster.service.constraints.editor import Precondition
 from jqmaster.service.constraints.reader import AskedValue
 
-# Every master keeps all constraints in memory, and every change reads them anew.
+# The limit is low because every master keeps all constraints in memory, and reads them all again after a change.
 MAX_CONSTRAINT_BYTES: Final = 256 * 1024
 _NIL: Final = b"\xc0"
 _ENTITY_TAG: Final = re.compile(rb'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
@@ -125,7 +125,7 @@ async def preview_job(call: Call) -> Reply:
     spec = request.to_spec(request.id or new_id())
     check_argument(call, spec)
     if not call.content.for_name(spec.name).is_granted and (spec.argument != _NIL or spec.headers):
-        # Which values constraints tell apart is content too.
+        # The values that constraints distinguish are content, too.
         raise ForbiddenError(
             "callers that may not see job content must preview a job without argument and headers",
             code="content_hidden",
@@ -162,10 +162,10 @@ def _tags(call: Call, field: bytes, *, is_weak: bool) -> frozenset[str] | None:
         tag = part.strip()
         if not _ENTITY_TAG.fullmatch(tag):
             raise UnparsableError(f"{field.decode().title()} must hold entity tags in quotes, or *")
-        # A weak tag never fits If-Match (RFC 9110 §13.1.1).
+        # A weak tag never matches If-Match (RFC 9110 §13.1.1).
         if is_weak or not tag.startswith(b"W/"):
             tags.add(tag.removeprefix(b"W/").strip(b'"').decode("latin-1"))
-    # A quoted asterisk is a tag, and none of ours.
+    # A quoted asterisk is an ordinary tag, and we never issue it.
     return frozenset(tags - {"*"})
 
 
@@ -177,7 +177,8 @@ async def _read(call: Call, model: type[_ModelT]) -> _ModelT:
 
 
 def _value_of(call: Call, text: str) -> Any:
-    """JSON where it is one, the text itself else: people ask for `acme` and `42`, programs may quote."""
+    """Parse the text as JSON; if it is not JSON, return the text itself. People ask for `acme` and `42`, programs may
+    quote."""
     try:
         json.loads(text)
         return read_map(json_to_msgpack(b'{"value":' + text.encode() + b"}"), limits=call.limits.scan)[

@@ -66,7 +66,7 @@ def _key_usage_view(one: KeyUsage, key: Path | None, access: ContentAccess) -> d
     gate = one.gate
     text = access.key_text(key, one.text)
     return {
-        # The ID of a covered value would let a reader try guesses.
+        # With the ID of a hidden value, a reader could verify guesses.
         "id": one.value_id if text == one.text else None,
         "value": text,
         "waiting": gate.waiting,

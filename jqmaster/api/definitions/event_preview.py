@@ -1,4 +1,4 @@
-"""The newest events of a definition's type, as the definition would take them."""
+"""The newest events of a definition's type, and how the definition would handle them."""
 
 from dataclasses import replace
 from typing import Any, Final
@@ -14,7 +14,7 @@ MAX_SHOWN: Final = 20
 
 
 async def newest_events(call: Call, definition: Definition, count: int) -> list[dict[str, Any]]:
-    """Return the newest events that are kept and have the type, each with the argument that the job would get."""
+    """Return the newest stored events of the type, each with the argument that the job would get."""
     fits = definition.of_events.fits_type
     page = await call.services.events.page(
         None, min(count, MAX_SHOWN), lambda stored: fits(stored.event.event_type)
@@ -23,7 +23,8 @@ async def newest_events(call: Call, definition: Definition, count: int) -> list[
 
 
 def _view(stored: StoredEvent, definition: Definition, access: ContentAccess) -> dict[str, Any]:
-    """`PreviewedEvent`. A payload is read as far as the caller may see it: a matcher could be used to guess more."""
+    """`PreviewedEvent`. Use only the part of the payload that the caller may see: a matcher could help to guess the
+    rest."""
     event, trigger = stored.event, definition.of_events
     own = access.for_name(event.event_type)
     payload = own.redactor.encoded("argument", event.payload)

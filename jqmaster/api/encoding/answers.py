@@ -12,23 +12,23 @@ import msgpack
 from jqmaster.api.encoding.negotiation import Encoding
 from jqmaster.domain.instant import iso_utc
 
-# Types of what holds nothing else.
+# Types whose values contain no other values.
 _LEAVES: Final = frozenset({str, int, float, bool, bytes, type(None), datetime})
 _PACKER: Final = msgpack.Packer(datetime=True, autoreset=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RawMsgpack:
-    """One encoded MessagePack value, anywhere in an answer; it is spliced in unchanged."""
+    """One encoded MessagePack value, anywhere in an answer. It is inserted unchanged."""
 
     data: bytes
 
 
 def encode(value: Any, encoding: Encoding) -> bytes:
-    """An answer. Datetimes must be aware; RawMsgpack stands for the value it holds.
+    """Encode an answer. Datetimes must be aware; RawMsgpack stands for the value it holds.
 
-    In JSON, binary is `{"$bin": base64}`, an extension value `{"$ext": [code, base64]}`, a datetime ISO 8601 with
-    milliseconds and `Z`, and NaN or an infinity, which only arguments and results can hold, `null`.
+    In JSON, binary becomes `{"$bin": base64}`, an extension value `{"$ext": [code, base64]}`, and a datetime ISO 8601
+    with milliseconds and `Z`. NaN and infinities, which only arguments and results can hold, become `null`.
     """
     if encoding is Encoding.JSON:
         return json.dumps(_plain(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()

@@ -1,4 +1,4 @@
-"""The body of a request, as far as its limit lets it come."""
+"""Read the body of a request, up to its limit."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -13,16 +13,16 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 async def read_body(
     fields: Fields, receive: Receive, *, max_bytes: int, hold: Callable[[int], None] | None = None
 ) -> bytes:
-    """The body of a request as MessagePack, of one value not yet checked (JSON is converted). `hold` is told of each
-    piece of it, in bytes, and what it raises ends the reading.
+    """Return the body of a request as one unchecked MessagePack value; JSON is converted. `hold` gets the size of
+    each piece in bytes; an exception from it ends the reading.
 
-    Raises UnsupportedMediaTypeError; TooLargeError, before a byte of an honest Content-Length is asked for and as
-    soon as the cap is passed else; UnparsableError for no body and for broken JSON; InvalidError for JSON that has
-    no MessagePack form.
+    Raises UnsupportedMediaTypeError; TooLargeError; UnparsableError for a missing body and for broken JSON;
+    InvalidError for JSON that has no MessagePack form. TooLargeError comes before the first byte is requested if
+    Content-Length is honest, and otherwise as soon as the limit is exceeded.
     """
     encoding = request_encoding(fields)
     length = fields.get(b"content-length", b"")
-    # The first `receive` is what answers `Expect: 100-continue`.
+    # Check the length first, because the first `receive` answers `Expect: 100-continue`.
     if length.isdigit() and int(length[:20]) > max_bytes:
         raise _body_too_large(max_bytes)
     message = await receive()

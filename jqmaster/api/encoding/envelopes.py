@@ -26,9 +26,10 @@ _LIST_SPLITTER: Final = msgspec.msgpack.Decoder(dict[str, list[msgspec.Raw]])
 
 
 def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: ScanLimits) -> dict[str, Any]:
-    """The one map that `data` is. Fields in `raw_fields` are the exact MessagePack slice, others Python values.
+    """Read `data`, which is one map. Fields in `raw_fields` are the exact MessagePack slice, others Python values.
 
-    Raises UnparsableError (also for bytes after the map), InvalidError (not a map; a bad raw field) and TooLargeError.
+    Raises UnparsableError (also for bytes after the map), InvalidError (not a map; a bad raw field) and
+    TooLargeError.
     """
     fields, end = _read_map_at(data, 0, _as_keys(raw_fields), limits, ())
     if end != len(data):
@@ -37,9 +38,10 @@ def read_map(data: bytes, raw_fields: frozenset[str] = frozenset(), *, limits: S
 
 
 def cut_field(data: bytes, field: str) -> tuple[bytes | None, bytes]:
-    """Cut a field out of a map of two: return its value (None: the map has another shape) and the map without it.
+    """Cut a field out of a map with two members. Return its value (None: the map has another shape) and the remaining
+    map.
 
-    The value is not checked, and whatever is wrong with the map is left to whoever reads the rest.
+    The value is not checked. Errors in the map are left to the code that reads the remaining map.
     """
     try:
         header = map_header(data, 0)
@@ -63,13 +65,15 @@ def read_list(
     limits: ScanLimits,
     all_usual: Callable[[bytes, ScanLimits], list[UsualT] | None] | None = None,
 ) -> list[UsualT] | Iterator[UsualT | dict[str, Any]]:
-    """Return the maps of `{list_field: [{…}, …]}`, each within the limits: the value that `usual` makes of an item's
-    bytes or, for an unusual item, its fields as `read_map` gives them. `all_usual` does the same for the whole message;
-    it returns None if it cannot do so for every item. A list is whole and has no unusual item.
+    """Return the maps of `{list_field: [{…}, …]}`, each within the limits. A usual item is the value that `usual`
+    makes of its bytes; an unusual item is its fields, as `read_map` returns them. `all_usual` parses the whole
+    message at once, or returns None if any item is unusual. If the result is a list, it is complete, and every item
+    is usual.
 
-    Any other iterable reads one item at a time. Take no effect of an item before it has ended: what follows the list is
-    checked last. Validate each item before taking the next, or the decoded fields of all may be held at once. It raises
-    as `read_map`, with the index in `errors`, and this function TooLargeError `too_many_items`.
+    Any other iterable reads one item at a time. Let no item take effect before the iterable has ended: what follows
+    the list is checked last. Validate each item before taking the next, or the decoded fields of all may be held at
+    once. The iteration raises what `read_map` raises, with the index in `errors`. This function raises the same, and
+    TooLargeError `too_many_items`.
     """
     header = _list_header(data, list_field, max_items, limits)
     if all_usual is not None and (known_items := all_usual(data, limits)) is not None:
@@ -86,7 +90,7 @@ def _items(
     *,
     limits: ScanLimits,
 ) -> Iterator[UsualT | dict[str, Any]]:
-    """`header`: what `_list_header` returned."""
+    """Yield the items. `header`: the return value of `_list_header`."""
     members, count, pos = header
     raw_keys = _as_keys(raw_fields)
     slices = _split_list(data, list_field) if members == 1 else None
@@ -110,7 +114,7 @@ def _items(
 
 
 def _list_header(data: bytes, list_field: str, max_items: int, limits: ScanLimits) -> tuple[int, int, int]:
-    """Return the number of the map's members, that of its list's items, and the offset of the first item."""
+    """Return the number of members in the map, the number of items in the list, and the offset of the first item."""
     header = map_header(data, 0)
     if header is None:
         raise _not_a_map(data, limits, ())
@@ -130,7 +134,7 @@ def _list_header(data: bytes, list_field: str, max_items: int, limits: ScanLimit
 
 
 def _split_list(data: bytes, list_field: str) -> list[msgspec.Raw] | None:
-    """The members of the list as they stand; None where the message is malformed somewhere."""
+    """Return the encoded members of the list unchanged; None if the message is malformed."""
     try:
         return _LIST_SPLITTER.decode(data)[list_field]
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
@@ -145,7 +149,7 @@ def _read_map_at(
         raise _not_a_map(data, limits, loc, pos)
     if header.members * 2 > limits.max_nodes:
         raise TooLargeError(f"more than {limits.max_nodes} values", code="too_many_nodes")
-    # The raw fields are cut out; one call decodes what is left of the map with nil in their places.
+    # Cut out the raw fields and put nil in their places. Then one call decodes the rest of the map.
     left_over: list[bytes] = []
     raw: dict[str, bytes] = {}
     keys: set[bytes] = set()
@@ -175,13 +179,13 @@ def _read_map_at(
             raise UnparsableError("a map has the same key twice", code="duplicate_key")
         left_over.append(data[mark:pos])
         rest = b"".join(left_over)
-        # A value has a byte at least, so only a longer rest can hold too many of them.
+        # Every value takes at least one byte, so only a longer rest can hold too many of them.
         if len(rest) > limits.max_nodes:
             scan(rest, limits=limits, in_envelope=True)
         fields: dict[str, Any] = msgpack.unpackb(rest, timestamp=3)
     except IndexError:
         raise truncated() from None
-    except ValueError:  # of the decoder: a string is not UTF-8, or the last value is cut off
+    except ValueError:  # from the decoder: a string is not UTF-8, or the last value is cut off
         raise UnparsableError("the message is malformed") from None
     fields.update(raw)
     return fields, pos
@@ -196,7 +200,7 @@ def _scan_field(
     *,
     in_envelope: bool = False,
 ) -> int:
-    """`scan` of the field `key` of the map at `loc`, which the errors name."""
+    """Scan the field `key` of the map at `loc`. Errors name that field."""
     try:
         return scan(data, pos, limits=limits, in_envelope=in_envelope)
     except (UnparsableError, InvalidError, TooLargeError) as error:
@@ -232,7 +236,8 @@ def _field_error(loc: tuple[str | int, ...], rule: str) -> InvalidError:
 
 def _not_a_map(data: bytes, limits: ScanLimits, loc: tuple[str | int, ...], pos: int = 0) -> JqmasterError:
     end = scan(data, pos, limits=limits, in_envelope=True)
-    # JSON text, a pickle or an archive begins with some small value; then the rest gives it away.
+    # JSON text, a pickle or an archive starts with a byte that is a small value by itself; the bytes after it reveal
+    # that.
     if not loc and end != len(data):
         return _trailing()
     return (

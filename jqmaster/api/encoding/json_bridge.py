@@ -1,4 +1,4 @@
-"""JSON bodies as MessagePack: everything inside reads MessagePack, with one set of limits."""
+"""Convert JSON bodies to MessagePack, so that all other code reads MessagePack under one set of limits."""
 
 import base64
 import binascii
@@ -11,16 +11,17 @@ import msgpack
 
 from jqmaster.errors import InvalidError, TooLargeError, UnparsableError
 
-# A decoded JSON value costs about 80 bytes; JSON is for people and browsers, who send less than this.
+# A decoded JSON value costs about 80 bytes. JSON is for people and browsers, which send fewer values than this.
 MAX_JSON_NODES: Final = 250_000
 _JSON_STRING: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 
 
 def json_to_msgpack(text: bytes) -> bytes:
-    """A JSON document as MessagePack. `{"$bin": base64}` is binary, `{"$ext": [code, base64]}` an extension value.
+    """Convert a JSON document to MessagePack. `{"$bin": base64}` is binary, `{"$ext": [code, base64]}` an extension
+    value.
 
-    Raises UnparsableError (not JSON in UTF-8, a key twice, NaN or Infinity), InvalidError (a number or a nesting that
-    MessagePack cannot carry) and TooLargeError (more than MAX_JSON_NODES values).
+    Raises UnparsableError (not JSON in UTF-8, a duplicate key, NaN or Infinity), InvalidError (a number or a nesting
+    that MessagePack cannot carry) and TooLargeError (more than MAX_JSON_NODES values).
     """
     if _separators(text) > MAX_JSON_NODES and _separators(_JSON_STRING.sub(b"", text)) > MAX_JSON_NODES:
         raise TooLargeError(f"more than {MAX_JSON_NODES} values", code="too_many_nodes")
@@ -36,7 +37,7 @@ def json_to_msgpack(text: bytes) -> bytes:
     except (
         RecursionError,
         ValueError,
-    ):  # of the parser or, in versions whose parser goes deeper, of the packer
+    ):  # from the parser or, in versions whose parser goes deeper, from the packer
         raise UnparsableError("nested too deeply", code="too_deep") from None
     return packed
 
@@ -83,7 +84,7 @@ def _from_base64(text: object) -> bytes:
 
 
 def _json_int(digits: str) -> int:
-    # Longer ones are out of range too, and Python's conversion of them is quadratic.
+    # Longer numbers are out of range anyway, and Python's conversion takes quadratic time.
     if len(digits) > 20:
         raise OverflowError
     return int(digits)

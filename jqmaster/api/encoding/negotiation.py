@@ -26,9 +26,9 @@ class NotAcceptableError(JqmasterError):
 
 
 def join_fields(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
-    """The headers of an ASGI scope by name. A repeated one is joined by `, ` (RFC 9110 §5.3).
+    """Return the headers of an ASGI scope by name. Repeated headers are joined with `, ` (RFC 9110 §5.3).
 
-    Hence a singular field that is given twice (Content-Type, Authorization, Host) has a value that nobody accepts.
+    So if a client repeats a header that must be single (Content-Type, Authorization, Host), nobody accepts its value.
     """
     headers = list(headers)
     fields = dict(headers)
@@ -40,7 +40,7 @@ def join_fields(headers: Iterable[tuple[bytes, bytes]]) -> Fields:
 
 
 def request_encoding(fields: Fields) -> Encoding:
-    """The encoding of the request's body by its Content-Type. Raises UnsupportedMediaTypeError."""
+    """Return the encoding that Content-Type gives the request's body. Raises UnsupportedMediaTypeError."""
     if fields.get(b"content-encoding"):
         raise UnsupportedMediaTypeError("a body with a Content-Encoding is not supported")
     encoding = _media_encoding(fields.get(b"content-type", b""))
@@ -50,10 +50,10 @@ def request_encoding(fields: Fields) -> Encoding:
 
 
 def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
-    """Return the encoding of the answer: what Accept names and ranks first, or what the request's body is. JSON where
-    neither says: browsers, curl and their like can show nothing else.
+    """Return the encoding of the answer: the one that Accept ranks first, or else that of the request's body. If
+    neither decides, it is JSON: browsers, curl and the like can show nothing else.
 
-    Raises NotAcceptableError when `strict`; otherwise (for problems) an impossible Accept counts as none.
+    Raises NotAcceptableError if `strict`; otherwise (for problems) an unsatisfiable Accept is ignored.
     """
     accepted = _acceptable(fields.get(b"accept", b"*/*")[:1024])
     own = _media_encoding(fields.get(b"content-type", b""))
@@ -65,7 +65,7 @@ def negotiate(fields: Fields, *, strict: bool = True) -> Encoding:
 
 
 def demand_events(fields: Fields) -> None:
-    """Raises NotAcceptableError where the client does not take a stream of events."""
+    """Raise NotAcceptableError unless the client accepts an event stream."""
     for item in fields.get(b"accept", b"*/*")[:1024].decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))
         if media_range in ("text/event-stream", "text/*", "*/*") and not any(
@@ -89,8 +89,8 @@ def _media_encoding(content_type: bytes) -> Encoding | None:
 
 @functools.lru_cache(maxsize=256)
 def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
-    """The encodings of the highest rank that is above 0: of named ones MessagePack first, of those that a range of
-    types covers JSON. Empty: none."""
+    """Return the encodings with the highest rank above 0; empty: none. MessagePack comes first among encodings that
+    are named, JSON first among those that only a media range covers."""
     rank: dict[Encoding, tuple[int, float]] = {}
     for item in accept.decode("latin-1").lower().split(","):
         media_range, *parameters = (part.strip() for part in item.split(";"))
@@ -101,7 +101,7 @@ def _acceptable(accept: bytes) -> tuple[Encoding, ...]:
                     quality = float(parameter[2:])
                 except ValueError:
                     quality = 0.0
-        # A named type outweighs a range of types whatever their order (RFC 9110 §12.5.1).
+        # A named type outranks a media range, whatever their order (RFC 9110 §12.5.1).
         matches: tuple[Encoding, ...]
         if (named := _ENCODINGS.get(media_range)) is not None:
             matches, weight = (named,), _NAMED

@@ -1,7 +1,7 @@
-"""Walks MessagePack without building objects, so that a hostile value costs neither memory nor the event loop.
+"""Check MessagePack without building objects, so that a hostile value costs little memory and event loop time.
 
-A decoder would turn 1 MiB of empty maps into 76 MB. Here the cost is bounded by the limits: a container is
-counted when its header is read, before any of its members.
+A decoder would turn 1 MiB of empty maps into 76 MB. Here the limits bound the cost: a container's members are counted
+when its header is read, before any of them.
 """
 
 from dataclasses import dataclass
@@ -12,18 +12,19 @@ from jqmaster.errors import InvalidError, TooLargeError, UnparsableError
 
 @dataclass(frozen=True, slots=True)
 class ScanLimits:
-    """`max_nesting`: containers inside one another (a scalar has 0); `max_nodes`: values, map keys included."""
+    """`max_nesting`: depth of nested containers (a scalar has 0); `max_nodes`: number of values, map keys
+    included."""
 
     max_nesting: int
     max_nodes: int
 
 
-# MessagePack decoders themselves fail beyond this depth: such a body is not refused but unparsable.
+# MessagePack decoders themselves fail beyond this depth, so such a body counts as unparsable, not as invalid.
 _DECODER_NESTING: Final = 1000
 
-# Size of a value by its first byte, where that byte alone tells it; 0 elsewhere.
+# The size of a value by its first byte, if that byte alone determines the size; otherwise 0.
 FIXED_SIZE: Final = [0] * 256
-# The same for short strings, which are kept apart: their bytes must be UTF-8.
+# The same for short strings. They have their own table because their bytes must be UTF-8.
 SHORT_STR_SIZE: Final = [0] * 256
 for _tag in (*range(0x80), *range(0xE0, 0x100), 0xC0, 0xC2, 0xC3):
     FIXED_SIZE[_tag] = 1
@@ -49,7 +50,7 @@ _YEAR_10000_S: Final = 253_402_300_800
 
 
 class Header(NamedTuple):
-    """Start of a container: number of members (pairs in a map) and the offset of the first."""
+    """Start of a container: the number of members (pairs in a map) and the offset of the first one."""
 
     members: int
     pos: int
@@ -58,19 +59,19 @@ class Header(NamedTuple):
 def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common values: every argument and result passes
     data: bytes, start: int = 0, *, limits: ScanLimits, in_envelope: bool = False
 ) -> int:
-    """Check the one value that begins at `start`; its end offset.
+    """Check the value that begins at `start`, and return its end offset.
 
-    Raises UnparsableError (truncated, reserved byte, bad UTF-8, a key twice in one map), InvalidError
-    (`too_deep`, `bad_timestamp`, `bad_ext`, and `key_not_str`, which inside the envelope is unparsable instead) and
-    TooLargeError (`too_many_nodes`). NaN and the extension types of applications pass. Every value that passes can be
-    decoded by whoever reads it later.
+    Raises UnparsableError (truncated, reserved byte, bad UTF-8, a duplicate key in a map), InvalidError (`too_deep`,
+    `bad_timestamp`, `bad_ext`, and `key_not_str`, which inside the envelope is unparsable instead) and TooLargeError
+    (`too_many_nodes`). NaN and application-specific extension types pass. Every later reader can decode a value that
+    passes.
     """
     fixed, short_str = FIXED_SIZE, SHORT_STR_SIZE
     max_nodes, max_nesting = limits.max_nodes, limits.max_nesting
     size = len(data)
     pos = start
     nodes = 1
-    left = 1  # members of the innermost container still to come
+    left = 1  # members of the innermost container that are left to read
     pairs = 0
     keys: set[bytes] | None = None  # None: the innermost container is not a map
     stack: list[tuple[int, int, set[bytes] | None]] = []
@@ -150,17 +151,17 @@ def scan(  # noqa: PLR0912, PLR0915  one loop without a call for the common valu
 
 
 def map_header(data: bytes, pos: int) -> Header | None:
-    """The header of the map at `pos`; None where another kind of value stands. Raises UnparsableError."""
+    """Return the header of the map at `pos`; None if another kind of value is there. Raises UnparsableError."""
     return _header(data, pos, 0x80, _MAP_WIDTH)
 
 
 def array_header(data: bytes, pos: int) -> Header | None:
-    """The header of the array at `pos`; None where another kind of value stands. Raises UnparsableError."""
+    """Return the header of the array at `pos`; None if another kind of value is there. Raises UnparsableError."""
     return _header(data, pos, 0x90, _ARRAY_WIDTH)
 
 
 def long_key(data: bytes, pos: int, *, in_envelope: bool) -> tuple[int, int]:
-    """Begin and end of the bytes of a map key that is not a short string; errors as `scan`."""
+    """Return the start and end of the bytes of a map key that is not a short string. Raises what `scan` raises."""
     tag = data[pos]
     if tag in _STR_WIDTH:
         return _counted(data, pos, _STR_WIDTH[tag])
@@ -171,7 +172,7 @@ def long_key(data: bytes, pos: int, *, in_envelope: bool) -> tuple[int, int]:
 
 
 def truncated() -> UnparsableError:
-    """The error for data that end too early."""
+    """Return the error for data that end too early."""
     return UnparsableError("the message ends before its value does", code="truncated")
 
 
@@ -188,7 +189,7 @@ def _header(data: bytes, pos: int, first: int, widths: dict[int, int]) -> Header
 
 def _long_header(data: bytes, pos: int, width: int) -> Header:
     begin, end = _counted(data, pos, width)
-    # Each member has a byte at least: a claim beyond that is refused before anything is done for it.
+    # Every member takes at least one byte. Refuse a larger count before doing any work for it.
     if end > len(data):
         raise truncated()
     return Header(end - begin, begin)
@@ -241,7 +242,10 @@ def _check_timestamp(body: bytes) -> None:
 def _too_deep(
     data: bytes, start: int, limits: ScanLimits, in_envelope: bool
 ) -> UnparsableError | InvalidError:
-    """Broken input stays "cannot be parsed" however deep the break lies; the second walk has the same node limit."""
+    """Return the error for a nesting that is too deep.
+
+    Broken input stays "cannot be parsed", however deep the break is. The second walk has the same node limit.
+    """
     if limits.max_nesting >= _DECODER_NESTING:
         return UnparsableError(f"nested deeper than {_DECODER_NESTING}", code="too_deep")
     scan(data, start, limits=ScanLimits(_DECODER_NESTING, limits.max_nodes), in_envelope=in_envelope)

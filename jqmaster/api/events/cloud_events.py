@@ -61,7 +61,7 @@ async def read_binary(call: Call, limits: ScanLimits) -> Event:
     attributes: dict[str, Any] = {
         name: _header(call.fields, name) for name in _ATTRIBUTES if f"ce-{name}".encode() in call.fields
     }
-    # As it came: of all types of data only two have to be read.
+    # Read the body as raw bytes: only two of all data types need decoding.
     call.fields = {**call.fields, b"content-type": Encoding.MSGPACK.value.encode()}
     try:
         body = await call.body()
@@ -80,13 +80,14 @@ async def read_binary(call: Call, limits: ScanLimits) -> Event:
             raise UnparsableError("the text is not UTF-8") from None
     else:
         data = msgpack.packb(body)
-    # The same checks as those of a payload in an envelope.
+    # Run the checks that a payload in an envelope gets.
     read = read_map(b"\x81\xa4data" + data, DATA, limits=limits)
     return event_of(check(CloudEvent, attributes), read["data"])
 
 
 def structured(fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> Event:
-    """Return the event of a map whose `data` is packed. Raise InvalidError that names each field under `loc`."""
+    """Return the event of a map whose `data` is already encoded. Raise InvalidError that names each field under
+    `loc`."""
     event = check(CloudEvent, fields, loc)
     if event.data_base64 is None:
         return event_of(event, event.data if event.data is not None else _NULL)
@@ -100,14 +101,14 @@ def structured(fields: Mapping[str, Any], loc: tuple[str | int, ...] = ()) -> Ev
 
 
 def as_list(body: bytes) -> bytes:
-    """Return the map that has the list of a batched request as its `events`. Raise InvalidError for anything else."""
+    """Wrap the list of a batched request in a map, as its `events`. Raise InvalidError for anything but a list."""
     if array_header(body, 0) is None:
         raise InvalidError("the body must be an array of events", code="not_an_array")
     return b"\x81\xa6events" + body
 
 
 def event_of(event: CloudEvent, payload: bytes) -> Event:
-    """Return the event: its ID and source tell its repeats."""
+    """Return the event. Its ID and source identify repeats."""
     return Event(
         new_id(), event.type, payload, dedupe_key=event.id, source=event.source, subject=event.subject,
         occurred_at_ms=event.time,

@@ -23,7 +23,7 @@ from jqmaster.store.events.events import EventPlace
 from jqmaster.store.identity.audit import encode_entry
 
 MAX_PAGE: Final = 500
-# Past this many faults the rest of the list says nothing new.
+# After this many errors, the rest of the list tells nothing new.
 MAX_ERRORS: Final = 50
 PAYLOAD: Final = frozenset({"payload"})
 _CURSOR: Final = re.compile(r"[0-9]{1,15}\.[0-9]{1,9}")
@@ -104,7 +104,7 @@ def _parsed(
     usual: _Usual = lambda data, limits: None,
     all_usual: Callable[[bytes, ScanLimits], list[Event] | None] | None = None,
 ) -> list[Event]:
-    """Return all events of a list, each checked. Raise InvalidError that names every bad one, up to a bound."""
+    """Return all events of a list, each checked. Raise InvalidError that names every bad one, up to a limit."""
     settings = call.services.settings
     found: list[Event] = []
     errors: list[FieldError] = []
@@ -142,7 +142,7 @@ def _plain(fields: Mapping[str, Any], loc: tuple[str | int, ...]) -> Event:
 
 
 def _check(call: Call, event: Event, loc: tuple[str | int, ...]) -> None:
-    """Raise ForbiddenError if the token may not send events of the type, TooLargeError for a long payload."""
+    """Raise ForbiddenError if the token may not send events of the type, TooLargeError if the payload is too long."""
     if not call.may_push(event.event_type):
         raise ForbiddenError("the token may not send events of this type", code="name_forbidden")
     limit = call.services.settings.max_event_bytes
@@ -155,7 +155,7 @@ def _check(call: Call, event: Event, loc: tuple[str | int, ...]) -> None:
 
 
 def _filter(query: Mapping[str, str]) -> Callable[[StoredEvent], bool]:
-    """Return whether an event is meant by all parts of the query."""
+    """Return whether an event matches all parts of the query."""
     tests: list[Callable[[StoredEvent], bool]] = []
     if (pattern := query.get("type")) is not None:
         try:

@@ -17,7 +17,7 @@ def received_view(received: ReceivedEvent) -> dict[str, Any]:
 
 
 def event_view(stored: StoredEvent, access: ContentAccess) -> dict[str, Any]:
-    """`EventView`. The rules for the arguments of jobs hold for payloads."""
+    """`EventView`. Payloads follow the rules for the arguments of jobs."""
     event = stored.event
     own = access.for_name(event.event_type)
     payload = own.redactor.encoded("argument", event.payload)

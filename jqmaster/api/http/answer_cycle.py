@@ -11,26 +11,27 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-# They change how an answer is written.
+# These fields change how an answer is written.
 _UNUSUAL_FIELDS: Final = frozenset({b"connection", b"transfer-encoding"})
 
 
 class EdgeCycle(RequestResponseCycle):
-    """A request and its answer. A head that tells the length of its one piece of body leaves together with it; answers
-    of one kind have the same head, which uvicorn would write anew for each, header by header."""
+    """A request and its answer. If the head gives the length of a body that comes in one piece, both leave in one
+    write. Answers of the same kind share a cached head; uvicorn would write it anew, header by header, for each of
+    them."""
 
     _start: HTTPResponseStartEvent | None = None
     _head: "_Head | None" = None
 
     def lose(self) -> None:
-        """Have the application told that the client has gone."""
+        """Tell the application that the client has gone."""
         if not self.response_complete:
             self.disconnected = True
         self.message_event.set()
 
     async def send(self, message: ASGISendEvent) -> None:
         if self.transport.is_closing():
-            # Whatever is written now would end in an exception, and that in the log.
+            # Writing now would only raise an exception, which would end up in the log.
             self.lose()
             return
         start, self._start = self._start, None
@@ -69,7 +70,7 @@ class EdgeCycle(RequestResponseCycle):
 
 
 class _Head(NamedTuple):
-    """`text` lacks the empty line at its end."""
+    """`text` lacks the final empty line."""
 
     text: bytes
     body_length: int

@@ -1,4 +1,4 @@
-"""Authentication: tokens with scopes, sessions of browsers or, without either, callers on this machine."""
+"""Authentication: tokens with scopes, browser sessions or, if there are neither, callers on this machine."""
 
 import functools
 import hmac
@@ -21,7 +21,7 @@ from jqmaster.service.identity.sessions import Session
 __all__ = ["AccessPolicy", "Principal", "Scope"]
 
 _LOCAL: Final = Principal(LOCAL, frozenset(Scope))
-# The worker inside this process, while nobody needs a token.
+# The worker inside this process, while tokens are not required.
 _OWN: Final = Principal(LOCAL, frozenset(Scope), is_own=True)
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _DEFAULT_PORTS: Final = {"http": "80", "https": "443"}
@@ -46,7 +46,7 @@ class Sessions(Protocol):
 
 
 class AccessPolicy:
-    """Decides on each request before anything of it is read."""
+    """Decides on each request before any of its body is read."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class AccessPolicy:
         self._sessions = sessions
         self._proxies = TrustedProxies(trusted_proxies)
         self._demands_credentials = not self._configured.is_empty or public_url is not None
-        # Asked only where people log in through a proxy.
+        # Consulted only if people log in through a proxy.
         self.proxy_login: Final = proxy_login
         self.cookie = SessionCookie(public_url, has_tls=has_tls)
         self._public_origin = _origin(public_url) if public_url else None
@@ -88,7 +88,8 @@ class AccessPolicy:
         sessions: Sessions | None = None,
         proxy_login: ProxyLogin | None = None,
     ) -> "AccessPolicy":
-        """`configured`: those of `configured_tokens`, which are made here if not given. Raises what that raises."""
+        """`configured`: the result of `configured_tokens`, which is called here if it is not given. Raises what that
+        raises."""
         return cls(
             configured or configured_tokens(settings, own_tokens),
             host=settings.host,
@@ -103,18 +104,18 @@ class AccessPolicy:
 
     @property
     def is_open(self) -> bool:
-        """Return whether callers on this machine need no credential: there is none."""
+        """Return whether callers on this machine need no credential, because none exists."""
         return not self._demands_credentials and not (self._credentials and self._credentials.has_any)
 
     def address(self, fields: Fields, client_host: str | None) -> str:
-        """Return where a call came from: the peer's address (`client_host`, None for a unix socket), or what trusted
-        proxies say."""
+        """Return where a call came from: the peer's address (`client_host`, None for a unix socket), or the address
+        that trusted proxies report."""
         return self._proxies.origin(client_host or "", fields.get(b"x-forwarded-for"))
 
     async def session(self, fields: Fields) -> Session | None:
-        """The session that the browser's cookie names; None also where two cookies name different ones, as one of them
-        may be somebody else's who had the browser keep it. A round trip to the store for each, and for cookies
-        alone."""
+        """Return the session that the browser's cookie names. None also if two cookies name different sessions:
+        somebody else may have planted one of them in the browser. Each cookie costs a round trip to the store;
+        without cookies there is none."""
         if self._sessions is None or self.is_open:
             return None
         found = [await self._sessions.find(secret) for secret in self.cookie.candidates(fields)]
@@ -132,8 +133,9 @@ class AccessPolicy:
         has_effect: bool = False,
         person: Principal | None = None,
     ) -> Principal:
-        """The caller, if it may do what asks for `scope`. `client_host`: the peer's address, None for a unix socket.
-        `has_effect`: of a method that as a rule has none. `person`: named by a proxy.
+        """Return the caller if it has `scope`. `client_host`: the peer's address, None for a unix socket.
+        `has_effect`: the request has an effect although its method normally has none. `person`: the person whom a
+        proxy names.
 
         Raises UnparsableError (`bad_host`), UnauthorizedError, ForbiddenError (`cross_site`, `csrf`, `local_only`,
         `forbidden`).
@@ -155,7 +157,7 @@ class AccessPolicy:
         session: Session | None = None,
         person: Principal | None = None,
     ) -> Principal | None:
-        """The caller of what is open to anybody; None where it is not known, which refuses nothing."""
+        """Return the caller of a public route; None if it is unknown, which does not refuse the request."""
         try:
             self.check_host(fields)
             return self._principal(fields, client_host, session, person)
@@ -163,13 +165,14 @@ class AccessPolicy:
             return None
 
     def check_site(self, method: str, fields: Fields, *, has_effect: bool = False) -> None:
-        """Refuse what a page of another site has a browser send. Raises UnparsableError, ForbiddenError."""
+        """Refuse a request that a page of another site makes a browser send. Raises UnparsableError,
+        ForbiddenError."""
         self.check_host(fields)
         if has_effect or method not in _SAFE_METHODS:
             self._refuse_cross_site(fields)
 
     def check_host(self, fields: Fields) -> None:
-        """Refuse a Host that is not ours, lest a page on a rebound name talks to a master on loopback."""
+        """Refuse a Host that is not ours. Otherwise, a page on a rebound name could talk to a master on loopback."""
         if self._any_host:
             return
         host = _host_name(fields.get(b"host", b""))
@@ -220,8 +223,8 @@ class AccessPolicy:
 
 
 def check_csrf(method: str, fields: Fields, session: Session) -> None:
-    """Refuse what changes something by a session and does not show its token: a browser sends cookies unasked. Raises
-    ForbiddenError."""
+    """Refuse a change that uses a session without showing its CSRF token, because browsers send cookies unasked.
+    Raises ForbiddenError."""
     if method in _SAFE_METHODS:
         return
     if not hmac.compare_digest(fields.get(CSRF_FIELD, b""), session.csrf_token.encode()):
@@ -231,8 +234,8 @@ def check_csrf(method: str, fields: Fields, session: Session) -> None:
 
 
 def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> ConfiguredTokens:
-    """Tokens of the settings and their file; off loopback also the first token that was made here. `own_tokens` are
-    of this process: where nobody else needs a token they do not either.
+    """Return the tokens of the settings and of their file; off loopback, also the first token that was generated
+    here. `own_tokens` belong to this process: if nobody else needs a token, neither does a caller with one of these.
 
     ValueError: an unreadable entry, or an address off loopback without any token (see `generate_first_token`).
     """
@@ -247,10 +250,11 @@ def configured_tokens(settings: Settings, own_tokens: Iterable[str] = ()) -> Con
 
 
 def generate_first_token(settings: Settings) -> str | None:
-    """An admin token for a master off loopback, or behind a proxy, without any; None where it is not needed or was made
-    before.
+    """Return a new admin token for a master without any that is off loopback or behind a proxy; None if it is not
+    needed, or was generated before.
 
-    Only its digest is kept (`first_token` in the data directory, mode 0600): show it now, it cannot be read again.
+    Only its digest is kept (`first_token` in the data directory, mode 0600), so show the token now: it cannot be read
+    again.
     """
     if not needs_first_token(settings):
         return None
@@ -271,15 +275,16 @@ def generate_first_token(settings: Settings) -> str | None:
 
 
 def needs_first_token(settings: Settings) -> bool:
-    """Return whether the master would be open to the network, or to whom a proxy lets in, with no token configured."""
+    """Return whether the master would be open to the network, or to the callers of a proxy, with no token
+    configured."""
     is_exposed = settings.public_url is not None or not is_loopback(settings.host)
     return is_exposed and not (settings.tokens or settings.tokens_file)
 
 
-# Asked of the peer and of the Host of every request.
+# Cached because every request checks its peer and its Host.
 @functools.lru_cache(maxsize=1024)
 def is_loopback(host: str) -> bool:
-    """Return whether the name or address means this machine to everybody."""
+    """Return whether the name or address always means the local machine."""
     if host == "localhost":
         return True
     try:
@@ -294,7 +299,7 @@ def _entries(path: Path) -> list[str]:
 
 
 def _origin(url: str) -> tuple[str, str, str] | None:
-    """Return scheme, host and port, or None if `url` is not the address of a site."""
+    """Return scheme, host and port, or None if `url` is not a web address."""
     try:
         parts = urlsplit(url)
         if not parts.hostname:
@@ -310,7 +315,7 @@ def _addressed(fields: Fields, scheme: str) -> tuple[str, str]:
     return _host_name(host), _host_port(host) or _DEFAULT_PORTS[scheme]
 
 
-# Most callers send the same Host each time; the addresses that callers can make up push others out.
+# Most callers send the same Host each time. The cache is bounded because callers can make up addresses.
 @functools.lru_cache(maxsize=256)
 def _host_name(host: bytes) -> str:
     name = host.decode("latin-1").lower()

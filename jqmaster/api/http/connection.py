@@ -27,15 +27,15 @@ from worker_sdk.transport.guarded import GuardedProtocol, ParsingEndsError
 
 KEEP_ALIVE_S: Final = 75.0
 MAX_PIPELINE: Final = 100
-# A connection on which nobody has proved anything is served these when all others are taken.
+# An unproven connection can still use these when all other connections are taken.
 RESERVED_PATHS: Final = (b"/api/workers", b"/healthz", b"/readyz")
-# So many refused callers at once are given the time to read why; the connections of further ones are closed at once.
+# Up to this many refused callers at once get the time to read the reason. Further connections are closed at once.
 _MAX_LINGERING: Final = 256
 
 
 @dataclass(slots=True)
 class ConnectionContext:
-    """State that all connections share. `hsts` holds the fields of every answer that goes out by TLS."""
+    """State that all connections share. `hsts`: the fields of every answer over TLS."""
 
     room: ConnectionRoom
     limits: LiveValue[RequestLimits]
@@ -49,10 +49,10 @@ class EdgeProtocol(GuardedProtocol):
     def __init__(self, config: Config, state: ServerState, shared: ConnectionContext) -> None:
         super().__init__(config, state)
         self._shared = shared
-        self._untaken = 0  # bytes of the answer that the client had not taken at the last look
-        self._stalled_since_s = 0.0  # of use while there are such bytes
+        self._untaken = 0  # bytes of the answer that the client had not taken at the last check
+        self._stalled_since_s = 0.0  # meaningful only while there are such bytes
         self._lingers = False
-        # The request whose answer is being made, of those that are here.
+        # Of the requests on this connection, the one that is being answered.
         self._answering: EdgeCycle | None = None
 
     @property
@@ -92,7 +92,7 @@ class EdgeProtocol(GuardedProtocol):
         super().connection_lost(exc)
 
     def _lose_all(self) -> None:
-        # uvicorn tells the newest request alone.
+        # uvicorn only notifies the newest request.
         for cycle in (self._answering, self.cycle, *(cycle for cycle, _ in self.pipeline)):
             if isinstance(cycle, EdgeCycle):
                 cycle.lose()
@@ -115,7 +115,7 @@ class EdgeProtocol(GuardedProtocol):
         if is_unproven and not self.url.startswith(RESERVED_PATHS) and room.is_full_for(self):
             self.stop_parsing(HTTPStatus.SERVICE_UNAVAILABLE, "overloaded")
         if len(self.pipeline) >= MAX_PIPELINE:
-            # The client has not waited for a hundred answers; it gets those no more.
+            # The client sent this many requests without waiting for answers, and gets none of the outstanding ones.
             self._abort()
             raise ParsingEndsError
         if is_unproven:
@@ -124,7 +124,7 @@ class EdgeProtocol(GuardedProtocol):
         self.end_head()
 
     def _begin_cycle(self, version: str) -> None:
-        """Do as uvicorn does at the end of a head, but with our own cycle."""
+        """Do what uvicorn does at the end of a head, but with our own cycle."""
         scope = self.scope
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
@@ -165,7 +165,7 @@ class EdgeProtocol(GuardedProtocol):
         if self._refusal is not None:
             self.refuse(*self._refusal)
         elif self._is_deaf or (self.cycle.response_complete and self.cycle.more_body):
-            # The answer came before the end of the body (413 and its like): the rest is not wanted.
+            # The answer came before the end of the body (413, for example), so the rest is not wanted.
             self.linger()
         else:
             if not self._is_arriving:
@@ -173,7 +173,8 @@ class EdgeProtocol(GuardedProtocol):
             self.flow.resume_reading()
 
     def check_deadlines(self, now_s: float) -> None:
-        """End what takes too long to arrive, to be read or to come. The sweep calls it."""
+        """End a connection whose client takes too long to send, to read, or to send its next request. The sweep calls
+        this."""
         untaken = self._untaken_bytes()
         if not self._untaken or untaken < self._untaken:
             self._stalled_since_s = now_s
@@ -185,7 +186,7 @@ class EdgeProtocol(GuardedProtocol):
                 if not untaken:
                     self._abort()
             elif self.flow.read_paused:
-                self._deadline_s = now_s + self.limits.receipt_s  # we do not read: not the client's fault
+                self._deadline_s = now_s + self.limits.receipt_s  # we do not read: not its fault
             elif self._is_arriving:
                 self.refuse_arriving(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
             else:
@@ -195,15 +196,15 @@ class EdgeProtocol(GuardedProtocol):
         """Return how much of the answer the peer has not taken yet. Without TLS it is 0 once the kernel has the
         rest."""
         unsent = self.transport.get_write_buffer_size()
-        # With TLS the transport does not count what it has encrypted.
+        # The transport does not count bytes that TLS has already encrypted.
         if not unsent and self.scheme == "http":
             return 0
         endpoint = self.transport.get_extra_info("socket")
         if endpoint is None:
-            return unsent  # closed, we are about to be told
-        # The kernel takes more of us only when a good part of its own buffer, of megabytes, has gone. Between two such
-        # steps a slow reader shows in that buffer alone.
-        with contextlib.suppress(OSError, ValueError):  # a system that does not tell, or closed
+            return unsent  # closed; the notification is on its way
+        # The kernel accepts more bytes only when a good part of its own buffer, megabytes in size, has drained. Until
+        # then, a slow reader shows only in that buffer.
+        with contextlib.suppress(OSError, ValueError):  # unsupported by the system, or closed
             queue = fcntl.ioctl(endpoint.fileno(), termios.TIOCOUTQ, bytes(4))
             unsent += int.from_bytes(queue, sys.byteorder)
         return unsent
@@ -217,7 +218,7 @@ class EdgeProtocol(GuardedProtocol):
         if cycle is None or cycle.response_complete:
             self.refuse(status, code)
         elif cycle.more_body:
-            # Its own body is broken or late. The application is told that the client has gone.
+            # The body of this request is broken or late. Tell the application that the client has gone.
             cycle.disconnected = True
             cycle.message_event.set()
             if cycle.response_started or self.pipeline:
@@ -228,7 +229,7 @@ class EdgeProtocol(GuardedProtocol):
             self._refusal = (status, code)
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
-        """See `GuardedProtocol`. It is a problem, as all errors of the API are."""
+        """See `GuardedProtocol`. The answer is a problem, as for all errors of the API."""
         return refusal_answer(status, code, self._tls_fields)
 
     def linger(self) -> None:

@@ -1,4 +1,4 @@
-"""Which connections a server keeps when it cannot keep all of them."""
+"""Decide which connections a server keeps when it cannot keep all of them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -8,12 +8,12 @@ from typing import Final, Protocol
 from jqmaster.domain.identity.caller import TrustedProxies, caller_of
 from jqmaster.live_value import LiveValue
 
-# This part of the connections, on top of all, is for workers: however many pushers there are, who runs jobs can say so.
+# One connection in this many is added on top for workers, so that they get through however many pushers there are.
 WORKERS_RESERVE: Final = 32
-# The key in the scope of a request on an unproven connection for what is called, with `is_worker`, once its credential
-# was found valid. It raises OverloadedError where there is no room for more callers.
+# Key in the scope of a request on an unproven connection. Its value is a function to call with `is_worker` once the
+# credential was found valid. It raises OverloadedError if there is no room for more callers.
 PROVE: Final = "jqmaster.prove"
-# A browser alone opens half a dozen connections before it has proved anything.
+# A single browser opens half a dozen connections before it has proved anything.
 _LEAST_UNPROVEN: Final = 8
 
 
@@ -22,23 +22,23 @@ class Guest(Protocol):
 
     @property
     def peer(self) -> str:
-        """The address at its other end; "" for a unix socket."""
+        """The peer's address; "" for a unix socket."""
         ...
 
     @property
     def is_answering(self) -> bool:
-        """Return whether a whole request is here whose answer is not complete."""
+        """Return whether a request has arrived completely and its answer is not complete."""
         ...
 
     def give_way(self) -> None:
-        """Close at once."""
+        """Close the connection at once."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class RoomLimits:
-    """The most connections: of callers, at all (with the reserve for workers), that are unproven, and of one
-    address."""
+    """The maximum numbers of connections: of callers, in total (with the reserve for workers), of unproven ones, and
+    per address."""
 
     most: int
     most_at_all: int
@@ -58,27 +58,28 @@ class RoomLimits:
 class ConnectionRoom:
     """All connections of one server.
 
-    A connection is *unproven* until a request on it carried a valid credential. Unproven connections have a share of
-    their own, and whenever room is needed, the one that has been idle for the longest makes it: nobody can hold a
-    connection against others without a credential. Those with one, other than workers, are refused at the cap.
+    A connection is *unproven* until a request on it carries a valid credential. Unproven connections have a share of
+    their own. When room is needed, the unproven connection that has been idle longest is closed, so nobody can block
+    others without a credential. Connections with a credential, other than workers', are refused at the cap.
     """
 
     def __init__(self, trusted_proxies: TrustedProxies, limits: LiveValue[RoomLimits]) -> None:
         self._trusted_proxies = trusted_proxies
         self._limits = limits
-        # All of them, and those of each address; the one that has been idle for the longest comes first.
+        # Unproven connections: all of them, and those per address. The one that has been idle longest comes first.
         self._unproven: dict[Guest, None] = {}
         self._unproven_of: dict[str, dict[Guest, None]] = {}
         self._proven: set[Guest] = set()
         self._workers: set[Guest] = set()
-        # Proven connections by address. Workers are left out: a machine may run as many as it likes.
+        # Proven connections by address. Workers are not counted, because a machine may run any number of them.
         self._of_address: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._unproven) + len(self._proven) + len(self._workers)
 
     def is_full_for(self, guest: Guest) -> bool:
-        """Return whether an unproven connection has no room among the callers; workers have their reserve."""
+        """Return whether the callers' share has no room for an unproven connection. Workers have their own
+        reserve."""
         if len(self._proven) + len(self._workers) >= self._limits.current.most:
             return True
         return self._of_address[
@@ -90,7 +91,7 @@ class ConnectionRoom:
         return guest in self._unproven
 
     def enter(self, guest: Guest) -> bool:
-        """Take a new connection in, for which another one may have to go. Return False where there is no room."""
+        """Admit a new connection, and evict another one if necessary. Return False if there is no room."""
         address = caller_of(guest.peer)
         has_room = (
             len(self._unproven) < self._limits.current.most_unproven
@@ -102,7 +103,8 @@ class ConnectionRoom:
         return True
 
     def prove(self, guest: Guest, *, is_worker: bool) -> bool:
-        """Record that a request carried a valid credential. Return False where it has no room: it stays unproven."""
+        """Record that a request carried a valid credential. Return False if there is no room; the connection stays
+        unproven."""
         if guest not in self._unproven:
             return True
         if is_worker:
@@ -125,7 +127,7 @@ class ConnectionRoom:
                 order[guest] = None
 
     def leave(self, guest: Guest) -> None:
-        """Forget a connection, if it is here."""
+        """Forget a connection, if it is known."""
         if guest in self._unproven:
             self._drop_unproven(guest)
         elif guest in self._proven:
@@ -138,7 +140,8 @@ class ConnectionRoom:
             self._workers.discard(guest)
 
     def _hogged(self, address: str) -> dict[Guest, None]:
-        """The unproven connections of an address that has more than an even part: its flood shall meet itself first."""
+        """Return the unproven connections of an address that has more than an even share, so that a flood evicts its
+        own first."""
         mine = self._unproven_of.get(address, {})
         return mine if len(mine) * len(self._unproven_of) > self._limits.current.most_unproven else {}
 
@@ -158,5 +161,5 @@ class ConnectionRoom:
             del self._unproven_of[address]
 
     def _is_proxy(self, guest: Guest) -> bool:
-        # A client on a unix socket is on this machine; as a rule it is a proxy.
+        # A client on a unix socket is on this machine, and is usually a proxy.
         return not guest.peer or guest.peer in self._trusted_proxies

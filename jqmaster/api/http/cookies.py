@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from jqmaster.api.encoding.negotiation import Fields
 
-# Each that is not a session's costs a round trip to the store. How long the field may be, `max_header_bytes` tells.
+# Each candidate that is not a session costs a round trip to the store. `max_header_bytes` limits the header's length.
 MAX_CANDIDATES: Final = 4
 DEVICE_LIFE_S: Final = 90 * 86_400
 LOGIN_LIFE_S: Final = 600
@@ -14,8 +14,11 @@ _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class SessionCookie:
-    """Its name and attributes. Scripts never see it, other sites never have it sent, and plain HTTP does not carry it
-    where there is TLS; a path of its own keeps it from neighbours on the same host."""
+    """The cookie's name and attributes.
+
+    Scripts cannot read it, other sites cannot make the browser send it, and plain HTTP does not carry it if there is
+    TLS. Its own path keeps it from neighbours on the same host.
+    """
 
     def __init__(self, public_url: str | None, *, has_tls: bool) -> None:
         parts = urlsplit(public_url or "")
@@ -26,45 +29,45 @@ class SessionCookie:
         self.device_name: Final = f"{prefix}jqmaster_device"
         self.login_name: Final = f"{prefix}jqmaster_login"
         self._attributes = f"Path={path}; HttpOnly; SameSite=Strict" + ("; Secure" if is_secure else "")
-        # The page of a login provider sends the browser back: a strict cookie would not come along.
+        # A login provider's page redirects the browser back, and a strict cookie would not be sent then.
         self._lax_attributes = self._attributes.replace("Strict", "Lax")
 
     def candidates(self, fields: Fields) -> list[str]:
-        """Return the values of cookies of its name that could be a secret. There are several if a neighbour on the same
-        site has set one, too; so many are looked at as cost little."""
+        """Return the values of cookies with this name that could be a secret. There are several if a neighbour on the
+        same site has set one, too. Only a few are returned, because each of them costs time."""
         return [value for value in _values(fields, self.name) if _SECRET.fullmatch(value)][:MAX_CANDIDATES]
 
     def device(self, fields: Fields) -> str | None:
-        """Return the proof that the browser keeps for good; see `service.devices`."""
+        """Return the long-lived proof of the browser; see `service.devices`."""
         values = _values(fields, self.device_name)
         return values[0] if values else None
 
     def set_device(self, proof: str) -> tuple[bytes, bytes]:
-        """The header that has a browser keep it."""
+        """Return the header that stores the proof in the browser."""
         return self._field(f"{self.device_name}={proof}; Max-Age={DEVICE_LIFE_S}")
 
     def login(self, fields: Fields) -> str | None:
-        """Return what the browser keeps of a login that a provider has in hand; None also where there are several."""
+        """Return the browser's value for a login that is under way at a provider. None also if there are several."""
         values = [value for value in _values(fields, self.login_name) if value]
         return values[0] if len(values) == 1 else None
 
     def set_login(self, value: str) -> tuple[bytes, bytes]:
-        """The header that has a browser keep it until the provider sends the browser back."""
+        """Return the header that stores the value in the browser until the provider redirects it back."""
         return (
             b"set-cookie",
             f"{self.login_name}={value}; Max-Age={LOGIN_LIFE_S}; {self._lax_attributes}".encode(),
         )
 
     def clear_login(self) -> tuple[bytes, bytes]:
-        """The header that has a browser drop it."""
+        """Return the header that removes the value from the browser."""
         return b"set-cookie", f"{self.login_name}=; Max-Age=0; {self._lax_attributes}".encode()
 
     def set(self, secret: str, *, max_age_s: int) -> tuple[bytes, bytes]:
-        """The header that has a browser keep it."""
+        """Return the header that stores the session in the browser."""
         return self._field(f"{self.name}={secret}; Max-Age={max_age_s}")
 
     def clear(self) -> tuple[bytes, bytes]:
-        """The header that has a browser drop it."""
+        """Return the header that removes the session from the browser."""
         return self._field(f"{self.name}=; Max-Age=0")
 
     def _field(self, start: str) -> tuple[bytes, bytes]:
@@ -72,7 +75,7 @@ class SessionCookie:
 
 
 def _values(fields: Fields, name: str) -> list[str]:
-    """Return the values of all cookies of this name, each once."""
+    """Return the distinct values of all cookies with this name."""
     # HTTP/2 proxies split the field, and `join_fields` joins with commas.
     pairs = fields.get(b"cookie", b"").decode("latin-1").replace(",", ";").split(";")
     parts = (pair.strip().partition("=") for pair in pairs)

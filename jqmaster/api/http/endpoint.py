@@ -1,6 +1,6 @@
-"""From an ASGI request to a handler and back: who calls, what it says, how it wants its answer.
+"""The way from an ASGI request to a handler and back: authentication, decoding, and encoding of the answer.
 
-No framework object is built per request: this is the path of every push and every result.
+It builds no framework object per request, because every push and every result takes this path.
 """
 
 import functools
@@ -45,7 +45,7 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 MAX_QUERY_BYTES: Final = 4096
 STORE: Final = b"jq-store"
-# To ask an enum for its value takes longer than to look it up.
+# Cached because looking it up is faster than asking the enum for its value.
 _CONTENT_TYPES: Final = {encoding: encoding.value.encode() for encoding in Encoding}
 
 
@@ -70,10 +70,11 @@ class Call:
     client_host: str | None
     session: Session | None
     policy: AccessPolicy
-    # Whether the caller would be let in now: what goes on for long asks again. Raises what keeps that from being known.
+    # Tells whether the caller would be admitted now; long-running answers ask again. Raises if that cannot be
+    # determined.
     is_admitted: Callable[[], Awaitable[bool]]
     _receive: Receive
-    visit: Visit | None = None  # of a push
+    visit: Visit | None = None  # only for a push
 
     @property
     def who(self) -> str:
@@ -97,12 +98,12 @@ class Call:
         return self.policy.address(self.fields, self.client_host)
 
     def may_push(self, name: str) -> bool:
-        """Return whether the caller may push, and see the results of, jobs of this name."""
+        """Return whether the caller may push jobs of this name and see their results."""
         test = self.principal.allows_name if self.principal else None
         return test is None or test(name)
 
     def may(self, scope: AccessScope) -> bool:
-        """Return whether the caller has `scope`, also where less, or nothing, is asked for."""
+        """Return whether the caller has `scope`, even if the route requires less or nothing."""
         return self.principal is not None and scope in self.principal.scopes
 
     @property
@@ -116,8 +117,8 @@ class Call:
         )
 
     async def body(self, max_bytes: int | None = None) -> bytes:
-        """The body as MessagePack, within the limits; of `max_bytes` at most where that is given. Raises what
-        `read_body` raises, and OverloadedError."""
+        """Return the body as MessagePack, within the limits; of at most `max_bytes` if given. Raises what `read_body`
+        raises, and OverloadedError."""
         visit, most = self.visit, max_bytes or self.limits.max_body_bytes
         if visit is None:
             return await read_body(self.fields, self._receive, max_bytes=most)
@@ -136,7 +137,7 @@ class Call:
         return check(model, read_map(await self.body(max_bytes), raw_fields, limits=self.limits.scan))
 
     async def gone(self) -> None:
-        """Returns when nobody waits for the answer any more. Not before the body was read."""
+        """Return when nobody waits for the answer any more. Call it only after the body was read."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
@@ -165,20 +166,20 @@ Handler = Callable[[Call], Awaitable["Reply | StreamedAnswer"]]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The answer of a handler; `value` is encoded as the client wants it."""
+    """The answer of a handler; `value` is encoded as the client requests."""
 
     status: int
     value: Any = None
     headers: tuple[tuple[bytes, bytes], ...] = ()
-    # For a `value` of bytes that is sent as it is.
+    # Set if `value` is bytes to send unchanged.
     media_type: bytes | None = None
-    # A page for people has its own, in the place of those of all other answers.
+    # Set for a page for people, to replace the headers of all other answers.
     security_headers: Sequence[tuple[bytes, bytes]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StreamedAnswer:
-    """An answer without an end of its own: `app` gives it."""
+    """An open-ended answer, which `app` sends."""
 
     app: ASGIApp
 
@@ -206,12 +207,12 @@ class Operation:
     text: str = ""
     is_stream: bool = False
     push: Literal["single", "bulk"] | None = None
-    # Its answer is plain text, whatever the client accepts.
+    # The answer is plain text, whatever the client accepts.
     is_text: bool = False
     has_effect: bool = False
-    # Its handler takes a body of any type as it comes, and its callers are of no kind that is known.
+    # The handler takes a body of any type as it comes, because its callers may be anything.
     takes_any_body: bool = False
-    # It answers browsers with a page.
+    # Browsers get a page as the answer.
     has_page: bool = False
 
 
@@ -227,7 +228,7 @@ class Endpoint:
     ) -> None:
         route, traffic = operations[0].path, services.traffic
         self._traffic = {op.method: traffic.of(op.method, route) for op in operations}
-        # The name of a method without an operation is the client's own text.
+        # Count methods without an operation under one name, because the client can make up their names.
         self._other_traffic = traffic.of("other", route)
         self._operations = {op.method: op for op in operations}
         self._allow = ", ".join(sorted(self._operations))
@@ -241,7 +242,7 @@ class Endpoint:
         began_s = perf_counter()
         fields = join_fields(scope["headers"])
         request = RequestContext(fields.get(b"x-request-id"), scope["path_params"])
-        # Each request has a task, and so a context, of its own.
+        # Each request runs in its own task, and so has its own context.
         REQUEST.set(request)
         try:
             operation = self._operations.get(scope["method"])
@@ -304,7 +305,7 @@ class Endpoint:
             traffic.add(problem.status_code, perf_counter() - began_s)
             return
         if isinstance(reply, StreamedAnswer):
-            # How long it goes on is the client's choice: it is counted when it begins, and not measured.
+            # The client decides how long a stream lasts, so count it at its start and do not measure its duration.
             self._traffic[operation.method].add(HTTPStatus.OK, perf_counter() - began_s)
             await reply.app(scope, receive, send)
         else:
@@ -333,7 +334,8 @@ class Endpoint:
     def _person(
         self, scope: Scope, fields: Fields, host: str | None, operation: Operation
     ) -> Principal | None:
-        """Return the person whom a proxy names. One without a role may still show a token, and log in by it."""
+        """Return the person whom a proxy names. A person without a role may still show a token, and log in with
+        it."""
         assert self._policy.proxy_login is not None
         try:
             return self._policy.proxy_login.person(scope["headers"], fields, host)
@@ -352,7 +354,7 @@ class Endpoint:
         except JqmasterError:
             if operation.access is not None or operation.method != "GET":
                 raise
-            return None  # what anybody may read is answered, whether the store is there or not
+            return None  # public routes answer even if the store is away
 
     async def _send(self, reply: Reply, encoding: Encoding, send: Send) -> None:
         if reply.status == HTTPStatus.NO_CONTENT:

@@ -9,21 +9,24 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from jqmaster.api.http.endpoint import StreamedAnswer
 from jqmaster.api.http.security_headers import DATA_HEADERS
 
-# Its debug lines quote every event, and events of jobs hold content.
+# The debug messages of this logger quote every event, and events of jobs may hold content.
 logging.getLogger("sse_starlette.sse").setLevel(logging.INFO)
 
 
 class _EventStream(EventSourceResponse):
-    """The library learns of the end of a server by looking at uvicorn's signal handlers twice a second, in a task that
-    nobody owns. Here the streams are ended by those who give the events."""
+    """A stream that does not watch for the end of the server.
+
+    For that, the library looks at uvicorn's signal handlers twice a second, in a task that nobody owns. Here, the
+    sources of the events end the streams.
+    """
 
     async def _listen_for_exit_signal_with_grace(self) -> None:
         await asyncio.Event().wait()
 
 
 async def streamed(events: AsyncGenerator[bytes], *, ping_s: int) -> StreamedAnswer:
-    """Return the answer that streams these events, and says `alive` every `ping_s`. The first event is awaited
-    here, so that a refusal comes before the answer begins."""
+    """Return the answer that streams these events, and sends `alive` every `ping_s`. It awaits the first event, so
+    that a refusal comes before the answer begins."""
     first = await anext(events)
     response = _EventStream(
         _joined(first, events),
@@ -41,5 +44,5 @@ async def _joined(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[b
         async for events in rest:
             yield events
     finally:
-        # An iterator that is dropped ends only when it is collected; its place in the feed is free at once.
+        # A dropped iterator ends only when it is collected. Close it now to free its place in the feed at once.
         await rest.aclose()

@@ -9,7 +9,7 @@ from jqmaster.live_value import LiveValue
 
 @dataclass(frozen=True, slots=True)
 class RequestLimits:
-    """Limits of a request's head, and of the time that a client takes to send a request and to read an answer."""
+    """Limits for a request's head, and for the time in which a client must send a request and read an answer."""
 
     head_bytes: int
     header_count: int
@@ -28,7 +28,7 @@ class RequestLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Limits of a server. A change applies at once to all connections, also to those that are open."""
+    """Limits of a server. A change applies at once to all connections, including open ones."""
 
     room: LiveValue[RoomLimits]
     request: LiveValue[RequestLimits]

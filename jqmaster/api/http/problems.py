@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems. The one place that knows HTTP statuses."""
+"""Errors as RFC 9457 problems. Only this module knows HTTP statuses."""
 
 import functools
 import json
@@ -46,7 +46,7 @@ from jqmaster.errors import (
 
 logger = logging.getLogger(__name__)
 
-# A class that is missing here has the status of its nearest base.
+# A class that is missing here has the status of its nearest base class.
 STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
     UnparsableError: (400, "Cannot be parsed"),
     UnauthorizedError: (401, "Not authenticated"),
@@ -73,7 +73,7 @@ STATUS: Final[Mapping[type[JqmasterError], tuple[int, str]]] = {
 }
 
 MAX_PROBLEM_BYTES: Final = 4096
-# Errors of fields that hold text.
+# Types of errors in fields that hold text.
 _TEXT_ERRORS: Final = frozenset({"string_type", "literal_error", "enum", "value_error"})
 BINARY_RULE: Final = "must be text, and is binary: encode it as MessagePack str, not bin"
 _MAX_ECHO: Final = 64
@@ -82,7 +82,8 @@ _MAX_RULE: Final = 200
 
 
 def problem_response(exc: Exception, encoding: Encoding) -> Response:
-    """The answer to a request that ended with `exc`: at most 4 KiB, and of an unforeseen one an incident ID only."""
+    """Return the answer to a request that ended with `exc`: at most 4 KiB, and only an incident ID for an unexpected
+    error."""
     if isinstance(exc, HTTPException):
         return _from_http_exception(exc, encoding)
     if isinstance(exc, ValidationError):
@@ -104,35 +105,36 @@ def problem_response(exc: Exception, encoding: Encoding) -> Response:
 
 
 def status_of(exc: JqmasterError) -> tuple[int, str]:
-    """Return the status of an error, and what it is called."""
+    """Return the HTTP status of an error, and the title of its problem."""
     return next(STATUS[cls] for cls in type(exc).__mro__ if cls in STATUS)
 
 
 def invalid_from(exc: ValidationError, prefix: tuple[str | int, ...] = ()) -> InvalidError:
-    """A pydantic error as each field and the rule it breaks; the input itself is not repeated."""
+    """Convert a pydantic error to a list of fields and the rules that they break. The input itself is not
+    repeated."""
     errors = []
     for error in exc.errors(include_url=False):
         rule = error["msg"].removeprefix("Value error, ")
         if error["type"] in _TEXT_ERRORS and isinstance(error.get("input"), bytes):
-            # A library that writes every string as `bin` needs to be told so; the text itself has no fault.
+            # The text itself is fine: tell the caller that its library writes every string as `bin`.
             rule = BINARY_RULE
-        if error["type"] == "union_tag_invalid":  # the one message that quotes the input in full
+        if error["type"] == "union_tag_invalid":  # the only message that quotes the whole input
             rule = f"must be one of {error['ctx']['expected_tags']}"
-        elif error["type"] == "model_type":  # and the one that names the class
+        elif error["type"] == "model_type":  # the only message that names the class
             rule = "must be a map (in JSON: an object)"
         errors.append(FieldError((*prefix, *error["loc"]), rule))
     return invalid(errors)
 
 
 def edge_problem(status: HTTPStatus, code: str) -> bytes:
-    """Return the MessagePack problem for bytes that never became a request, and so could not say how they want it:
-    pushers and workers read nothing else."""
+    """Return the problem for bytes that never became a request. It is MessagePack, because they could not ask for an
+    encoding, and pushers and workers read nothing else."""
     return encode(_problem(status, status.phrase, "", code), Encoding.MSGPACK)
 
 
 def echo(value: object) -> str:
-    """Input as it may stand in a message: escaped, at most 64 characters."""
-    # Cut before escaping: the repr of a large value must not be built.
+    """Return input in a form that is safe in a message: escaped, at most 64 characters."""
+    # Cut before escaping, so as not to build the repr of a large value.
     text = (
         value
         if isinstance(value, str)
@@ -162,7 +164,7 @@ def _response(
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:
     problem = {**_problem(status, title, detail, code), **more}
-    # JSON of printable ASCII is the longer form of the two.
+    # Measure as printable ASCII JSON, which is the longer of the two encodings.
     room = MAX_PROBLEM_BYTES - len(json.dumps(problem)) - 100
     for index, error in enumerate(errors):
         loc = [part if isinstance(part, int) else _printable(part, _MAX_ECHO) for part in error.loc[:8]]

@@ -1,4 +1,4 @@
-"""People whom a proxy in front of the master has logged in, and names in headers."""
+"""People whom a proxy in front of the master has logged in and names in headers."""
 
 import hmac
 import logging
@@ -25,8 +25,9 @@ _FORWARDED_FOR: Final = b"x-forwarded-for"
 
 @dataclass(frozen=True, slots=True)
 class ProxyLoginRules:
-    """The headers of the proxies, their networks (`proxies`), those of proxies that may stand between them and the
-    master (`between`), the secret that they send (empty: none), and the roles of people."""
+    """The headers of the login proxies, and the roles of people. `proxies`: the networks of the login proxies;
+    `between`: those of proxies that may stand between them and the master; `secret`: what the proxies send as proof
+    (empty: none)."""
 
     user_header: str
     groups_header: str | None
@@ -37,7 +38,7 @@ class ProxyLoginRules:
 
 
 class ProxyLogin:
-    """Tells who the caller is by the headers of a request."""
+    """Identifies the caller by the headers of a request."""
 
     def __init__(self, rules: ProxyLoginRules, monotonic_s: Callable[[], float]) -> None:
         self._user_field = rules.user_header.lower().encode()
@@ -50,9 +51,8 @@ class ProxyLogin:
     def person(
         self, headers: Iterable[tuple[bytes, bytes]], fields: Fields, client_host: str | None
     ) -> Principal | None:
-        """Return the person whom a login proxy names. None: no proxy names anybody, or nobody believes who does; that
-        is told in the log. `headers`: as they came, `fields`: joined. Raise ForbiddenError (`no_role`,
-        `no_login_name`)."""
+        """Return the person whom a login proxy names. None: no proxy names anybody, or its word is not trusted, which
+        is logged. `headers`: as received; `fields`: joined. Raise ForbiddenError (`no_role`, `no_login_name`)."""
         if self._user_field not in fields:
             return None
         if fault := self._fault(headers, fields, client_host):
@@ -75,7 +75,7 @@ class ProxyLogin:
             return "it did not come through a network of login_proxies"
         if rules.secret and not hmac.compare_digest(fields.get(SECRET_FIELD, b""), rules.secret.encode()):
             return "it does not have the secret of the proxy"
-        # A proxy that adds its header, and does not replace it, would leave the caller's own one beside it.
+        # A proxy that adds its header instead of replacing it would leave the caller's own header beside it.
         names = [name for name, _ in headers if name in self._single]
         if len(names) != len(set(names)):
             return "a header of the login is there twice"
@@ -95,8 +95,8 @@ class ProxyLogin:
 
 
 def check_proxy_csrf(fields: Fields, field: bytes) -> None:
-    """Refuse a change that a page of another site has the browser send: the proxy lets it pass like any other. Raise
-    ForbiddenError."""
+    """Refuse a change that a page of another site makes the browser send: the proxy passes it on like any other.
+    Raise ForbiddenError."""
     if fields.get(field) != CSRF_TOKEN.encode():
         raise ForbiddenError(f"X-CSRF-Token must be {CSRF_TOKEN!r}, as `GET /api/session` says", code="csrf")
 

@@ -34,8 +34,10 @@ class MasterServer:
     def __init__(
         self, app: App, settings: Settings, limits: ServerLimits, *, sockets: Sequence[socket.socket] = ()
     ) -> None:
-        """`sockets`: bound ones to serve instead of the settings' host and port. One of several processes shares the
-        port with the others, and listens at one of its own besides, where it alone answers."""
+        """`sockets`: bound sockets to serve instead of the settings' host and port.
+
+        One of several processes shares its port with the others, and also listens on a port of its own.
+        """
         self._app = app
         self._settings = settings
         self._sockets = sockets
@@ -63,7 +65,7 @@ class MasterServer:
 
     @property
     def own_port(self) -> int:
-        """The port where nobody but this process answers; `port`, unless it is shared."""
+        """The port that only this process serves. It is `port` unless that is shared."""
         return int((self._own or self._servers[0]).sockets[0].getsockname()[1])
 
     @property
@@ -100,7 +102,8 @@ class MasterServer:
         if self._sockets:
             self._servers = [await listen(sock=sock) for sock in self._sockets]
         elif settings.processes > 1:
-            # A listener each: the kernel spreads connections over them, and stops at once to give any to one that died.
+            # Each process has its own listener: the kernel spreads connections over them, and stops at once to use a
+            # dead one.
             self._own = await listen(host=settings.host, port=0)
             shared = await listen(host=settings.host, port=settings.port, reuse_port=True)
             self._servers = [shared, self._own]
@@ -110,7 +113,7 @@ class MasterServer:
         self._sweep()
 
     async def stop(self) -> None:
-        """Accept nothing more, let requests end for a grace time, then answer the rest 503 and close."""
+        """Accept nothing more, give requests a grace time to end, then answer the rest with 503 and close."""
         self._stopping = True
         for server in self._servers:
             server.close()
@@ -124,7 +127,7 @@ class MasterServer:
             await asyncio.wait(tasks, timeout=STOP_GRACE_S)
         for connection in list(self._state.connections):
             connection.transport.close()
-        # A client that does not read its last answer would hold the stop up.
+        # Limit the wait, because a client that does not read its last answer would delay the stop.
         deadline = asyncio.get_running_loop().time() + LINGER_S
         while self._state.connections and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110  uvicorn's set
             await asyncio.sleep(0.01)
@@ -151,8 +154,8 @@ class MasterServer:
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
-            # Ours alone: the task belongs to the protocol, and only `stop` cancels it. The reason must be told here,
-            # since uvicorn would log it as a fault of the application.
+            # This is our own cancellation: the task belongs to the protocol, and only `stop` cancels it. Give the
+            # reason here, because uvicorn would log it as an error of the application.
             if not self._stopping:
                 raise
             response = problem_response(

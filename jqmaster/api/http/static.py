@@ -1,4 +1,5 @@
-"""The web UI's files at `/`. Open to anybody: they hold nothing but code, and all that they show comes from the API."""
+"""The web UI's files at `/`. They are public: they contain only code, and everything that they show comes from the
+API."""
 
 import asyncio
 import base64
@@ -30,7 +31,7 @@ CONTENT_TYPES: Final = {
     ".txt": b"text/plain; charset=utf-8",
 }
 INDEX: Final = "index.html"
-# Written by `make bundle`: the same UI as the few files that browsers load quickly.
+# Output of `make bundle`: the same UI in a few files that browsers load quickly.
 BUNDLE: Final = "/bundle/"
 SOURCES: Final = f"{BUNDLE}sources.sha256"
 SOURCE_KINDS: Final = (".js", ".css", ".html")
@@ -39,15 +40,16 @@ _POLICY: Final = (
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 _VARY: Final = (b"vary", b"accept-encoding")
-# Asked again each time, answered by 304: after an upgrade of the master no page mixes old modules with new ones.
+# Browsers ask again each time, and usually get 304. So no page mixes old and new modules after an upgrade of the
+# master.
 _ASKED_AGAIN: Final = (b"cache-control", b"no-cache")
-# The address names the content, so that it never changes.
+# The address identifies the content, so the content never changes.
 _FOR_EVER: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 HEADERS: Final = (*security_headers(_POLICY % ""), _VARY, _ASKED_AGAIN)
 _INLINE: Final = re.compile(rb"<script>(.*?)</script>", re.DOTALL)
 _VERSION_LENGTH: Final = 16
 _ALLOW: Final = "GET, HEAD"
-# Below it a compressed body saves no packet.
+# Below this size, compression saves no packet.
 _MIN_GZIP_BYTES: Final = 1024
 
 
@@ -61,14 +63,14 @@ class _FileBody:
     etag: bytes
     data: bytes
     headers: list[tuple[bytes, bytes]]
-    # The digest of the content before gzip, which an address that never changes has as its query.
+    # Digest of the content before gzip. Addresses whose content never changes have it as their query.
     version: bytes
 
 
 class Site:
-    """ASGI application: a fixed table of files, read once. Every other path goes to `otherwise`.
+    """ASGI application that serves a fixed table of files, read once. Every other path goes to `otherwise`.
 
-    Paths are compared whole with those of the table, so that none can lead out of it.
+    Only whole paths of the table match, so no path can lead out of it.
     """
 
     def __init__(self, otherwise: ASGIApp, root: Traversable | None = None) -> None:
@@ -79,13 +81,13 @@ class Site:
         self._files = {path: _File(kind, found[path]) for path, kind in kinds.items() if kind is not None}
         if f"/{INDEX}" in self._files:
             self._files["/"] = self._files[f"/{INDEX}"]
-        # By path, and whether it is compressed. Each is made when it is first asked for: for all files together that
-        # takes longer than the rest of the start.
+        # Keyed by path and by whether it is compressed. Each body is made on first use: making all of them takes
+        # longer than the rest of the start.
         self._bodies: dict[tuple[str, bool], _FileBody] = {}
 
     @property
     def paths(self) -> Iterable[str]:
-        """All that is served."""
+        """All paths that are served."""
         return self._files.keys()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,13 +119,13 @@ class Site:
         key = path, is_packed
         if key not in self._bodies:
             make = _packed_body if is_packed else _plain_body
-            # To compress the largest file takes some 20 ms, for which nothing else shall wait.
+            # Compressing the largest file takes about 20 ms, and must not block anything else.
             self._bodies[key] = await asyncio.to_thread(make, self._files[path])
         return self._bodies[key]
 
     def _page(self, scope: Scope) -> bytes | None:
-        """Return the UI's address of a page that a browser asks for by path: `/jobs?state=failed` is
-        `/#/jobs?state=failed`. It is relative, as a proxy may show the UI below a path."""
+        """Return the UI's address of a page that a browser requests by path: `/jobs?state=failed` is
+        `/#/jobs?state=failed`. It is relative, because a proxy may serve the UI below a path."""
         path: str = scope["path"]
         if scope["method"] not in ("GET", "HEAD") or f"/pages{path}.js" not in self._files:
             return None
@@ -140,7 +142,7 @@ def _packaged() -> dict[str, bytes]:
 
 
 def _site_files(root: Traversable) -> dict[str, bytes]:
-    """Return the files below `root` by path. The index is that of the bundle, if the bundle is up to date."""
+    """Return the files below `root` by path. The index is the bundle's, if the bundle is up to date."""
     found = dict(_read(root))
     if is_bundle_current(found):
         found[f"/{INDEX}"] = found[f"{BUNDLE}{INDEX}"]
@@ -148,7 +150,7 @@ def _site_files(root: Traversable) -> dict[str, bytes]:
 
 
 def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
-    """Path from the root and content of every file below `folder`."""
+    """Yield the path from the root and the content of every file below `folder`."""
     for entry in sorted(folder.iterdir(), key=lambda found: found.name):
         path = f"{prefix}/{entry.name}"
         if entry.is_dir():
@@ -158,13 +160,13 @@ def _read(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, bytes]]:
 
 
 def is_bundle_current(found: Mapping[str, bytes]) -> bool:
-    """Return whether the bundle was made of the sources beside it; if not, browsers get the modules. `found`: files by
-    path."""
+    """Return whether the bundle was made from the sources beside it. If not, browsers get the modules. `found`: files
+    by path."""
     return found.get(SOURCES, b"").decode().strip() == sources_digest(found)
 
 
 def sources_digest(found: Mapping[str, bytes]) -> str:
-    """Return the digest of the files that the bundle is made of, as tools/web/bundle.js computes it."""
+    """Return the digest of the bundle's source files, as tools/web/bundle.js computes it."""
     lines = sorted(
         f"{path[1:]} {hashlib.sha256(data).hexdigest()}\n"
         for path, data in found.items()
@@ -178,7 +180,7 @@ def _plain_body(file: _File) -> _FileBody:
 
 
 def _packed_body(file: _File) -> _FileBody:
-    """Return the file compressed, or as it is where that saves nothing."""
+    """Return the file compressed, or unchanged if that saves nothing."""
     if len(file.content) >= _MIN_GZIP_BYTES:
         packed = gzip.compress(file.content, 9, mtime=0)
         if len(packed) < len(file.content):
@@ -187,10 +189,10 @@ def _packed_body(file: _File) -> _FileBody:
 
 
 def _body(kind: bytes, data: bytes, content: bytes, *more: tuple[bytes, bytes]) -> _FileBody:
-    # Each form has a tag of its own, as a cache in between demands.
+    # Caches require that each form has its own tag.
     etag = b'"%s"' % hashlib.sha256(data).hexdigest()[:32].encode()
     length = str(len(data)).encode()
-    # A script within the page runs by the hash of its text alone.
+    # The policy allows a script inside the page only by the hash of its text.
     inline = _INLINE.findall(content) if kind.startswith(b"text/html") else []
     hashes = "".join(f" 'sha256-{base64.b64encode(hashlib.sha256(one).digest()).decode()}'" for one in inline)
     headers = [

@@ -1,4 +1,4 @@
-"""Logins by an OpenID Connect provider over HTTP. Browsers call these routes as pages, so answers are redirects."""
+"""Logins with an OpenID Connect provider over HTTP. Browsers open these routes as pages, so answers are redirects."""
 
 from urllib.parse import parse_qs
 
@@ -42,7 +42,7 @@ def _logins(call: Call) -> ProviderLogins:
 
 
 def _returned(query: bytes) -> Returned:
-    """Return what the provider says. It may add parameters that nobody here knows."""
+    """Return the provider's answer. It may contain unknown parameters."""
     try:
         found = parse_qs(query.decode("ascii"), max_num_fields=32)
     except ValueError:
@@ -56,7 +56,7 @@ def _returned(query: bytes) -> Returned:
 
 
 def _to_login_page(logins: ProviderLogins, exc: JqmasterError, *headers: tuple[bytes, bytes]) -> Reply:
-    """Show the person what is wrong. Details are for operators, in the log and in the access log."""
+    """Show the person what is wrong. The log and the access log have the details, for operators."""
     return _redirect(f"{logins.policy.home_url}#/login?problem={exc.code}", *headers)
 
 

@@ -12,7 +12,7 @@ USER_PATTERN: Final = r"^[a-z0-9][a-z0-9._@-]{0,63}$"
 MAX_TTL_S: Final = 10 * 365 * 86_400
 
 UserName = Annotated[str, Field(pattern=USER_PATTERN, examples=["ada"])]
-# service/identity/users.py checks its strength, for which it needs the user's name.
+# service/identity/users.py checks the password's strength, because that check needs the user's name.
 Password = Annotated[
     str,
     Field(

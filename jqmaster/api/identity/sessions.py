@@ -12,7 +12,7 @@ from jqmaster.errors import ConflictError, UnauthorizedError
 from jqmaster.service.identity.sessions import Session, csrf_token_of, session_id_of
 from jqmaster.store.identity.sessions import ListedSession
 
-# The caller of a login is not known yet.
+# The limit is low because the caller of a login is not known yet.
 MAX_LOGIN_BYTES: Final = 4096
 
 
@@ -20,7 +20,7 @@ async def get(call: Call) -> Reply:
     if call.session is None and b"cookie" in call.fields:
         await call.policy.session(
             call.fields
-        )  # a store that is away is no end of a session: that is told as it is
+        )  # report that the store is away, not that the session has ended
     return Reply(200, _view(call, call.principal, call.session))
 
 
@@ -67,7 +67,7 @@ async def logout(call: Call) -> Reply:
 
 
 def secret_of(call: Call) -> str | None:
-    """Return the cookie that the caller's session is known by."""
+    """Return the secret in the cookie that belongs to the caller's session."""
     if call.session is None:
         return None
     secrets = call.policy.cookie.candidates(call.fields)

@@ -33,10 +33,11 @@ from jqmaster.store.jobs.operator_actions import Changes
 
 ARGUMENT: Final = frozenset({"argument"})
 MAX_WAIT_S: Final = 60.0
-# To whom waited in vain for a place to wait in: nor is the connection kept for the time until then.
+# For callers that found no free waiting place. The connection is not kept until they come again.
 COME_AGAIN: Final = ((b"retry-after", b"1"), (b"connection", b"close"))
 _NUMBER: Final = re.compile(r"\d{1,20}(\.\d{0,20})?([eE][+-]?\d{1,3})?", re.ASCII)
-# A bulk is checked whole before any of it is kept; past this many faults the rest of the list says nothing new.
+# A bulk is checked completely before any of it is stored. After this many errors, the rest of the list tells nothing
+# new.
 MAX_BULK_ERRORS: Final = 50
 # The most names that an answer lists as unserved.
 MAX_UNSERVED: Final = 10
@@ -65,7 +66,7 @@ async def enqueue(call: Call) -> Reply:
     if spec.after is not None:
         await _check_predecessors(call, [spec], is_bulk=False)
     found = await _contract_fields(call, [spec], is_bulk=False)
-    # Idempotency keys alone have owners.
+    # Only idempotency keys have owners.
     caller = _caller(call) if spec.key or key is not None else ""
     answer = await call.services.enqueue.one(spec, key, caller=caller, durability=durability)
     body_of = views.enqueue_answer(answer)
@@ -94,7 +95,7 @@ async def enqueue_bulk(call: Call) -> Reply:
 
 
 def _batch_of(call: Call, asked: bytes, specs: Sequence[JobSpec]) -> BatchSpec:
-    """Return the batch of a bulk. Raise InvalidError, also where a job names a batch of its own."""
+    """Return the batch of a bulk. Raise InvalidError, also if a job names a batch of its own."""
     request = check(BatchRequest, read_map(asked, limits=call.limits.scan), ("batch",))
     errors = [
         FieldError(("jobs", index, "batch"), "the bulk has a batch for all of its jobs")
@@ -109,7 +110,8 @@ def _batch_of(call: Call, asked: bytes, specs: Sequence[JobSpec]) -> BatchSpec:
 
 
 def check_callbacks(call: Call, spec: BatchSpec, loc: tuple[str | int, ...] = ()) -> None:
-    """Raise ForbiddenError if the caller may not push a callback of a batch, TooLargeError for its argument."""
+    """Raise ForbiddenError if the caller may not push a callback of the batch, TooLargeError if its argument is too
+    large."""
     for callback, job in spec.callbacks.items():
         check_name(call, job)
         check_argument(call, job, (*loc, str(callback)))
@@ -117,7 +119,7 @@ def check_callbacks(call: Call, spec: BatchSpec, loc: tuple[str | int, ...] = ()
 
 async def get(call: Call) -> Reply:
     detail = await call.services.jobs.view(call.path["job_id"])
-    # A mere pusher, who cancels a job, sees its state.
+    # A caller that may only push can cancel a job, and then sees only its state.
     has_course = call.may(Scope.READ)
     is_matched = has_course and detail.job.state not in FINISHED
     matching = await call.services.constraints.matching(detail.job) if is_matched else []
@@ -134,8 +136,8 @@ async def get(call: Call) -> Reply:
 async def result(call: Call) -> Reply:
     asked_s = wait_of(call.query("wait"))
     job_id = call.path["job_id"]
-    # The ID goes into the head, because a null body names no job. Text that is not an ID may hold anything, and must
-    # not get there.
+    # A null body names no job, so the ID goes into the head. Text that is not an ID may hold anything, and must not
+    # get there.
     named = ((_JOB_ID_FIELD, job_id.encode()),) if is_id(job_id) else ()
     if not await may_touch(call, job_id):
         return Reply(200, None, named)
@@ -182,7 +184,7 @@ async def cancel(call: Call) -> Reply:
 
 
 def acting(act: Callable[[JobActions, str], Awaitable[None]], audit_action: str) -> Handler:
-    """Return the handler of an operator's action on one job. Generated clients have its name from the method."""
+    """Return the handler of an operator's action on one job. Generated clients take its name from `act`."""
 
     async def handler(call: Call) -> Reply:
         await act(call.services.job_actions, call.path["job_id"])
@@ -211,7 +213,7 @@ async def _write_down(call: Call, action: str, after: Mapping[str, Any] | None =
 
 
 def _bulk_specs(call: Call, body: bytes) -> Sequence[JobSpec]:
-    """Return all jobs of a bulk, each checked. Raise InvalidError that names every bad one, up to a bound."""
+    """Return all jobs of a bulk, each checked. Raise InvalidError that names every bad one, up to a limit."""
     settings = call.services.settings
     items = read_list(
         body,
@@ -264,8 +266,9 @@ def _name_forbidden() -> ForbiddenError:
 
 
 async def _check_predecessors(call: Call, specs: Sequence[JobSpec], *, is_bulk: bool) -> None:
-    """For a token restricted to names that reads nothing, jobs of other names do not exist: raise InvalidError where it
-    names them in `after`, as for jobs that were never there. A repeat of an accepted job is not judged again."""
+    """Check the predecessors that the jobs name in `after`. For a name-restricted token without read access, jobs of
+    other names do not exist, so raise InvalidError for them as for jobs that never existed. A repeat of an accepted
+    job is not checked again."""
     allows_name = call.principal.allows_name if call.principal else None
     if allows_name is None or call.may(Scope.READ) or not any(spec.after for spec in specs):
         return
@@ -318,15 +321,15 @@ def _idempotency_key(call: Call) -> str | None:
 
 
 async def _contract_fields(call: Call, specs: Sequence[JobSpec], *, is_bulk: bool) -> _Fields:
-    """Return the fields of an answer that name what does not keep to the contracts of the names, and the names that no
-    worker has ever served. Raise InvalidError for the former where such jobs are refused."""
+    """Return the header fields that name contract violations, and the names that no worker has ever served. Raise
+    InvalidError for violations if the settings refuse such jobs."""
     contracts, how = call.services.contracts, call.services.settings.check_arguments
     found: _Fields = ()
     if how != "off" and (codes := await contracts.check(specs, is_bulk=is_bulk, refuses=how == "refuse")):
         found = ((b"jq-warning", ", ".join(codes).encode()),)
     names = {spec.name: None for spec in specs}
     if not contracts.were_served(names):
-        # Commas are not in names.
+        # Names contain no commas.
         unserved = ", ".join((await contracts.unserved(names))[:MAX_UNSERVED])
         found += ((_UNSERVED, unserved.encode()),) if unserved else ()
     return found

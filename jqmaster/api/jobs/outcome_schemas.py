@@ -1,4 +1,4 @@
-"""HTTP models of workers' reports on attempts that ended."""
+"""HTTP models of workers' reports on ended attempts."""
 
 from typing import Annotated, Any, Final, Literal
 

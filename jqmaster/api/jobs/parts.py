@@ -28,12 +28,12 @@ from jqmaster.service.jobs.parts import LEAST_PAUSE_S
 from jqmaster.service.jobs.reader import unknown_job
 
 VALUES: Final = frozenset({"parts"})
-# As in the stream of dashboards: see `live.PING_S`.
+# The same as in the stream of dashboards: see `live.PING_S`.
 PING_S: Final = 15
 RETRY_MS: Final = 2_000
-# A stream looks this often whether it has to end: because its caller is let in no more, or the master stops.
+# How often a stream checks whether it must end, because its caller is no longer admitted or the master stops.
 CHECK_EVERY_S: Final = 3.0
-# The ID of the last event: a browser that connects again with it is told that there is no more.
+# ID of the last event. A browser that reconnects with it is told that nothing follows.
 END: Final = "end"
 # Log lines of one step of a stream.
 MAX_LINES: Final = 1_000
@@ -93,14 +93,14 @@ async def stream(call: Call) -> Reply | StreamedAnswer:
 
 @dataclass(slots=True)
 class _StreamPlace:
-    """How far a client is: the parts that it has, and the number of its last log line."""
+    """The position of a client: the parts that it has, and the number of its last log line."""
 
     parts: PartPlace
     line: int
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Return the place that an event ID names: that of parts, alone or with `.` and the number of a line."""
+        """Return the place that an event ID names: that of the parts alone, or followed by `.` and a line number."""
         parts, _, line = text.partition(".")
         if line and not (line.isascii() and line.isdigit() and len(line) < 16):
             parts = ""
@@ -111,7 +111,7 @@ class _StreamPlace:
 
 
 async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> AsyncGenerator[bytes]:
-    """Yield events as bytes until the job is over, the caller is let in no more, or the master stops."""
+    """Yield events as bytes until the job is over, the caller is no longer admitted, or the master stops."""
     services, job_id = call.services, call.path["job_id"]
     with services.feed.place():
         content = JobContent(call.content, (await services.jobs.view(job_id)).job)
@@ -145,8 +145,8 @@ async def _events(call: Call, place: _StreamPlace, lines: LogFilter | None) -> A
 async def _news(
     services: Services, job_id: str, place: _StreamPlace, lines: LogFilter | None
 ) -> tuple[PartPage, LinesPage | None]:
-    """Return the parts and log lines behind a place as soon as there are any, or the job is over; after CHECK_EVERY_S
-    what there is."""
+    """Return the parts and log lines after a place as soon as there are any, or the job is over; otherwise return
+    what exists after CHECK_EVERY_S."""
     if lines is None:
         return await services.job_parts.page(job_id, place.parts, wait_s=CHECK_EVERY_S), None
     ends_at_s = time.monotonic() + CHECK_EVERY_S
@@ -160,7 +160,7 @@ async def _news(
             if is_news or left_s <= 0 or (found.is_last and _is_whole(log)):
                 return found, log
             place.line = log.next
-            # The last lines may come a little after the end of the job; nobody tells when they cannot any more.
+            # The last lines may arrive shortly after the end of the job, and nothing signals that no more can come.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left_s, LATE_PAUSE_S) if found.is_last else left_s):
                     await news.wait()
@@ -168,7 +168,7 @@ async def _news(
 
 
 def _is_whole(log: LinesPage | None) -> bool:
-    """Return whether the stream of a job that is over may end: without any line so far, none is waited for."""
+    """Return whether the stream of a finished job may end. It does not wait for lines if there are none so far."""
     return log is None or log.is_last or log.facts == NO_LOG
 
 
@@ -187,7 +187,7 @@ def _event(name: str, event_id: str, data: dict[str, Any]) -> bytes:
 
 
 def _values(data: bytes) -> list[bytes]:
-    """Return the members of an encoded list as they came. Raise InvalidError."""
+    """Return the encoded members of a list unchanged. Raise InvalidError."""
     try:
         values = [bytes(value) for value in _SPLITTER.decode(data)]
     except (msgspec.MsgspecError, RecursionError):

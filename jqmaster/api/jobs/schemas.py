@@ -64,7 +64,7 @@ WebhookUrl = Annotated[
     Field(max_length=MAX_URL_CHARS, description="http or https, without user and fragment."),
     AfterValidator(_webhook_url),
 ]
-# Requests are strict, and JSON has only the text of a state.
+# Requests are strict, and JSON can express a state only as text.
 FinalState = Annotated[
     JobState,
     Field(strict=False),
@@ -110,7 +110,7 @@ class AfterRequest(Request):
             "order.",
         ),
     ]
-    # Requests are strict, and JSON has only the text of the condition.
+    # Requests are strict, and JSON can express the condition only as text.
     when: AfterWhen = Field(
         AfterWhen.SUCCEEDED,
         strict=False,
@@ -160,7 +160,7 @@ class JobTermsRequest(Request):
     )
 
     def terms(self) -> dict[str, Any]:
-        """Return the fields of a `JobSpec` that tell these terms."""
+        """Return these terms as fields of a `JobSpec`."""
         retry = self.retry
         return {
             "name": self.name,

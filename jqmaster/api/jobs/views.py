@@ -23,7 +23,7 @@ _CONFLICT_FIELDS: Final = {Conflict.EXISTING: "duplicate", Conflict.REPLACED: "r
 
 
 def enqueue_answer(answer: Enqueued) -> dict[str, Any]:
-    """`EnqueueAnswer`. The usual one has the ID alone."""
+    """`EnqueueAnswer`. Usually it has only the ID."""
     if answer.conflict is None:
         return {"id": answer.job_id}
     return {"id": answer.job_id, _CONFLICT_FIELDS[answer.conflict]: True}
@@ -82,7 +82,7 @@ def job_view(
     has_course: bool,
     link_templates: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """`JobView`. `has_course`: the caller sees what became of it, and not its state alone."""
+    """`JobView`. `has_course`: the caller sees the job's history, and not only its state."""
     job, result = detail.job, detail.result
     content = JobContent(access, job)
     argument, headers = content.argument(), content.headers()
@@ -132,7 +132,7 @@ def _outside_links(job: Job, templates: Sequence[str]) -> list[dict[str, str]]:
 
 
 def _links_view(job: Job, links: Links | None) -> dict[str, Any]:
-    """Return the fields of `JobView` on the order of jobs. `links` None: the caller sees only what was pushed."""
+    """Return the fields of `JobView` about the order of jobs. `links` None: the caller sees only what was pushed."""
     after = job.after
     if links is None:
         after_view = after and {
@@ -190,7 +190,7 @@ def _shown_result(result: bytes | None) -> RawMsgpack | None:
 
 
 def result_view(result: bytes) -> RawMsgpack:
-    """`Result`, as its pusher gets it."""
+    """`Result`, as the pusher gets it."""
     return RawMsgpack(readable_members(result))
 
 

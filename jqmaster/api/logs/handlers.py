@@ -27,12 +27,12 @@ from jqmaster.errors import (
 from jqmaster.service.logs.logs import SentLine
 from jqmaster.store.identity.audit import encode_entry
 
-# The most of one call. A worker that has more sends several.
+# The limits of one call. A worker with more lines makes several calls.
 MAX_LINES: Final = 10_000
 MAX_BYTES: Final = 4 * 1024 * 1024
 MAX_PAGE: Final = 5_000
 DEFAULT_PAGE: Final = 1_000
-# The store counts in doubles, and numbers are those of all attempts together.
+# The store counts in doubles, and the numbers run on over all attempts.
 MAX_SEQ: Final = 2**47
 MAX_TAIL: Final = 1_000_000
 
@@ -40,7 +40,7 @@ TextT = TypeVar("TextT")
 
 
 class _Entry(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True, gc=False):
-    """As `schemas.LogLineRequest`, which says what the fields are."""
+    """The same as `schemas.LogLineRequest`, which describes the fields."""
 
     seq: Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQ)]
     at: Annotated[int, msgspec.Meta(ge=0, le=LATEST_MS)]
@@ -54,8 +54,8 @@ class _LogBody(msgspec.Struct, Generic[TextT], forbid_unknown_fields=True):
     entries: list[_Entry[TextT]]
 
 
-# Every line of every job passes here: one typed decode in C instead of a model. Where a text is binary, or not UTF-8,
-# the texts are decoded one by one.
+# Every line of every job takes this path, so it is one typed decode in C instead of a model. If a text is binary or
+# not UTF-8, the texts are decoded one by one.
 _USUAL: Final = msgspec.msgpack.Decoder(_LogBody[str])
 _OTHER: Final = msgspec.msgpack.Decoder(_LogBody[msgspec.Raw])
 _BINARY: Final = msgspec.msgpack.Decoder(bytes)
@@ -103,7 +103,7 @@ def _decoded(data: bytes) -> Sequence[_Entry[Any]]:
 
 
 def _refused(text: str) -> InvalidError:
-    """Return the problem for what the decoder says: `Expected `int`, got `str` - at `$.entries[3].seq``."""
+    """Convert a decoder message to a problem: `Expected `int`, got `str` - at `$.entries[3].seq``."""
     rule, _, path = text.partition(" - at `$")
     parts = [part.rstrip("]") for part in path.rstrip("`").replace("[", ".").split(".") if part]
     loc = tuple(int(part) if part.isdigit() else part for part in parts)
@@ -111,7 +111,7 @@ def _refused(text: str) -> InvalidError:
 
 
 def _by_claim(entries: Sequence[_Entry[str | bytes]]) -> list[tuple[str, str, list[SentLine]]]:
-    """Return the lines of each claim in the order of their numbers, each number once."""
+    """Return the lines of each claim, ordered by number and without duplicate numbers."""
     found: dict[tuple[str, str], list[SentLine]] = {}
     lines: list[SentLine] | None = None
     job_id, token, last = "", "", 0
@@ -155,7 +155,7 @@ async def page(call: Call) -> Reply:
                 wait_s=min(wait_s, MAX_WAIT_S) if has_place else 0.0,
             )
         except NotFoundError:
-            # It may also have gone just now.
+            # The job may have been deleted just now.
             found = await services.job_logs.gone_page(job_id, after, limit=limit, wanted=wanted, tail=tail)
             content = GoneContent(call.content, found.name or "")
     return Reply(200, page_view(found, content), () if has_place else COME_AGAIN)

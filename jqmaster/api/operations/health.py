@@ -6,14 +6,15 @@ from jqmaster.service.operations.metrics import CONTENT_TYPE
 
 
 async def healthz(call: Call) -> Reply:
-    """The process answers. Its ID tells it from one that took its address since."""
+    """Answer as long as the process does. The ID distinguishes it from a process that has taken over its address."""
     return Reply(200, {"status": "ok", "id": call.services.master_id})
 
 
 async def readyz(call: Call) -> Reply:
-    """Return whether this master makes progress: its store answers, somebody leads, and a leader's rounds go on.
+    """Return whether this master makes progress: its store answers, some master leads, and a leader's rounds go on.
 
-    Probes come without a token, and so may anybody; what a fault says of paths and addresses is for readers.
+    Probes come without a token, and so may anybody. Only readers see fault details, which may name paths and
+    addresses.
     """
     condition = await call.services.condition()
     if call.may(Scope.READ):

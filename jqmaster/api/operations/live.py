@@ -5,8 +5,8 @@ from typing import Final
 from jqmaster.api.http.endpoint import Call, StreamedAnswer
 from jqmaster.api.http.event_stream import streamed
 
-# Each stream says `alive` this often: by it the browser tells a quiet master from a connection that died without a
-# word.
+# Each stream sends `alive` this often, so that the browser can tell a quiet master from a connection that died
+# silently.
 PING_S: Final = 15
 
 

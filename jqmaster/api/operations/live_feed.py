@@ -23,13 +23,13 @@ from jqmaster.store.operations.live import LiveSigns, LiveStore
 logger = logging.getLogger(__name__)
 
 EVERY_S: Final = 1.0
-# A token that was revoked ends its streams within this, and what it takes to be known here.
+# The streams of a revoked token end within this time, plus the time until the revocation is known here.
 ADMIT_EVERY_S: Final = 3.0
 RETRY_MS: Final = 2_000
 RETRY_AFTER_S: Final = 5.0
-# The running actions on many jobs, and as many that ended.
+# The number of running actions on many jobs, and as many that ended.
 _MAX_ACTIONS: Final = 64
-# Events that only say: fetch it again. Other masters' changes are told by the store, at the next look.
+# Events that only tell the client to fetch again. The store reports other masters' changes at the next look.
 _SIGNS: Final = ("workers", "masters", "constraints", "definitions", "events", "batches", "settings")
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -37,10 +37,10 @@ Body = Callable[[], Awaitable[Mapping[str, Any]]]
 
 
 class LiveFeed:
-    """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. At most `max_streams` at once.
-    All listeners are told the same: `access` tells what that may be.
+    """Component. `stats` gives the body of `GET /api/stats`, `counts` the jobs by state. At most `max_streams` are
+    open at once. All listeners get the same events: `access` limits what these may contain.
 
-    A stream is never behind by more than one state: what its client has not taken yet is replaced by what is newer.
+    A stream is never more than one state behind: newer data replaces what its client has not taken yet.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LiveFeed:
         self._somebody = asyncio.Event()
         self.is_ending = False
         self._number = 0
-        # By slot: what a listener that comes now is told, and what was told of it last.
+        # By slot: the event for a new listener, and the data that listeners were last told.
         self._present: dict[str, bytes] = {}
         self._told: dict[str, Any] = {}
         self._last: LiveSigns | None = None
@@ -79,7 +79,7 @@ class LiveFeed:
         self._loops.spawn("looks", self._run)
 
     async def stop(self) -> None:
-        """Every stream ends at once: a server that stops waits for its answers."""
+        """End every stream at once, because a server that stops waits for its answers."""
         self.is_ending = True
         for listener in self._listeners:
             listener.end()
@@ -87,8 +87,8 @@ class LiveFeed:
 
     @contextlib.contextmanager
     def place(self) -> Iterator[None]:
-        """Take a place for a stream that is not told by the feed, and has to end soon after `is_ending` is set. Raise
-        OverloadedError."""
+        """Take a place for a stream that the feed does not serve. The stream must end soon after `is_ending` is set.
+        Raise OverloadedError."""
         with self._checked_place():
             self._others += 1
             try:
@@ -110,8 +110,8 @@ class LiveFeed:
     async def stream(
         self, is_admitted: Callable[[], Awaitable[bool]], *, has_missed: bool = False
     ) -> AsyncGenerator[bytes]:
-        """Events as bytes, at once and then at most one piece a second; ends when the caller is let in no more.
-        `has_missed`: it listened before, and is told to fetch everything again.
+        """Yield events as bytes: at once, and then at most one piece a second. End when the caller is no longer
+        admitted. `has_missed`: the client has listened before, and is told to fetch everything again.
 
         Raises OverloadedError at the first step.
         """
@@ -121,7 +121,7 @@ class LiveFeed:
                 for sign in _SIGNS:
                     listener.tell(sign, self._event(sign, _NOTHING))
             if not self._listeners:
-                # Data from before a time without listeners is outdated: read everything again at once.
+                # Nobody has listened for a while, so the data is outdated: read everything again at once.
                 self._present.clear()
                 self._told.clear()
                 self._last = None
@@ -162,7 +162,7 @@ class LiveFeed:
         look = await self._store.look()
         last, self._last = self._last, look
         if "job" in look.changed:
-            # A change of one job, such as of its priority, moves no count, and is told all the same.
+            # A change of one job, such as of its priority, changes no count, but must be sent nevertheless.
             self._told.pop("jobs", None)
         if last is None or last.jobs != look.jobs or "job" in look.changed:
             counts = await self._counts()
@@ -220,12 +220,12 @@ class LiveFeed:
 
 
 def _without_jitter(stats: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data without parts that differ at every read: a change of those alone is not an event."""
+    """Return the data without the parts that differ at every read. A change of only those is not an event."""
     store = {**stats["store"], "latency_ms": None, "used_memory_bytes": None} if "store" in stats else None
     return {**stats, "at": None, "store": store}
 
 
-# Changes that the audit log tells of.
+# Changes that appear in the audit log.
 _SIGN_OF_CHANGE: Final = {
     "worker": "workers",
     "master": "masters",
@@ -245,7 +245,8 @@ class _Listener:
         self.is_over = False
 
     def tell(self, slot: str, event: bytes) -> None:
-        # To the end of the line; one that takes nothing for long loses the oldest of what is bounded by nothing else.
+        # Move the event to the end of the queue. A client that takes nothing for long loses the oldest events,
+        # because nothing else bounds their number.
         self._events.pop(slot, None)
         if len(self._events) >= _MAX_ACTIONS:
             self._events.pop(next(iter(self._events)))
@@ -258,7 +259,7 @@ class _Listener:
         self._news.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until there is an event, or the time is over."""
+        """Wait until there is an event, or until the time is over."""
         try:
             async with asyncio.timeout(seconds):
                 await self._news.wait()
@@ -277,6 +278,6 @@ async def _is_let_in(is_admitted: Callable[[], Awaitable[bool]]) -> bool:
     try:
         return await is_admitted()
     except JqmasterError as exc:
-        # A store that is away revokes nothing; asked again in a moment.
+        # A store that is away revokes nothing. The stream asks again in a moment.
         logger.warning("cannot tell whether a stream may go on: %s", exc.detail)
         return True

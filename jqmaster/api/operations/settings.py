@@ -18,7 +18,7 @@ async def list_settings(call: Call) -> Reply:
 
 async def change(call: Call) -> Reply:
     call.query()
-    # Not by a model: what a setting may be is told by the settings themselves, and with better words.
+    # Use no model: the settings themselves define their valid values, and give better messages.
     changes = read_map(await call.body(), limits=call.limits.scan)
     _check_scope(call, changes)
     await call.services.live.change(changes, call.who)

@@ -38,7 +38,7 @@ async def register(call: Call) -> Reply:
         request.to_spec(url),
         call.known.identity,
         caller=caller_of(call.address),
-        # Only the worker inside this process has a token of this process.
+        # Only the worker inside this process has one of this process's own tokens.
         companion_of=call.services.master_id if call.known.is_own else "",
     )
     settings = call.services.settings
@@ -59,10 +59,10 @@ async def heartbeat(call: Call) -> Reply:
     await call.services.owners.check_heartbeat(
         call.path["worker_id"], call.known, token=call.bearer, proof=request.proof
     )
-    # The store is told one life of a lease and the worker none that is longer, also where the setting changes
-    # meanwhile.
+    # Read the lease time once, even if the setting changes meanwhile: tell the worker a lease no longer than the one
+    # that the store was told.
     lease_ms = call.services.settings.lease_ms
-    # A worker may owe results for two claims of one job: an earlier, lost one and the present.
+    # A worker may owe results for two claims of one job: an earlier, lost claim and the present one.
     claims = list(dict.fromkeys((claim.job_id, claim.token) for claim in request.running))
     answer = await call.services.workers.heartbeat(
         call.path["worker_id"],
@@ -166,7 +166,8 @@ async def get(call: Call) -> Reply:
 
 
 def order(name: WorkerOrder) -> Handler:
-    """Return the handler that gives a worker this order. It has the name of the order, as generated clients have."""
+    """Return the handler that gives a worker this order. It has the name of the order, which generated clients
+    use."""
 
     async def give(call: Call) -> Reply:
         worker = await call.services.worker_actions.order(name, call.path["worker_id"], call.who)
@@ -271,7 +272,7 @@ def _outcomes(call: Call, body: bytes) -> list[Outcome]:
 
 
 def _ending(item: dict[str, Any], loc: tuple[str | int, ...]) -> Outcome:
-    # By hand: pydantic would put the chosen type into the path of every error.
+    # Choose the model here: pydantic would put the chosen type into the path of every error.
     kind = item.get("type")
     model = ENDINGS.get(kind) if isinstance(kind, str) else None
     if model is None:

@@ -15,7 +15,7 @@ from jqmaster.api.schemas import SINCE, AnyValue, Binary, JobId, Token
 class Open(BaseModel):
     """Base of both directions. New fields may be added, and older workers and masters ignore them."""
 
-    # They describe, and check nothing: no start of a master builds their validators.
+    # These models only describe and check nothing, so a start of a master need not build their validators.
     model_config = ConfigDict(defer_build=True)
 
 
@@ -187,7 +187,7 @@ class DetachOrder(DrainOrder):
     """Notice that the worker was detached. Its next heartbeat is answered so."""
 
 
-# The orders about the worker itself, each a path of it, with its body and its summary.
+# Orders about the worker itself. Each is a path of the worker, with its body and its summary.
 ORDERS: Final[Mapping[str, tuple[type[DrainOrder], str]]] = {
     "drain": (DrainOrder, "Take no more jobs and finish those that run"),
     "resume": (ResumeOrder, "Take jobs again"),

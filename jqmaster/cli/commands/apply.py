@@ -50,7 +50,7 @@ SourceOption = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """A constraint or definition that the master has. `is_covered`: the argument of its job is not shown whole."""
+    """A constraint or definition on the master. `is_covered`: the argument of its job is not shown completely."""
 
     etag: str
     document: dict[str, Any]
@@ -59,7 +59,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A change of one thing. `after` None: it is deleted. `note` tells of changes that somebody else made."""
+    """A change of one object. `after` None: it is deleted. `note` mentions changes that somebody else made."""
 
     kind: str
     name: str
@@ -85,8 +85,8 @@ class SourceChange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`steps` that would be taken; `kept`: what is no longer declared and stays; `known`: ETags by kind and name as the
-    source declared them last."""
+    """`steps`: the changes to make; `kept`: objects that are no longer declared and stay; `known`: the ETags, by kind
+    and name, of what the source last declared."""
 
     steps: list[SourceChange]
     kept: list[tuple[str, str]]
@@ -184,8 +184,8 @@ def _plan(http: MasterSession, declared: DeclaredDocuments, *, prune: bool) -> P
 
 
 def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[str, str]]:
-    """Return what the source is known to have declared, as far as it is there, with what it declares and is there as
-    it should be."""
+    """Return the ETags of the objects that the source is known to have declared, if they still exist, and of those
+    that it declares and that need no change."""
     changing = {(step.kind, step.name) for step in found.steps}
     etags: dict[str, dict[str, str]] = {}
     for kind in KINDS:
@@ -200,7 +200,7 @@ def _etags_before(found: Plan, declared: DeclaredDocuments) -> dict[str, dict[st
 def _step(
     kind: str, name: str, present: Present | None, wanted: dict[str, Any], known_etag: str | None
 ) -> SourceChange | None:
-    """Return the change that makes it as it is wanted; None if it is so."""
+    """Return the change that leads to the wanted state; None if nothing differs."""
     if present is None:
         return SourceChange(kind, name, None, wanted)
     after = wanted
@@ -227,7 +227,8 @@ def _definition(view: Mapping[str, Any]) -> Present:
 
 
 def _is_visible(step: SourceChange) -> bool:
-    """Return False for a change that may be none: the argument of the job is not shown, so the master compares it."""
+    """Return False if the change may turn out to be none: the job's argument is hidden, so only the master can
+    compare it."""
     if step.present is None or step.after is None or not step.present.is_covered:
         return True
     return bool(list(_covered(step).differences()))
@@ -246,7 +247,7 @@ def _covered(step: SourceChange) -> SourceChange:
 
 
 def _apply(http: MasterSession, step: SourceChange) -> str | None:
-    """Return the ETag that it has now; None if it is gone."""
+    """Return the new ETag; None if the object was deleted."""
     path = path_of(_COLLECTIONS[step.kind], step.name)
     headers = {"If-None-Match": "*"} if step.present is None else {"If-Match": f'"{step.present.etag}"'}
     if step.after is None:
@@ -276,7 +277,7 @@ def _remember(
     known: Mapping[str, Mapping[str, str]],
     etags: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Write down what the source declared, unless that is known."""
+    """Record what the source declared, unless that is already known."""
     if any(known.get(kind, {}) != etags[kind] for kind in KINDS):
         body = {f"{kind}s": etags[kind] for kind in KINDS}
         http.call("PUT", path_of("/api/declarations", source), body=body)

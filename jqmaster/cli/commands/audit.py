@@ -75,7 +75,7 @@ def _follow(http: MasterSession, *, limit: int, as_json: bool) -> NoReturn:
         try:
             _, page = http.call("GET", "/api/audit", query={"after": after, "limit": _MOST})
         except typer.Exit as failure:
-            # It said why. A master that is away comes back.
+            # The failed call has printed the reason. A master that is away comes back.
             if failure.exit_code != exits.UNREACHABLE:
                 raise
             entries = []

@@ -14,7 +14,7 @@ from jqmaster.cli.declared.constraint_calls import all_constraints, if_match_of,
 from jqmaster.cli.declared.constraint_files import only_one
 from jqmaster.domain.constraints.limit_kinds import brief
 
-# Fields that a matcher has, and a constraint has not.
+# Fields that matchers have and constraints do not.
 _MATCHER_KINDS = frozenset(("all", "any", "not", "field"))
 
 app = typer.Typer(invoke_without_command=True)

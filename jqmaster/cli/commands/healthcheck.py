@@ -13,7 +13,7 @@ import typer
 from jqmaster.cli.console import exits
 
 _ANYWHERE: Final = frozenset({"", "0.0.0.0", "::", "localhost"})  # noqa: S104 - a comparison
-# A worker beats every second; after so long without an answered heartbeat it has no lease either.
+# A worker sends a heartbeat every second. After this long without an answer, its leases have ended as well.
 _FRESH_S: Final = 30.0
 
 
@@ -81,7 +81,7 @@ def _get(address: str, timeout_s: float) -> int:
 
 
 def _unverified() -> ssl.SSLContext:
-    # The certificate is for the name that clients use, and this asks the loopback address. Nothing secret is sent.
+    # The certificate is for the name that clients use, but this calls the loopback address. It sends no secrets.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

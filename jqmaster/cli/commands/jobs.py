@@ -155,7 +155,7 @@ def enqueue(
     if name is None:
         exits.fail(exits.USAGE, "the name of the job is missing; or give a file of jobs with --from")
     body: dict[str, Any] = {field: value for field, value in optional.items() if value is not None}
-    # Always with an ID: an answer that got lost can be asked for again.
+    # Always send an ID, so that the request can be repeated if its answer gets lost.
     body |= {"id": job_id or new_id(), "name": name, "argument": read_argument(argument)}
     if key is not None:
         body["key"] = key

@@ -17,7 +17,7 @@ from jqmaster.cli.console.http import (
 )
 
 _POLL_S = 0.1
-# A leader that hears nothing learns of it when it renews its lock, and another election may have to follow.
+# A leader that misses the request learns of it when it renews its lock, and another election may follow.
 _LED_WITHIN_S = 15.0
 
 app = typer.Typer(invoke_without_command=True)

@@ -120,7 +120,7 @@ def _meant(
     value: str | None,
     present: list[dict[str, Any]],
 ) -> Iterator[tuple[str, str]]:
-    """Yield what was asked for in words, and the matcher of its pauses."""
+    """Yield each requested pause in words, with its matcher."""
     for name in paused:
         yield name, spelled({"field": "name", "op": "eq", "value": name})
     if tag:
@@ -165,7 +165,7 @@ def _what(one: Mapping[str, Any]) -> str:
 
 
 def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is paused of a constraint, in words; a pause of its own is one of them."""
+    """Yield in words what is paused of a constraint. The constraint may itself be a pause."""
     if _is_pause(one):
         yield _what(one)
         return
@@ -177,7 +177,7 @@ def _paused_parts(one: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _origin(one: Mapping[str, Any]) -> tuple[object, object, object]:
-    """Return who paused it, since when and until when; of a limit that is paused, only the time of its last change is
+    """Return who paused it, since when and until when. For a paused limit, only the time of its last change is
     known."""
     if _is_pause(one):
         return one.get("created_by"), one["created_at"], one.get("expires_at")

@@ -19,8 +19,8 @@ from jqmaster.cli.console.settings import ConfigOption, DataDirOption, RedisOpti
 if TYPE_CHECKING:
     from jqmaster.config import Settings
 
-# Python's own is 700: one batch of jobs has several times as many objects, which are gone a moment later, and the
-# imports of a master make hundreds of thousands, which stay.
+# Python's default is 700. One batch of jobs creates several times as many objects, which are gone a moment later, and
+# the imports of a master create hundreds of thousands, which stay.
 GC_THRESHOLD: Final = 10_000
 
 
@@ -94,7 +94,7 @@ def serve(
 
 
 def serve_one(settings: "Settings", ready: Callable[[], None]) -> None:
-    """One of several processes, at a port that is known by now. Calls `ready` when it serves."""
+    """Run one of several processes, on a port that is already known. Call `ready` when it serves."""
     from jqmaster.cli.console import logs
 
     logs.set_up(settings.log_level, settings.log_format, secrets=logs.secrets_of(settings))
@@ -119,7 +119,7 @@ def _errors_told(port: int) -> Iterator[None]:
         yield
     except JqmasterError as error:
         exits.fail(exits.code_of(error), error.detail)
-    except ChildFailedError as error:  # it has said why
+    except ChildFailedError as error:  # the process has printed the reason
         raise typer.Exit(error.code) from None
     except ValueError as error:  # faulty tokens, a worker without handlers
         exits.fail(exits.USAGE, str(error))
@@ -150,8 +150,11 @@ def _run_loop(serving: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
 @contextlib.contextmanager
 def _collection_put_off() -> Iterator[None]:
-    """Turn garbage collection off while a master reads its modules: nearly all that this makes stays.
-    `_keep_what_is_made` turns it on again once they are read, because the start after that may take minutes."""
+    """Turn garbage collection off while a master imports its modules, because nearly all objects that this creates
+    stay.
+
+    `_keep_what_is_made` turns it on again after the imports, because the rest of the start may take minutes.
+    """
     gc.set_threshold(GC_THRESHOLD)
     gc.disable()
     try:
@@ -161,9 +164,11 @@ def _collection_put_off() -> Iterator[None]:
 
 
 def _keep_what_is_made() -> None:
-    """Exempt everything imported and built so far from garbage collection, so that the collector never walks it. To
-    collect before would free 1 % of it, and take a twentieth of the time of a start. Jobs leave no cycles behind. The
-    collector looks for those of other objects, and may take its time."""
+    """Exempt everything imported and built so far from garbage collection, so that the collector never walks it.
+
+    Collecting first would free 1 % of it, and take a twentieth of the start time. Jobs leave no reference cycles
+    behind. Other objects may, and the collector need not find those soon.
+    """
     gc.freeze()
     gc.enable()
 
@@ -181,8 +186,8 @@ async def _serve(settings: "Settings", ready: Callable[[str], None]) -> None:
 
 
 async def _serve_several(settings: "Settings") -> None:
-    """The store, if it is our own, outlives all processes that use it; the port is held before the first one
-    listens."""
+    """Run several processes. An embedded store outlives all processes that use it. The port is held before the first
+    process listens."""
     from pydantic import SecretStr
 
     from jqmaster.cli.console.settings import plain_settings
@@ -215,7 +220,7 @@ async def _serve_several(settings: "Settings") -> None:
 
 
 async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None]) -> bool:
-    """Return whether it has started; a start may take minutes, and whoever says stop meanwhile is heard."""
+    """Return whether the start has completed. It may take minutes, and a signal to stop ends it."""
     start, stop = asyncio.create_task(starting), asyncio.create_task(told.wait())
     await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
@@ -229,7 +234,8 @@ async def _unless_told(told: asyncio.Event, starting: Coroutine[Any, Any, None])
 
 
 async def _serve_with(settings: "Settings", worker: Any) -> None:
-    """The worker comes after the master and goes before it: what it reports to the last is still taken."""
+    """Run a master and a worker. The worker starts after the master and stops before it, so that its last reports are
+    accepted."""
     from jqmaster import app
     from jqmaster.cli.process.companion import Companion
 
@@ -260,11 +266,12 @@ async def _serve_with(settings: "Settings", worker: Any) -> None:
 
 
 def _told(on_impatience: Callable[[], None] = lambda: None) -> asyncio.Event:
-    """Set by the first signal to end."""
+    """Return an event that the first stop signal sets."""
     told = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
-    # A terminal that closes sends SIGHUP: the embedded Valkey must not stay behind. `nohup` has it ignored.
+    # A closing terminal sends SIGHUP, and the embedded Valkey must not stay behind. `nohup` makes processes ignore
+    # SIGHUP.
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, told.set)
     loop.add_signal_handler(signal.SIGINT, _interrupt, told, on_impatience)
@@ -290,7 +297,7 @@ def _print_address(settings: "Settings", address: str) -> None:
 
 
 def _tell(text: str) -> None:
-    # The disk that its output goes to may be full: no reason not to serve.
+    # The disk that holds the output may be full. That is no reason not to serve.
     with contextlib.suppress(OSError):
         typer.echo(text)
 

@@ -130,7 +130,8 @@ def _run(
     *,
     when_away: "Callable[[Settings], None]" = lambda _: None,
 ) -> T:
-    """`when_away` may know why the store cannot be reached, and ends the command with the reason."""
+    """Run `use` on the store. `when_away` ends the command with a reason if it knows why the store cannot be
+    reached."""
     from jqmaster.errors import JqmasterError, StoreUnavailableError
 
     async def connected() -> T:

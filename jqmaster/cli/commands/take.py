@@ -139,7 +139,7 @@ def done(
     with MasterSession(master, token) as call:
         counts = settle(call, taken, endings[0])
         if not counts:
-            # The end of a canceled job frees its place at once.
+            # Reporting the end of a canceled job frees its slot at once.
             settle(call, taken, {"type": "canceled"})
         leave(call, taken)
     if not counts:
@@ -149,9 +149,8 @@ def done(
 
 
 def script_pid() -> int:
-    """Return the process that runs this command: the leader of its process group, which a script is. A command of an
-    interactive shell leads its own group; that is the leader of the session then.
-    """
+    """Return the process that runs this command: the leader of its process group, which is the script. A command of
+    an interactive shell leads its own group; then return the session leader."""
     for leader in (os.getpgrp(), os.getsid(0)):
         if leader not in (0, os.getpid()) and _lives(leader):
             return leader
@@ -174,7 +173,7 @@ def _claimed(call: MasterSession, registered: dict[str, Any], wait_s: float) -> 
     deadline_s = time.monotonic() + wait_s
     while True:
         left_s = max(deadline_s - time.monotonic(), _SHORTEST_WAIT_S)
-        # Between the polls the master must hear of the worker.
+        # The master must hear from the worker between the polls.
         poll_s = max(min(left_s, registered["heartbeat_interval_s"]), _SHORTEST_WAIT_S)
         poll = {"max": 1, "wait": poll_s, "poll_id": secrets.token_hex(8)}
         _, answer = call.call("POST", f"{path}/claim", body=poll, timeout_s=poll_s + 10)
@@ -196,7 +195,7 @@ def _is_held(order: dict[str, Any], token_file: Path | None) -> bool:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         env=environment,
-        # The end of the script and the terminal's signals do not reach it: it reports them.
+        # In its own session it survives the end of the script and the terminal's signals, which it has to report.
         start_new_session=True,
         text=True,
     )

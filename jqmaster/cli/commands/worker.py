@@ -15,7 +15,7 @@ from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import TokenOption, read_token
 from jqmaster.cli.console.objects import discovered, object_at
 
-# A worker may be given any grace for what it runs; who wants the end sooner says so by a second signal.
+# A worker may be given any grace for its running jobs. A second signal ends it sooner.
 END_WITHIN_S: Final = 24 * 3600.0
 
 
@@ -135,7 +135,7 @@ def _run_burst(found: Any, idle_s: float) -> None:
 
 
 def run_one(target: str | None, given: Mapping[str, Any], ready: Callable[[], None], *, number: int) -> None:
-    """One of several processes, the `number`th. Calls `ready` when there is nothing wrong with the worker."""
+    """Run one of several processes, the `number`th. Call `ready` once the worker is known to be valid."""
     found = _configured(target, given)
     if not found.pull:
         if found.url is not None:
@@ -155,7 +155,8 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
 
     logs.set_up("info")
     told = asyncio.Event()
-    # As long as their own grace allows: each worker ends in good order by itself, and a second signal shortens it.
+    # Wait as long as the workers' own grace allows: each worker ends in good order by itself, and a second signal
+    # shortens it.
     supervisor = Supervisor(
         [
             {"command": "worker", "target": target, "options": given, "number": number}
@@ -165,7 +166,7 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
     )
     loop = asyncio.get_running_loop()
     for signal_number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        if signal.getsignal(signal_number) is signal.SIG_IGN:  # as `nohup` has SIGHUP
+        if signal.getsignal(signal_number) is signal.SIG_IGN:  # `nohup` sets SIGHUP like this
             continue
         loop.add_signal_handler(
             signal_number, lambda: supervisor.terminate() if told.is_set() else told.set()
@@ -173,7 +174,7 @@ async def _run_several(target: str | None, given: Mapping[str, Any], processes: 
     try:
         async with running([supervisor]):
             await told.wait()
-    except ChildFailedError as error:  # it has said why
+    except ChildFailedError as error:  # the process has printed the reason
         raise typer.Exit(error.code) from None
     except OSError as error:
         exits.fail(exits.REFUSED, str(error))

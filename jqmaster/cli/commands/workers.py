@@ -33,7 +33,7 @@ LabelOption = Annotated[
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the workers and their jobs.")]
 
-# Pause between two looks at what is left.
+# Pause between two checks of what is left.
 _COUNT_DOWN_S: Final = 1.0
 _DONE: Final = {"drain": "draining", "resume": "resumed"}
 
@@ -217,7 +217,7 @@ def _order(worker_ids: list[str], order: str, master: MasterSession, as_json: bo
 def _selection(
     worker_ids: list[str] | None, version: str | None, node: str | None, label: str | None
 ) -> dict[str, Any] | None:
-    """Return the selection as the API takes it; None: the workers are named one by one."""
+    """Return the selection in the API's form; None: the workers are named one by one."""
     chosen: dict[str, Any] = {}
     if version is not None:
         chosen["version"] = version
@@ -257,7 +257,7 @@ def _count_down(http: MasterSession, worker_ids: set[str]) -> None:
         _, answer = http.call("GET", "/api/workers")
         left = sum(w["busy"] for w in answer["workers"] if w["id"] in worker_ids)
         if left != told:
-            # On the other channel: the answer alone is for programs.
+            # Use standard error, because standard output is for programs.
             print(f"{_counted(left, 'job')} left", file=sys.stderr, flush=True)
             told = left
         if left == 0:

@@ -20,8 +20,8 @@ def enqueue_lines(
 ) -> None:
     """Enqueue each line of `source` as a job, with `options` as defaults. Print the IDs.
 
-    Every job has an ID before it is sent, so that a bulk may be repeated. A failure names the first line of the bulk
-    that failed; those before it are enqueued.
+    Every job has an ID before it is sent, so that a bulk may be repeated. An error names the first line of the bulk
+    that failed; the lines before it are enqueued.
     """
     given = {field: value for field, value in options.items() if value is not None}
     if keep_result:

@@ -31,7 +31,7 @@ def fail(code: int, text: str) -> NoReturn:
     """Print the reason to standard error and exit."""
     from jqmaster.cli.console.output import inert
 
-    # The code tells it where nobody takes the text.
+    # The exit code still tells the reason if the text cannot be written.
     with contextlib.suppress(OSError):
         typer.echo(f"Error: {inert(text)}", err=True)
     raise typer.Exit(code)

@@ -1,4 +1,4 @@
-"""`jqmaster job ID --follow` and `--stream`: show how far a job is, or its partial results, until it is over."""
+"""`jqmaster job ID --follow` and `--stream`: show a job's progress or its partial results until it is over."""
 
 import contextlib
 import io
@@ -13,9 +13,9 @@ from jqmaster.cli.console import exits, output
 from jqmaster.cli.console.http import MasterSession, job_path
 from jqmaster.domain.jobs.job import FINISHED, JobState
 
-# Workers tell about once a second.
+# Workers report progress about once a second.
 EVERY_S: Final = 0.5
-# A master that is replaced is away for seconds.
+# Replacing a master takes seconds.
 PATIENCE_S: Final = 60.0
 _RETRY_S: Final = 1.0
 # Shorter than the time that a call may take.
@@ -65,7 +65,7 @@ def _end(view: Mapping[str, Any]) -> NoReturn:
 
 
 def asked(http: MasterSession, path: str, query: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-    """Return the answer at a path. A master that does not answer is asked again for a while."""
+    """Return the answer for a path. If the master does not answer, ask again for a while."""
     end_s = time.monotonic() + PATIENCE_S
     while True:
         held = io.StringIO()

@@ -10,13 +10,13 @@ from jqmaster.cli.console.http import DEFAULT_MASTER, JsonOption, MasterOption, 
 
 
 class Listing(Protocol):
-    """A command that lists; everything else of it has defaults."""
+    """A command that lists; its other parameters have defaults."""
 
     def __call__(self, *, master: MasterOption, token: TokenOption, as_json: JsonOption) -> None: ...
 
 
 def list_without_command(app: typer.Typer, listing: Listing, text: str) -> None:
-    """`listing` is what `app` does where no command of it is given; `text` is the help of the whole group."""
+    """Make `app` run `listing` if no subcommand is given. `text` is the help of the whole group."""
 
     @app.callback(help=f"{text}. Without a command, list them.")
     def group(
@@ -37,8 +37,8 @@ def order_each(
     as_json: bool,
     body: dict[str, Any] | None = None,
 ) -> NoReturn:
-    """Posts to each of `paths`, and says how the thing is then, in the words of `text`. All are tried; the exit code is
-    that of the last failure."""
+    """Post to each of `paths`, and print the new state as `text` words it. Every path is tried; the exit code is that
+    of the last failure."""
     worst = exits.OK
     with master as http:
         for path in paths:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "http://127.0.0.1:8080"
 
 MasterOption = Annotated[str, typer.Option("--master", envvar="JQMASTER_URL", help="Address of the master.")]
-# No token on the command line itself: every process of the machine can read it there.
+# There is no option for the token itself, because every process of the machine can read the command line.
 TokenOption = Annotated[
     Path | None,
     typer.Option(
@@ -60,9 +60,9 @@ class MasterSession:
             base_url=url.rstrip("/"),
             headers=headers,
             timeout=httpx.Timeout(30, connect=5),
-            # To read the certificates of the system takes 40 ms.
+            # Reading the system's certificates takes 40 ms.
             verify=_tls() or not (is_loopback and parts.scheme == "http"),
-            # A proxy of the environment knows nothing of this machine's own loopback.
+            # A proxy from the environment cannot reach this machine's own loopback.
             trust_env=not is_loopback,
         )
 
@@ -109,7 +109,7 @@ class MasterSession:
             reason = str(error) or type(error).__name__
             exits.fail(exits.UNREACHABLE, f"no answer from {self._url}: {reason}")
         if response.is_redirect:
-            # Not followed: the token is for this address.
+            # Do not follow it: the token is only for this address.
             place = response.headers.get("location", "")[:200]
             exits.fail(
                 exits.REFUSED,
@@ -133,7 +133,7 @@ class MasterSession:
         return response.status_code, answer
 
     def _warn_of_names(self, response: "httpx.Response") -> None:
-        """Say once of each name of a push that no worker has ever served it."""
+        """Report once for each pushed name that no worker has ever served it."""
         for name in filter(None, response.headers.get("jq-unserved-names", "").split(", ")):
             if name not in self._unserved:
                 self._unserved.add(name)
@@ -219,7 +219,7 @@ def _problem_text(response: "httpx.Response", problem: Any) -> str:
         return f"the master answered {response.status_code}"
     text = problem.get("detail") or problem.get("title") or f"the master answered {response.status_code}"
     lines = [f"{text} ({response.status_code} {problem.get('code', '')})"]
-    # `detail` says the first itself.
+    # `detail` already repeats the first error.
     broken = [rule for rule in problem.get("errors") or [] if str(rule.get("msg")) not in text]
     lines += [rule_line(rule.get("loc", []), rule.get("msg")) for rule in broken]
     if wait_s := response.headers.get("retry-after"):

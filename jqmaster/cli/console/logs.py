@@ -1,4 +1,5 @@
-"""Log lines of a master: one event, one line, for people or for programs; nothing secret, nothing that acts."""
+"""Format a master's log lines, one per event, for people or for programs. They contain no secrets and no active
+characters."""
 
 import functools
 import json
@@ -20,11 +21,11 @@ Event = dict[str, Any]
 LogFormat = Literal["console", "json"]
 
 REDACTED: Final = "[redacted]"
-# Shorter ones would black out ordinary words.
+# Shorter secrets would black out ordinary words.
 LEAST_SECRET: Final = 6
 
 _HIDDEN: Final = (
-    # Fields of a request; their values end where the line or the quotes around them do.
+    # Fields of a request. A value ends at the end of the line or at the closing quote.
     (re.compile(r"(?i)\b((?:proxy-)?authorization|(?:set-)?cookie|x-csrf-token|x-jq-signature)"
                 r"(['\"]?\s*[:=,]\s*b?['\"]?)[^'\"\r\n]+"), rf"\1\2{REDACTED}"),
     (re.compile(r"(?i)\b(bearer)\s+[^\s'\",;]+"), rf"\1 {REDACTED}"),
@@ -33,7 +34,7 @@ _HIDDEN: Final = (
     (re.compile(r"(?i)\b(password|passwd|passphrase|secret(?:_key)?|signing_key|api_key|csrf_token|token)"
                 r"(['\"]?\s*[:=]\s*b?['\"]?)[^\s'\",;)}\]]+"), rf"\1\2{REDACTED}"),
 )  # fmt: skip
-# One of these is in each text in which one of the patterns finds something, in small letters.
+# Every text that one of the patterns matches contains one of these in lower case.
 _HINTS: Final = (
     "auth",
     "cookie",
@@ -54,14 +55,14 @@ _FIELDS: Final = {"job": "job_id", "worker": "worker_id", "master": "master_id"}
 
 
 def set_up(level: str, log_format: LogFormat = "console", *, secrets: Iterable[str] = ()) -> None:
-    """Everything that is logged in this process goes to its standard error, whoever logs it. `secrets` never do."""
+    """Send all logs of this process to standard error. `secrets` are never logged."""
     handler = logging.StreamHandler()
     handler.setFormatter(LineFormatter(log_format, secrets))
     logging.basicConfig(level=level.upper(), handlers=[handler])
 
 
 def take_in_structlog() -> None:
-    """Pass what code of others logs with structlog to the standard library. Masters themselves do not read it."""
+    """Pass the structlog messages of other code to the standard library. Masters do not use structlog themselves."""
     import structlog
 
     structlog.configure(
@@ -96,7 +97,7 @@ def _event_of(record: logging.LogRecord) -> tuple[Event, Any]:
     """Return a new event, and the exception that was logged with it."""
     if not isinstance(record.msg, dict):
         return {"event": record.getMessage(), **_named(record)}, record.exc_info
-    event = dict(record.msg)  # as structlog hands it over
+    event = dict(record.msg)  # structlog passes a dict
     exc_info = event.pop("exc_info", None)
     if isinstance(exc_info, BaseException):
         exc_info = (type(exc_info), exc_info, exc_info.__traceback__)
@@ -135,7 +136,7 @@ def _add_request(event: Event) -> None:
 
 @functools.lru_cache(maxsize=512)
 def _fields_of(template: str) -> tuple[tuple[str, int], ...]:
-    """Return which argument of a message is an ID, and of what."""
+    """Return the index of each argument that is an ID, with its field."""
     starts = [match.start() for match in _PLACE.finditer(template) if match[0] != "%%"]
     places = {start: n for n, start in enumerate(starts)}
     found: dict[str, int] = {}
@@ -162,13 +163,13 @@ def _make_harmless(event: Event, secrets: tuple[str, ...], *, keeps_lines: bool)
             event[key] = text
             continue
         text = inert(redacted(text, secrets))
-        # Whatever comes from outside must not begin a line of its own; tracebacks, which are ours, may.
+        # Text from outside must not start a new line. Tracebacks, which are ours, may.
         event[key] = text if keeps_lines or key == "exception" else text.replace("\n", "\\n")
 
 
 def _is_plain(text: str, secrets: tuple[str, ...]) -> bool:
-    """Return whether there is nothing to hide in a text, and nothing that acts. True of most, and far quicker than the
-    patterns."""
+    """Return whether a text contains nothing to hide and no active characters. Most texts pass, and this is far
+    faster than the patterns."""
     if not (text.isascii() and text.isprintable()):
         return False
     small = text.lower()

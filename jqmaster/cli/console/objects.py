@@ -23,7 +23,7 @@ def object_at(target: str) -> Any:
 
 
 def discovered(package: str) -> list[Any]:
-    """Return the Tasks in modules of the package that are named `tasks`, or lie in a package of that name. End the
+    """Return the Tasks in the package's modules that are named `tasks` or lie in a subpackage of that name. End the
     command if there are none."""
     sdk = importlib.import_module("worker_sdk")
     modules = [root := _imported(package)]
@@ -42,7 +42,7 @@ def discovered(package: str) -> list[Any]:
 
 def _imported(module_name: str) -> Any:
     """Return the module. End the command, and say why, if it cannot be imported."""
-    # As `python -m` does: the module usually lies where the command is given.
+    # Do as `python -m` does: the module usually lies in the current directory.
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -51,7 +51,7 @@ def _imported(module_name: str) -> Any:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             _fail_to_import(module_name, error)
         exits.fail(exits.USAGE, f"no module {error.name} here")
-    except Exception as error:  # the module is somebody else's: whatever it raises is shown
+    except Exception as error:  # this is foreign code: show whatever it raises
         _fail_to_import(module_name, error)
 
 

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-# C0, C1 and the characters that reorder text: a job's name must not drive the terminal.
+# C0, C1 and characters that reorder text. They are escaped so that a job's name cannot control the terminal.
 _ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def inert(value: object) -> str:
-    """As text, with control characters written out."""
+    """Convert to text with control characters escaped."""
     return _ACTIVE.sub(lambda match: ascii(match[0])[1:-1], str(value))
 
 
@@ -20,18 +20,18 @@ def say(text: object) -> None:
 
 
 def say_json(value: Any) -> None:
-    """One line."""
+    """Print the value as one line of JSON."""
     is_utf8 = sys.stdout.encoding.lower() == "utf-8"
     print(_inert_json(json.dumps(value, ensure_ascii=not is_utf8, separators=(",", ":"))))
 
 
 def show_value(value: Any) -> None:
-    """A value that somebody wrote: indented JSON."""
+    """Print a value that somebody wrote as indented JSON."""
     print(_inert_json(json.dumps(value, ensure_ascii=False, indent=2)))
 
 
 def _inert_json(text: str) -> str:
-    """The same JSON, with control characters in its strings written out."""
+    """Return the same JSON with control characters in its strings escaped."""
     return _ACTIVE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -44,7 +44,7 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, titl
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        # Text, not markup: a job named [red] is just called that.
+        # Pass text, not markup: a job may be named [red].
         table.add_row(*(Text("" if cell is None else inert(cell)) for cell in row))
     # A pipe gets whole lines; only a terminal has a width.
     console = Console()
@@ -60,7 +60,7 @@ def show_list(
     *,
     as_json: bool,
 ) -> None:
-    """Each as a line of JSON with all that it has, or as the `row` of a table."""
+    """Print each item as a complete line of JSON, or as a table row that `row` makes."""
     if as_json:
         for one in found:
             say_json(one)

@@ -14,7 +14,7 @@ from jqmaster.cli.console import exits
 
 @dataclass(frozen=True, slots=True)
 class TakenJob:
-    """A job that was taken. `token`: the right to settle it. `worker_id`: as whom it was taken."""
+    """A job that was taken. `token`: the right to settle it. `worker_id`: the worker that took it."""
 
     job_id: str
     token: str
@@ -26,7 +26,7 @@ class TakenJob:
         return {"job_id": self.job_id, "token": self.token}
 
     def save(self) -> None:
-        """Write the file, for this user only. End the command if that cannot be."""
+        """Write the file, readable by this user only. End the command if that is impossible."""
         try:
             directory = _directory()
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -59,7 +59,7 @@ def _directory() -> Path:
 
 
 def _file(job_id: str) -> Path:
-    # An ID has no slash; whoever types one names no file elsewhere.
+    # An ID has no slash. Use only the last part, so that typed text cannot name a file elsewhere.
     return _directory() / f"{Path(job_id).name}.json"
 
 

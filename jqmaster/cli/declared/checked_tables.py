@@ -1,4 +1,4 @@
-"""The tables of a source, each held against the rules by which the master takes it."""
+"""Check each table of a source against the master's own rules."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping

@@ -7,7 +7,8 @@ from jqmaster.cli.console import exits
 from jqmaster.cli.console.http import MasterSession, path_of
 from jqmaster.cli.declared.constraint_files import document_of, spelled
 
-# Somebody else changed the constraint between reading and writing: more often than people do.
+# How often to retry if somebody else changed the constraint between reading and writing. People are not that
+# frequent.
 _MAX_REPEATS = 5
 
 

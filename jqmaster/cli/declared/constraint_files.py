@@ -20,7 +20,7 @@ FIELDS = (
     "reason",
     "expires_at",
 )
-# A master of a former release does not name them.
+# Fields that older masters do not return.
 _NEW: Final = {"reason": "", "expires_at": None}
 
 
@@ -48,7 +48,7 @@ def _read(file: str) -> list[dict[str, Any]]:
     """Return the tables of FILE: `[[constraint]]` in TOML; in JSON `{"constraint": […]}`, a list, or one constraint."""
     tables = data = parsed(file)
     if data == {}:
-        # A file that was cut off must not free everything; `{"constraint": []}` says so on purpose.
+        # A truncated file must not remove all limits. `{"constraint": []}` does so on purpose.
         exits.fail(exits.REFUSED, f"{file} has no constraints")
     if isinstance(data, dict) and "constraints" in data:
         exits.fail(

@@ -8,7 +8,7 @@ FIELDS = (
     "enabled", "reason", "description", "kind", "overlap", "schedule", "time_zone", "starts_at", "ends_at", "jitter_s",
     "skip_late_after_s", "catch_up", "max_catch_up", "event_type", "matcher", "argument", "debounce", "collect",
 )  # fmt: skip
-# The parts of the view of its job that tell something of the argument, and are not written.
+# The parts of the job's view that describe the argument. People do not write them.
 OF_ARGUMENT = frozenset({"argument_bytes", "argument_hidden", "argument_redacted"})
 
 

@@ -15,7 +15,7 @@ from jqmaster.cli.declared.checked_tables import checked_tables
 from jqmaster.cli.declared.definition_documents import FIELDS, OF_ARGUMENT
 
 KINDS: Final = ("constraint", "definition")
-# Tables that a later release takes.
+# Tables that a later release will accept.
 _PLANNED: Final = ("notice",)
 _MODULE: Final = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _UNNAMEABLE: Final = re.compile(r"[^A-Za-z0-9_.:\-]")
@@ -48,7 +48,7 @@ def declared_by(target: str, source: str | None) -> DeclaredDocuments:
 def _tables_of_file(file: str) -> dict[str, list[dict[str, Any]]]:
     data = parsed(file)
     if not isinstance(data, dict) or not data:
-        # A file that was cut off must not remove everything; `{"definition": []}` says so on purpose.
+        # A truncated file must not remove everything. `{"definition": []}` does so on purpose.
         exits.fail(exits.REFUSED, f"{file} declares nothing: expected tables named {' or '.join(KINDS)}")
     for name in data:
         if name in _PLANNED:

@@ -1,7 +1,7 @@
 """One of several processes of `serve` or `worker`; started by `jqmaster.cli.process.supervisor`, never by hand.
 
 Standard input brings one line of JSON, {"command": "serve", "settings": …} or {"command": "worker", "target": …,
-"options": …}, and ends when the process that sent it has: then this one ends in good order, as after SIGTERM.
+"options": …}. It closes when the process that sent it ends. Then this process ends in good order, as after SIGTERM.
 """
 
 import json
@@ -16,7 +16,7 @@ MAX_ORDER_BYTES: Final = 1024 * 1024
 
 def main() -> None:
     tell_ready = int(sys.argv[1])
-    # Processes that handlers of a worker start inherit neither.
+    # Processes that a worker's handlers start inherit neither descriptor.
     os.set_inheritable(tell_ready, False)
     parent = _take_standard_input()
     order = json.loads(_read_line(parent))
@@ -55,7 +55,7 @@ def _read_line(parent: int) -> bytes:
     while not line.endswith(b"\n") and len(line) < MAX_ORDER_BYTES:
         piece = os.read(parent, 65_536)
         if not piece:
-            sys.exit(0)  # who started it has gone already
+            sys.exit(0)  # the process that started this one is gone already
         line += piece
     return line
 

@@ -1,7 +1,7 @@
 """The worker of `jqmaster serve --with-worker`, in the master's process but with its own thread and event loop.
 
-A handler that blocks its loop therefore delays neither other workers' leases nor the lead. The worker talks to its
-master by loopback, as every worker does: nothing works in one process that would not work in two.
+So a handler that blocks its loop delays neither other workers' leases nor the lead. The worker talks to its master
+over loopback, as every worker does, so whatever works in one process also works in two.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ _ANYWHERE: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - a comparison
 
 
 class Companion:
-    """`worker` is a `worker_sdk.Worker`. One start, one stop. `token` is its own, and as good as the process lives."""
+    """`worker` is a `worker_sdk.Worker`. It starts and stops once. `token` is its own, and is valid while the process
+    lives."""
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
@@ -30,14 +31,15 @@ class Companion:
         self._thread = threading.Thread(target=self._main, name="jq-companion", daemon=True)
 
     async def start(self, master_url: str) -> None:
-        """Up; it registers by itself. Raises what the worker raises when it cannot serve: OSError, ValueError."""
+        """Start the worker, which registers by itself. Raises what the worker raises if it cannot serve: OSError,
+        ValueError."""
         self._worker.master = loopback_of(master_url)
         self._worker.token = self.token
         self._thread.start()
         await asyncio.wrap_future(self._started)
 
     async def stop(self) -> None:
-        """Drained, its results delivered, and gone; but for handlers that run whatever they are told."""
+        """Drain the worker, deliver its results, and end it. Handlers that ignore the request to stop go on."""
         if self._stop is not None:
             self._stop()
             await asyncio.wrap_future(self._ended)
@@ -48,9 +50,9 @@ class Companion:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve())
-                # Not after the runner, which waits for handlers that do not stop: they end with the process.
+                # Set this before the runner ends: it waits for handlers that do not stop, which end with the process.
                 self._ended.set_result(None)
-        except BaseException as exc:  # whatever ends the thread, somebody waits for it
+        except BaseException as exc:  # whatever ends the thread, wake those who wait for it
             for outcome in (self._started, self._ended):
                 if not outcome.done():
                     outcome.set_exception(exc)
@@ -67,7 +69,7 @@ class Companion:
 
 
 def loopback_of(url: str) -> str:
-    """`url` where this machine itself reaches it."""
+    """Return `url` in the form in which this machine itself reaches it."""
     parts = urlsplit(url)
     if parts.hostname not in _ANYWHERE:
         return url

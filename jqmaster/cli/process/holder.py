@@ -30,7 +30,7 @@ class JobRunner:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        # Another process may get the number later; the descriptor stays with this one.
+        # The number may be reused for another process later; the descriptor stays with this one.
         self._descriptor: int | None = None
         self._is_over = False
         try:
@@ -120,7 +120,7 @@ def settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> bo
     """Report how the job ended, and return whether that counts. Raise typer.Exit if no master answers."""
     item = {**taken.claim, **ending, "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds")}
     status, answer = master.call("POST", _path(taken, "results"), body={"results": [item]}, admit=(404,))
-    # The worker is forgotten some time after its lease is over.
+    # The master forgets the worker some time after its lease has ended.
     return status != 404 and taken.job_id in answer["accepted"]
 
 
@@ -145,7 +145,7 @@ def _settle(master: MasterSession, taken: TakenJob, ending: dict[str, Any]) -> b
 
 
 def _leave(master: MasterSession, taken: TakenJob) -> None:
-    # A worker that nobody hears is forgotten anyway. The file stays: `jqmaster done` says what happened.
+    # The master forgets a silent worker anyway. The file stays: `jqmaster done` reports what happened.
     with contextlib.suppress(typer.Exit):
         master.call("DELETE", _path(taken), admit=(404,))
 
@@ -155,7 +155,7 @@ def _called(
 ) -> tuple[int, Any] | None:
     try:
         return master.call("POST", _path(taken, action), body=body, admit=range(400, 500), timeout_s=5)
-    except typer.Exit:  # no master answers; the lease lasts for some tries
+    except typer.Exit:  # no master answers; the lease lasts for several tries
         return None
 
 
@@ -173,7 +173,7 @@ def main() -> None:
         if not is_held:
             is_held = True
             print("held", flush=True)
-            # A reader of the output of `take` waits until no process has it open.
+            # Whoever reads the output of `take` waits until no process has it open.
             os.dup2(os.open(os.devnull, os.O_RDWR), 1)
 
     taken = TakenJob(**order["taken"])

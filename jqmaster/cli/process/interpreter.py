@@ -1,10 +1,10 @@
-"""How this command starts further processes of its own."""
+"""The command line for further processes of this program."""
 
 import sys
 from pathlib import Path
 from typing import Final
 
-# `-m` would let modules of the current directory in where the command itself does not.
+# `-m` would allow imports from the current directory, which the command itself does not.
 _SAFE_PATH: Final = () if {"", str(Path.cwd())} & set(sys.path) else ("-P",)
 
 

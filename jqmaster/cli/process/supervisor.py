@@ -1,4 +1,4 @@
-"""One command as several processes: starts them, starts them again when they end by themselves, ends them all."""
+"""Run one command as several processes: start them, restart those that end by themselves, and stop them all."""
 
 import asyncio
 import contextlib
@@ -20,15 +20,15 @@ logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S: Final = 0.1
 LAST_BACKOFF_S: Final = 5.0
-# One that has worked for so long counts as well when it ends: the next pause is a short one again.
+# After a process has worked for this long, the backoff starts again with a short pause.
 STEADY_AFTER_S: Final = 30.0
-# Longer than the orderly end of a master (requests, duties) or of a worker with its default grace.
+# Longer than a master (requests, duties) or a worker with its default grace takes to end in good order.
 END_WITHIN_S: Final = 60.0
 KILLED_WITHIN_S: Final = 5.0
 
 
 class ChildFailedError(Exception):
-    """A process ended before it worked; it has said why. `code` is its exit code."""
+    """A process ended before it worked. It has printed the reason. `code` is its exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"a process ended with {code} while it started")
@@ -36,9 +36,10 @@ class ChildFailedError(Exception):
 
 
 class Supervisor:
-    """Component. Each of `orders` is what one child does (see `jqmaster.cli.process.child`): sent by a pipe, where
-    neither `ps` nor the environment of its own children shows the secrets in it. The pipe stays open as long as
-    this process lives, and that is how a child finds out when it was killed.
+    """Component. Each of `orders` tells one child what to do (see `jqmaster.cli.process.child`). It is sent through a
+    pipe, so that its secrets appear neither in `ps` nor in the environment of the child's own children.
+
+    The pipe stays open as long as this process lives. A child learns from its end that this process was killed.
     """
 
     def __init__(self, orders: Sequence[Mapping[str, Any]], *, end_within_s: float = END_WITHIN_S) -> None:
@@ -54,8 +55,8 @@ class Supervisor:
         return [self._children[number].pid for number in sorted(self._children)]
 
     async def start(self) -> None:
-        """Returns when all work. Raises ChildFailedError when one ends before, and OSError when there is no room
-        for one."""
+        """Return when all children work. Raises ChildFailedError if one ends before that, and OSError if there is no
+        room for one."""
         loop = asyncio.get_running_loop()
         working: list[asyncio.Future[None]] = [loop.create_future() for _ in self._orders]
         for number, order in enumerate(self._orders):
@@ -67,7 +68,7 @@ class Supervisor:
                 one.cancel()
 
     async def stop(self) -> None:
-        """All at once are told to end; who has not ended in time is killed."""
+        """Tell all children to end at once, and kill those that have not ended in time."""
         self._is_stopping = True
         self.terminate()
         await self._loops.ended(self._end_within_s)
@@ -76,7 +77,7 @@ class Supervisor:
         await self._loops.stop()
 
     def terminate(self) -> None:
-        """Tells them to end; a second time is for those that may shorten it."""
+        """Tell the children to end. A second call lets those that support it end sooner."""
         for child in self._children.values():
             _send(child, signal.SIGTERM)
 
@@ -120,7 +121,7 @@ class Supervisor:
                 *module_command("jqmaster.cli.process.child", str(tell_ready)),
                 stdin=subprocess.PIPE,
                 pass_fds=(tell_ready,),
-                # Ctrl-C is for this process alone, which ends them in their order.
+                # Only this process gets Ctrl-C, and it ends the children in order.
                 start_new_session=True,
             )
         except BaseException:
@@ -129,12 +130,12 @@ class Supervisor:
         finally:
             os.close(tell_ready)
         self._children[number] = child
-        if self._has_stopped():  # told while it was being made
+        if self._has_stopped():  # stopped while the child was being created
             _send(child, signal.SIGTERM)
         watching = asyncio.create_task(_until_told(ready))
         try:
             assert child.stdin
-            with contextlib.suppress(ConnectionError):  # it has ended; its code tells
+            with contextlib.suppress(ConnectionError):  # it has ended; its exit code tells why
                 child.stdin.write(json.dumps(order).encode() + b"\n")
                 await child.stdin.drain()
             ending = asyncio.create_task(child.wait())
