@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-# Upper bounds of the buckets in ms: 1, 2, 3, 4, 6, 8, 12, 16, 24 … 12.4 days. Two buckets double it, so that an
-# estimate is off by less than half of what it is.
+# Upper bounds of the buckets in ms: 1, 2, 3, 4, 6, 8, 12, 16, 24 … 12.4 days. The bounds double every two
+# buckets, so an estimate is off by less than half of its value.
 BOUNDS_MS: Final = tuple(sorted({2**n for n in range(31)} | {3 * 2**n for n in range(29)}))
 # The last bucket has no bound.
 BUCKETS: Final = len(BOUNDS_MS) + 1
@@ -23,14 +23,14 @@ class Histogram:
         self.sum_ms = 0
 
     def add(self, ms: int, times: int = 1) -> None:
-        """Add a duration so many times. A negative one, as clocks that are set back give it, counts as none."""
+        """Add a duration `times` times. A negative one, which a clock that is set back can give, counts as zero."""
         self.counts[bisect_left(BOUNDS_MS, ms)] += times
         if ms > 0:
             self.sum_ms += ms * times
             self.max_ms = max(self.max_ms, ms)
 
     def add_all(self, durations_ms: Iterable[int]) -> None:
-        """As `add` does each: those of one moment are often the same."""
+        """Add each duration. Equal ones are added together, as durations of one moment are often the same."""
         for ms, count in Counter(durations_ms).items():
             self.add(ms, count)
 
@@ -59,8 +59,8 @@ class Histogram:
         return sum(self.counts)
 
     def quantiles_ms(self, *shares: float) -> list[int]:
-        """Return estimates of the durations that these shares (0 to 1, ascending) do not exceed, none above the
-        longest; 0 where nothing was counted.
+        """Return estimates of the quantiles at these shares (0 to 1, ascending), none above the longest
+        duration; 0 if nothing was counted.
         """
         total = self.count
         found: list[int] = []
@@ -91,7 +91,7 @@ class Histogram:
         }
 
     def buckets(self) -> list[tuple[int | None, int]]:
-        """(upper bound in ms or None, count) of each bucket that is not empty."""
+        """Yield (upper bound in ms or None, count) for each bucket that is not empty."""
         return [
             (BOUNDS_MS[n] if n < len(BOUNDS_MS) else None, count)
             for n, count in enumerate(self.counts)

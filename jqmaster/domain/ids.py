@@ -1,4 +1,4 @@
-"""IDs and tokens: sortable by creation where they name things, unguessable always."""
+"""IDs and tokens: all are unguessable, and those that name things sort by creation."""
 
 import os
 import re
@@ -17,7 +17,7 @@ TOKEN_BYTES = 16
 
 
 def new_id() -> str:
-    """A new UUIDv7; those of one process grow strictly, also within one millisecond."""
+    """Return a new UUIDv7. Those of one process increase strictly, even within one millisecond."""
     return str(uuid_utils.uuid7())
 
 
@@ -26,14 +26,14 @@ def is_id(text: str) -> bool:
 
 
 def are_ids(texts: Sequence[str]) -> bool:
-    """Return whether `is_id` holds for each, at half the cost of asking one by one."""
+    """Return whether `is_id` holds for each, at half the cost of single calls."""
     lines = "\n".join((*texts, ""))
-    # The length tells whether a text holds a line feed of its own.
+    # The length reveals a text that itself contains a line feed.
     return len(lines) == len(texts) * (ID_LENGTH + 1) and _LINES_OF_IDS.fullmatch(lines) is not None
 
 
 def new_tokens(count: int) -> bytes:
-    """`count` claim tokens of 128 random bits each, joined."""
+    """Return `count` claim tokens of 128 random bits each, joined."""
     return os.urandom(TOKEN_BYTES * count)
 
 

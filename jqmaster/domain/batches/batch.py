@@ -10,12 +10,12 @@ from jqmaster.domain.ids import uuid8
 from jqmaster.domain.jobs.job import OUTCOMES, CallbackOf, JobSpec, JobState
 
 MAX_DESCRIPTION: Final = 1000
-# A batch in a batch in a batch: each level is one more step for the script that ends the last job.
+# Batches nest. Each level costs one more step in the script that ends the last job.
 MAX_DEPTH: Final = 10
 
 
 class BatchState(StrEnum):
-    """`open`: its pusher may add jobs. `sealed`: only its own jobs add further ones. `complete`: all are over."""
+    """`open`: its pusher may add jobs. `sealed`: only its own jobs may add more. `complete`: all are over."""
 
     OPEN = "open"
     SEALED = "sealed"
@@ -59,8 +59,9 @@ class BatchSpec:
 class Batch:
     """A batch as the store has it. Times are store milliseconds, 0 where there is none.
 
-    `ended` counts its jobs by the state in which they ended, `deleted` those that were deleted before they succeeded,
-    `gone` those that ended and are over their retention. `expires_at_ms`: when it is canceled if it is not complete.
+    `ended` counts its jobs by the state in which they ended, `deleted` those that were deleted before they
+    succeeded, `gone` those that ended and whose retention has passed. `expires_at_ms`: when it is canceled if
+    it is not complete.
     """
 
     spec: BatchSpec
@@ -97,7 +98,7 @@ class Batch:
 
 
 def callback_job_id(batch_id: str, callback: BatchCallback) -> str:
-    """Return the ID of the job that a batch starts: a UUIDv8 that sorts as the batch does, if that has a UUIDv7."""
+    """Return the ID of the job that a batch starts: a UUIDv8 that sorts like the batch's own ID if that is a UUIDv7."""
     digits = batch_id.replace("-", "")
     digest = blake2b(f"{batch_id} {callback}".encode(), digest_size=10).digest()
     return uuid8(int(digits[:12], 16) << 80 | int.from_bytes(digest, "big"))

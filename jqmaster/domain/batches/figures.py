@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class BatchFigures:
-    """`made` counts those of this master's requests; `callbacks`, by callback, the jobs that this master enqueued for
-    batches as the leader; `expired` the batches that it canceled for their time."""
+    """`made`: batches that requests to this master made. `callbacks`: the jobs that this master enqueued for
+    batches as the leader, by callback. `expired`: the batches that it canceled because their time was up."""
 
     made: int = 0
     expired: int = 0

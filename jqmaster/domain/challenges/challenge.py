@@ -17,12 +17,12 @@ from jqmaster.domain.histogram import Histogram
 # The length of the secret part of a request ID. People see a part of it: 144 of its 192 bits are never shown.
 SECRET_BYTES: Final = 24
 SHOWN_CHARS: Final = 8
-# Enough to tell two apart, and half the room of a whole digest for each challenge that is open.
+# This is enough to tell two apart, and takes half the space of a whole digest for each open challenge.
 DIGEST_BYTES: Final = 16
 _JOB_CHARS: Final = 22
 _SECRET_CHARS: Final = 32
 
-# A nonce of a worker has as many random bits as a request ID has secret ones, in base64.
+# A worker's nonce is base64 and has as many random bits as the secret part of a request ID.
 MIN_NONCE_CHARS: Final = 32
 MAX_NONCE_CHARS: Final = 64
 MAX_EXPECT: Final = 1_000
@@ -41,7 +41,7 @@ class ChallengeState(StrEnum):
     VOID = "void"
 
 
-# As the store keeps them; a code is never changed.
+# The store keeps these codes, so a code never changes.
 CHALLENGE_CODES: Final = {
     ChallengeState.PROCESSING: 0,
     ChallengeState.SUCCEEDED: 1,
@@ -61,8 +61,8 @@ class RequestId(NamedTuple):
 
 
 def new_request_id(job_id: str, token: str = "", nonce: str = "") -> RequestId:
-    """Return a request ID that nobody can guess. It begins with the ID of its job, by which it is found. With a nonce
-    that nobody can guess, it is the same whenever this token and nonce are given."""
+    """Return a request ID that nobody can guess. It begins with the ID of its job, which is how the challenge
+    is found. With a nonce that nobody can guess, the same token and nonce always give the same request ID."""
     job = base64.urlsafe_b64encode(uuid.UUID(job_id).bytes).rstrip(b"=").decode()
     secret = (
         hashlib.sha256(f"{token}\n{nonce}".encode()).digest()[:SECRET_BYTES]
@@ -113,7 +113,7 @@ class CallbackSignature:
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """A callback as it came: any bytes, with the type that their sender gave them."""
+    """A callback as received: any bytes, with the content type that the sender gave."""
 
     content_type: str
     body: bytes
@@ -126,7 +126,7 @@ class Callback:
 
 
 def callback_fields(callbacks: Sequence[Callback]) -> dict[str, Any]:
-    """Return what a worker gets: the first callback, and all of them where there are several."""
+    """Return the value for the worker: the first callback, and all of them if there are several."""
     listed = [
         {"content_type": one.content_type, "body": one.body, "received_at_ms": one.received_at_ms}
         for one in callbacks
@@ -138,11 +138,11 @@ def callback_fields(callbacks: Sequence[Callback]) -> dict[str, Any]:
 class Challenge:
     """A challenge as the store has it; times are store milliseconds, 0 where there is none.
 
-    `shown` is the part of its request ID that people see. `awaiting_since_ms`: when its attempt reported that the
-    outside system has the work, and `run_at_ms` when its callbacks were given to a worker. When a
-    challenge is over, the store keeps how many callbacks came, and not their bodies. With a `form`, people answer it:
-    `answers` has what they chose, and `link` its whole request ID until it is over. They are reminded
-    `remind_ms` after it was reported; None: they are not.
+    `shown` is the part of its request ID that people see. `awaiting_since_ms`: when its attempt reported that
+    the outside system has the work, and `run_at_ms` when its callbacks were given to a worker. When a
+    challenge is over, the store keeps the number of its callbacks but not their bodies. With a `form`, people
+    answer it: `answers` has what they chose, and `link` is its whole request ID until it is over. They are
+    reminded `remind_ms` after `awaiting_since_ms`; None: they are not.
     """
 
     job_id: str
@@ -206,7 +206,7 @@ class ChallengeFigures:
         self.waits = Histogram()
 
     def received(self, answer: CallbackAnswer, after_ms: int) -> None:
-        """Count a callback, which came so long after its challenge was opened."""
+        """Count a callback that came `after_ms` after its challenge was opened."""
         self.callbacks[answer] += 1
         if answer is CallbackAnswer.TAKEN:
             self.waits.add(after_ms)

@@ -22,7 +22,7 @@ MAX_TEXT: Final = 4_000
 MAX_COMMENT: Final = 2_000
 MAX_FORM_BYTES: Final = 16 * 1024
 CHOICE_PATTERN: Final = r"^[A-Za-z0-9_.-]{1,64}$"
-# Numbers beyond it lose digits in other languages.
+# Larger numbers lose digits in other languages.
 MAX_NUMBER: Final = 2**53 - 1
 
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")
@@ -123,7 +123,7 @@ class FormError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """An answer to a form: one that was checked has nothing that the form does not ask for."""
+    """An answer to a form. A checked answer has only values that the form asks for."""
 
     choice: str
     comment: str = ""
@@ -330,7 +330,7 @@ def _fault_of_format(form: str, value: str) -> str | None:
 def check_submission(
     form: Form, choice: str, comment: str, values: Mapping[str, Any]
 ) -> tuple[Submission, Sequence[FieldError]]:
-    """Return an answer as far as the form asks for it, and all that is wrong with it."""
+    """Return the parts of an answer that the form asks for, and everything that is wrong with the answer."""
     errors = []
     chosen = form.choice(choice)
     if chosen is None:
@@ -364,8 +364,9 @@ def check_submission(
 
 
 def values_of_texts(form: Form, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the values of fields of which a browser sent the texts. A text that does not fit its kind stays a text; an
-    empty one gives no value. A box that is not ticked is not sent, and means no."""
+    """Return the field values for the texts that a browser sent. A text that does not fit its kind stays a
+    text; an empty one gives no value. Browsers do not send a box that is not ticked, so a missing one means
+    no."""
     found: dict[str, Any] = {}
     for asked in form.fields:
         text = texts.get(asked.name, "")
@@ -377,7 +378,7 @@ def values_of_texts(form: Form, texts: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _value_of(asked: FormField, text: str) -> Value:
-    # Browsers write lines of a text area with both.
+    # Browsers end the lines of a text area with both characters.
     text = text.replace("\r\n", "\n")
     stripped = text.strip()
     if asked.kind == "integer" and _INTEGER.fullmatch(stripped):

@@ -19,9 +19,9 @@ from jqmaster.domain.matching.paths import Path, Reader
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:\-]{1,100}$"
 MAX_OVERRIDES: Final = 1000
 MAX_REASON: Final = 500
-# The names of pauses begin so.
+# The names of pauses begin with this.
 PAUSE_PREFIX: Final = "pause-"
-# The canonical bytes of a value that is a list or a map: overrides are kept in the memory of every master.
+# A limit on the canonical bytes of a list or map: every master keeps all overrides in memory.
 MAX_COMPOSITE_BYTES: Final = 4096
 NO_KEY: Final = "0" * 16
 
@@ -32,7 +32,7 @@ _CID: Final = re.compile(rf"[0-9a-f]{{{CID_LENGTH}}}")
 
 class Mode(StrEnum):
     ENFORCE = "enforce"
-    # Counts what it would have delayed, and delays nothing.
+    # It counts what it would have delayed, and delays nothing.
     SHADOW = "shadow"
 
 
@@ -65,10 +65,10 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A limit on the jobs that `matcher` selects, one for each value of `key` where there is one.
+    """A limit on the jobs that `matcher` selects. With a `key`, each value of it has a limit of its own.
 
-    `cid` names the incarnation: slots and starts are counted under it. `paused` None means that it was not given,
-    False that the constraint is prepared for a pause; both let jobs pass. Raise ConstraintError.
+    `cid` names the incarnation: slots and starts are counted under it. `paused` None means that it was not
+    given, False that the constraint is prepared for a pause; both let jobs pass. Raise ConstraintError.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Constraint:
     overrides: tuple[Override, ...] = ()
     # Why it exists, for people.
     reason: str = ""
-    # The leader deletes it then. None: it stays.
+    # The instant at which the leader deletes it. None: it stays.
     expires_at_ms: int | None = None
     _by_value: Mapping[bytes, GateLimits] = field(init=False, repr=False, compare=False)
     _read_key: Reader = field(init=False, repr=False, compare=False)
@@ -203,7 +203,7 @@ def _scalars(value: object) -> Iterator[object]:
 
 
 def new_cid() -> str:
-    """A name for a new incarnation of a constraint."""
+    """Return a name for a new incarnation of a constraint."""
     return os.urandom(4).hex()
 
 
@@ -213,8 +213,8 @@ def keeps_counts(old: Constraint, new: Constraint) -> bool:
 
 
 def needs_rematch(old: Constraint | None, new: Constraint | None) -> bool:
-    """Return whether jobs that were matched before `new` have to be matched again. A constraint that no longer limits
-    does not require it, unless jobs stand in another order because of it.
+    """Return whether jobs that were matched before `new` must be matched again. A constraint that no longer
+    limits anything does not require it, unless it changed the order of jobs.
     """
     if _orders(old) != _orders(new):
         return True
@@ -260,5 +260,5 @@ def value_id(key: KeyValue) -> str:
 
 
 def gate_id(cid: str, key: KeyValue | None) -> str:
-    """`cid`, then 16 hexadecimal digits: scripts read from it whose gate it is."""
+    """Return `cid` and 16 hexadecimal digits. Scripts read from `cid` which constraint the gate belongs to."""
     return cid + (NO_KEY if key is None else value_id(key))

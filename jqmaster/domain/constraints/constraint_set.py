@@ -9,8 +9,8 @@ from jqmaster.domain.matching.fields import JobFields
 from jqmaster.domain.matching.matcher import Matches
 from jqmaster.domain.matching.requirement import name_of
 
-# Names arrive from outside, so what is known of each is bounded. A full table is emptied, not frozen: the names of
-# today must not pay for those of yesterday.
+# Names arrive from outside, so these tables are bounded. A full table is emptied, not frozen: yesterday's
+# names must not slow down today's.
 MAX_KNOWN_NAMES: Final = 10_000
 MAX_KNOWN_LANES: Final = 10_000
 
@@ -35,7 +35,7 @@ class NamePlan:
     def __init__(self, steps: tuple[_MatchStep, ...]) -> None:
         self.steps = steps
         self.is_decided = all(step.matches is None and step.gate is not None for step in steps)
-        # Filled when it is first asked for.
+        # This is filled on first use.
         self.sole_lane: Lane | None = None
 
 
@@ -50,13 +50,13 @@ class ConstraintSet:
         enabled = [constraint for constraint in self.constraints if constraint.enabled]
         # The fields of a job that decide about its gates.
         self.reads = frozenset[str]().union(*(constraint.reads for constraint in enabled))
-        # Whether any of them lets no more than so many jobs wait.
+        # Whether any of them limits how many jobs may wait.
         self.bounds_backlogs = any(constraint.max_backlog is not None for constraint in enabled)
         gates = [
             None if constraint.key else Gate(gate_id(constraint.cid, None), constraint.cid, "", False)
             for constraint in enabled
         ]
-        # In the order of the gates, so that those which a job passes need not be sorted.
+        # They are in the order of their gates, so that the gates of a job need no sorting.
         pairs = sorted(zip(enabled, gates, strict=True), key=lambda pair: pair[1].id if pair[1] else "")
         self._enabled = [
             _MatchStep(constraint, constraint.matcher.matches, gate, 1 << i)
@@ -118,15 +118,15 @@ class ConstraintSet:
         return [constraint for constraint in self.constraints if constraint.cid in applying]
 
     def lane_of_queue(self, queue: str) -> Lane | None:
-        """Return the lane of all jobs of that queue, which is the name of those that ask for no labels. None: other
-        fields of a job decide."""
+        """Return the one lane of all jobs of that queue. None: other fields of a job decide. For jobs that
+        ask for no labels, the queue is their name."""
         plan = self.plan(queue)
         if plan.sole_lane is None and plan.is_decided:
             plan.sole_lane = self._unkeyed_lane(queue, sum(step.bit for step in plan.steps))
         return plan.sole_lane
 
     def lane_of(self, fields: JobFields) -> Lane:
-        """Return the lane that the job waits in. The caller who has no fields yet asks `lane_of_queue` first."""
+        """Return the lane that the job waits in. Callers that have no fields yet try `lane_of_queue` first."""
         queue = fields.queue
         plan = self.plan(queue)
         if plan.is_decided and (sole_lane := self.lane_of_queue(queue)):
@@ -145,5 +145,5 @@ class ConstraintSet:
         return unkeyed_lane(queue, self.edition, self.shared_gates(shared))
 
 
-# Before anybody made a constraint.
+# The set before anybody has made a constraint.
 NO_CONSTRAINTS: Final = ConstraintSet(0, ())

@@ -14,7 +14,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """A job that has a slot. `worker_id` is empty where its record tells none."""
+    """A job that has a slot. `worker_id` is empty if its record names no worker."""
 
     job_id: str
     worker_id: str
@@ -23,11 +23,12 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class GateCheck:
-    """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be, were it enforced.
+    """A gate as a claim would see it. `is_closed` of a shadow gate means that it would be closed if it were
+    enforced.
 
-    `waiting` jobs have to pass it, `holders` are those that run longest, where all slots are taken. `figures`: every
-    number and flag of the gate, as scripts name them; each kind of limit knows its own. A figure that is missing is not
-    limited.
+    `waiting` jobs have to pass it, `holders` are the jobs that have run longest, if all slots are taken.
+    `figures`: every number and flag of the gate, under the names that scripts use; each kind of limit knows
+    its own. A missing figure means no limit.
     """
 
     gate_id: str
@@ -44,7 +45,7 @@ class GateCheck:
 
     @property
     def opens_at_ms(self) -> int | None:
-        """Return when it opens at the earliest; None where no clock decides."""
+        """Return the earliest instant at which it opens; None if that does not depend on time alone."""
         return self.figures.get("due_ms")
 
     @property

@@ -18,7 +18,7 @@ MAX_RATE: Final = 100_000
 MAX_PERIOD_MS: Final = 31 * 86_400_000
 MAX_BACKLOG: Final = 100_000_000
 MAX_NAMED_HOLDERS: Final = 3
-# A period that is absurdly long is kept as long as this, so that it stays finite in milliseconds, and refused.
+# An absurdly long period is cut to this, so that it stays finite in milliseconds and is then refused.
 _ABSURD_S: Final = 1e12
 
 V = TypeVar("V")
@@ -37,7 +37,8 @@ class ConstraintError(ValueError):
 class Figure:
     """A part of a limit that a form asks for. `path` leads to it in the document.
 
-    A count is a whole number, and seconds may have a fraction. An instant is the text of a time, without bounds here.
+    A count is a whole number, and seconds may have a fraction. An instant is the text of a time and has no
+    bounds here.
     """
 
     name: str
@@ -58,7 +59,7 @@ class LimitKind(ABC, Generic[V]):
     is_per_value: ClassVar[bool] = True
     # The facts that the store has to keep about jobs that pass the gate.
     counts: ClassVar[Literal["slots", "starts"] | None] = None
-    # The numbers that it consists of; a limit without them is a switch.
+    # The numbers that make up the limit; a limit without numbers is a switch.
     figures: ClassVar[tuple[Figure, ...]] = ()
     # The reason why it needs a key, if it does.
     needs_key: ClassVar[str] = ""
@@ -80,7 +81,7 @@ class LimitKind(ABC, Generic[V]):
         return value
 
     def unpack(self, stored: Any) -> V:
-        """Return the value of what `pack` returned."""
+        """Return the value that `pack` encoded."""
         value: V = stored
         return value
 
@@ -94,11 +95,11 @@ class LimitKind(ABC, Generic[V]):
 
     @abstractmethod
     def script_fields(self, value: V) -> Mapping[str, int | None]:
-        """Return this value as scripts read it. A constraint omits `None`; an override has an empty place for it."""
+        """Return this value as scripts read it. A constraint omits a `None`; an override has an empty field for it."""
 
     @abstractmethod
     def brief(self, document: Any) -> str:
-        """Return the limit in a few words, "" for none. `document` is what `document` returned."""
+        """Return the limit in a few words, "" for none. `document` comes from the method of that name."""
 
 
 class Explained(ABC):
@@ -260,7 +261,7 @@ class Pause(LimitKind[bool | None], GateCloser):
 
 
 class Backlog(LimitKind[int | None]):
-    """At most so many waiting jobs: a push beyond it is refused. It closes no gate."""
+    """The most jobs that may wait; further pushes are refused. It closes no gate."""
 
     name = "max_backlog"
     is_per_value = False
@@ -278,7 +279,7 @@ class Backlog(LimitKind[int | None]):
 
 
 class AwaitingCounts(LimitKind[bool]):
-    """Decides whether jobs that await callbacks count at the concurrency. It closes no gate by itself."""
+    """Decides whether jobs that await callbacks count against the concurrency limit. It closes no gate by itself."""
 
     name = "counts_awaiting"
     none = True
@@ -311,7 +312,7 @@ class Fairness(LimitKind[bool], Explained):
 
 
 class Hold(GateCloser):
-    """A worker asked that no job start for a while: no part of a constraint."""
+    """A hold: a worker asked that no job start for a while. It is not part of a constraint."""
 
     name = "hold"
 
@@ -344,7 +345,7 @@ KINDS: Final[tuple[LimitKind[Any], ...]] = (
     AWAITING_COUNTS,
 )
 PER_VALUE: Final = tuple(kind for kind in KINDS if kind.is_per_value)
-# The longest-lasting first.
+# The kind that lasts longest comes first.
 CLOSERS: Final[tuple[GateCloser, ...]] = (PAUSE, HOLD, CONCURRENCY, RATE)
 # In the order in which an answer shows them.
 EXPLAINED: Final[tuple[Explained, ...]] = (CONCURRENCY, RATE, PAUSE, HOLD, FAIRNESS)
@@ -366,7 +367,8 @@ def _rate(gate: GateCheck) -> Rate | None:
 
 
 def _holder(holder: Holder, now_ms: int, silent_ms: Mapping[str, int]) -> str:
-    # Its slot is free when its lease ends: whoever reads this need not look for a leak.
+    # The text says that the worker is silent, so that its reader looks for no leak: the slot is freed when
+    # the lease ends.
     silent_for_ms = silent_ms.get(holder.worker_id)
     silent = "" if silent_for_ms is None else f" (worker silent for {span(silent_for_ms)})"
     since = span(now_ms - holder.since_ms)

@@ -1,4 +1,4 @@
-"""Replay of jobs that have run under a constraint that was not there: which of them it would have held back."""
+"""Replay of past runs under a constraint that did not exist then: which jobs would it have held back?"""
 
 import heapq
 from collections import Counter, deque
@@ -16,8 +16,8 @@ _FREE: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """A run of a job that the constraint applies to. `ended_ms` None: it still runs. `key` None: the constraint has
-    none."""
+    """A run of a job that the constraint applies to. `ended_ms` None: still running. `key` None: the
+    constraint has no key."""
 
     started_ms: int
     ended_ms: int | None
@@ -48,8 +48,8 @@ class Replay:
     """The effect that the constraint would have had from `from_ms` to `to_ms`.
 
     `held`: jobs that would have started later, of which `held_now` would still wait. `most_held`: the most of
-    them at the same time. `p95_ms` and `longest_ms` tell how long the held jobs would have waited, so far.
-    `keys`: the values with the most held jobs.
+    them at the same time. `p95_ms` and `longest_ms`: how long the held jobs would have waited, counted up to
+    `to_ms`. `keys`: the values with the most held jobs.
     """
 
     from_ms: int
@@ -75,10 +75,10 @@ class _Delay:
 
 
 def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms: int) -> Replay:
-    """Let the jobs ask to start when they did start, in that order, and run as long as they did run.
+    """Let each job ask to start when it did start, in that order, and run for as long as it did.
 
-    Those that started before `from_ms` are not held, but hold their slots and count for rates. A backlog limit and
-    turns between values delay no job at its gate, and are left out.
+    Jobs that started before `from_ms` are not held, but they hold slots and count towards rates. A backlog
+    limit and turns between values delay no job at its gate, so they are left out.
     """
     by_gate: dict[bytes | None, list[PastRun]] = {}
     for run in runs:
@@ -105,7 +105,7 @@ def replay(constraint: Constraint, runs: Iterable[PastRun], from_ms: int, to_ms:
 
 
 def _delays(constraint: Constraint, runs: Sequence[PastRun], from_ms: int, to_ms: int) -> Iterable[_Delay]:
-    """Yield the delayed ones of the runs at one gate, which are in the order of their start."""
+    """Yield the delayed runs at one gate; `runs` are ordered by their start."""
     key = runs[0].key
     limits = constraint.limits_of(key)
     ends: list[float] = []

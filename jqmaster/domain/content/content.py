@@ -21,8 +21,8 @@ from jqmaster.errors import FieldError, ForbiddenError
 Cover = Literal["[hidden]", "[redacted]"]
 HIDDEN: Final = "[hidden]"
 
-# The fields of matchers and keys that read content, and the root of `redact_paths` that covers each: the payload of an
-# event becomes the argument of jobs.
+# The fields of matchers and keys that read content, each with the root of `redact_paths` that covers it. An
+# event's payload is covered as an argument, because it becomes the argument of jobs.
 _CONTENT_ROOTS: Final = {"argument": "argument", "headers": "headers", "payload": "argument"}
 _FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
 
@@ -31,7 +31,7 @@ _FIELDS: Final = (*FIELDS, *EVENT_FIELDS)
 class ContentAccess:
     """The content that one caller may see. Views and use cases take one; there is no default.
 
-    `allows_name`: the caller may see the content of jobs of such names, even where `is_granted` is false.
+    `allows_name`: names whose jobs' content the caller may see even if `is_granted` is false.
     """
 
     is_granted: bool
@@ -47,7 +47,7 @@ class ContentAccess:
     # --- keys and matchers
 
     def cover_of(self, path: Path | None) -> Cover | None:
-        """Return the text that stands in place of all values at this path of jobs; None where they are shown."""
+        """Return the text that replaces all values at this path of jobs; None if they are shown."""
         if path is None or path.root not in _CONTENT_ROOTS:
             return None
         if self.redactor.meets(_CONTENT_ROOTS[path.root], path.parts):
@@ -58,14 +58,14 @@ class ContentAccess:
         """Return the value of a constraint's key, as people read it."""
         if cover := self.cover_of(key):
             return cover
-        # Only maps and lists begin so: a text that would is in quotes.
+        # Only maps and lists begin like this: a text that would is quoted.
         is_composite = text.startswith(("{", "["))
         if key is not None and is_composite and self.redactor.reaches_any_depth(key.root):
             return REDACTED
         return text
 
     def check_path(self, path: Path | None, loc: Loc) -> None:
-        """Raise ForbiddenError unless the caller may have jobs told apart by their values at this path."""
+        """Raise ForbiddenError unless the caller may distinguish jobs by their values at this path."""
         cover = self.cover_of(path)
         if cover == REDACTED:
             rule = "is redacted, holds something redacted, or lies within it (see redact_paths)"
@@ -74,7 +74,7 @@ class ContentAccess:
             raise _refusal("content_hidden", loc, "reads what jobs carry, which the caller may not see")
 
     def check_matcher(self, document: Mapping[str, Any], loc: Loc) -> None:
-        """Raise ForbiddenError unless the caller may select jobs by this matcher, which was parsed before."""
+        """Raise ForbiddenError unless the caller may select jobs by this matcher, which has already been parsed."""
         for leaf, at in _leaves(document, loc):
             self.check_path(parse_path(leaf["field"], fields=_FIELDS), (*at, "field"))
 
@@ -106,8 +106,8 @@ class ContentAccess:
 
     @property
     def error_text_cover(self) -> Cover | None:
-        """Return the text that stands in place of the texts of errors; None where they are shown. To redact
-        `error.message`, where SDKs put the text of an exception, redacts its copies too.
+        """Return the text that replaces error texts; None if they are shown. SDKs put an exception's text
+        into `error.message`, so redacting that redacts its copies too.
         """
         if self.redactor.meets("error", ("message",)):
             return REDACTED
@@ -119,8 +119,8 @@ class ContentAccess:
         return not self.redactor.meets("error", ("type",))
 
     def filter(self, document: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the document of a filter of jobs: a text that errors are searched for is text of errors. The ID of a
-        group is a digest of one.
+        """Return the document of a job filter, with content covered. A text to search errors for counts as
+        error text, and the ID of a failure group is a digest of one.
         """
         shown = dict(document)
         if shown.get("text") and (cover := self.error_text_cover):
@@ -143,7 +143,7 @@ class ContentAccess:
         if kind != "constraint":
             return dict(document)
         if "value" in document and "key" not in document and self.redactor.has("argument", "headers"):
-            # Written by an earlier version, which did not say of which key.
+            # An earlier version wrote this entry, and did not record which key the value belongs to.
             return {**document, "value": REDACTED}
         return self.constraint(document)
 
@@ -164,7 +164,7 @@ class ContentAccess:
 def content_access(
     principal: Principal | None, *, viewers_see_content: bool, redact_paths: Sequence[str]
 ) -> ContentAccess:
-    """Return the access of a caller. It sees content if it may read, and may act on jobs or could have sent them."""
+    """Return the access of a caller. It sees content if it may read and may also act on jobs or push them."""
     redactor = redactor_of(tuple(redact_paths))
     scopes = principal.scopes if principal else frozenset[Scope]()
     if principal is None or Scope.READ not in scopes:

@@ -12,7 +12,7 @@ from jqmaster.domain.jobs.error_type import error_type_of
 from jqmaster.domain.jobs.job import Attempt, Job
 from jqmaster.domain.notices.delivery import RESERVED_PREFIX
 
-# Outcomes whose message a worker wrote. The others have one of the master's.
+# Outcomes whose message a worker wrote. The master writes the message of all others.
 _OF_WORKERS: Final = frozenset({"failure", "timeout", "discarded"})
 # A shorter value may stand in a text by chance.
 _LEAST_QUOTED: Final = 4
@@ -22,7 +22,7 @@ _UNDECODABLE: Final = object()
 class JobContent:
     """Values are encoded MessagePack; None stands for a hidden one.
 
-    A redacted value of the job is also taken out of the texts of its errors, where it stands there as it is.
+    A redacted value of the job is also removed from its error texts, wherever they contain it verbatim.
     """
 
     def __init__(self, access: ContentAccess, job: Job) -> None:
@@ -40,7 +40,8 @@ class JobContent:
         if not self.is_shown:
             return None
         if self._job.name.startswith(RESERVED_PREFIX):
-            # A delivery holds the result of another job, and a URL with its credentials: no redaction knows them there.
+            # A delivery holds another job's result, and a URL with its credentials; `redact_paths` does not
+            # cover them here.
             return _encoded(REDACTED)
         return self._redactor.encoded("argument", self._job.argument)
 
@@ -54,7 +55,7 @@ class JobContent:
             return None
         if not self.is_shown:
             return HIDDEN
-        # It is made of what the job is about: a redacted value may stand in it.
+        # The key is made from what the job is about, so it may contain a redacted value.
         return str(_without(unique.key, self._quoted()))
 
     def result(self, value: bytes) -> bytes | None:
@@ -77,7 +78,7 @@ class JobContent:
         return _encoded(fields)
 
     def part(self, value: bytes) -> bytes | None:
-        """Return a partial result: what is redacted in results is redacted in it."""
+        """Return a partial result, redacted like a result."""
         if not self.is_shown:
             return None
         shown = self._redactor.encoded("result", value)
@@ -85,7 +86,7 @@ class JobContent:
         return _encoded(_without(_decoded(shown), quoted)) if quoted else shown
 
     def log_line(self, text: str, *, is_error: bool) -> str | None:
-        """Return a line of the job's log. Where texts of errors are redacted, lines of errors are."""
+        """Return a line of the job's log. If error texts are redacted, so are lines of level error."""
         if is_error and self.is_shown and (cover := self._access.error_text_cover):
             return cover
         return self.text(text)
@@ -123,13 +124,13 @@ class JobContent:
         return str(_without(text, self._quoted()))
 
     def group_text(self, text: str, end: Attempt | None) -> str:
-        """Return the text of a group of failures of which the job, whose last attempt had this end, is an example."""
+        """Return the text of a failure group that has this job as its example; `end` is the job's last attempt."""
         error = end.error if end else None
         found = () if error is None else self._found("error", error)
         return self._access.error_text_cover or str(_without(text, self._quoted(found)))
 
     def _quoted(self, *more: Iterable[object]) -> tuple[str, ...]:
-        """Return the redacted values of the job, and these, in the forms in which they may stand within a text."""
+        """Return the redacted values of the job, and `more`, in each form that they may take within a text."""
         if self._own_quoted is None:
             headers = self._job.headers.items()
             self._own_quoted = [value for key, value in headers if self._redactor.meets("headers", (key,))]
@@ -148,7 +149,8 @@ class JobContent:
 
 
 class GoneContent:
-    """The log of a job that is gone, of this name, as one caller sees it: its values were redacted when it went."""
+    """The log of a deleted job of this name as one caller sees it. Its values were redacted when the job was
+    deleted."""
 
     def __init__(self, access: ContentAccess, name: str) -> None:
         self._access = access.for_name(name)
@@ -161,14 +163,14 @@ class GoneContent:
 
 
 def shown_error_type(access: ContentAccess, attempt: Attempt) -> str | None:
-    """Return the type of an attempt's exception, which is not content; None if it is not certain, or is redacted."""
+    """Return the type of an attempt's exception, which is not content; None if it is uncertain or redacted."""
     return error_type_of(attempt.error, attempt.message) if access.shows_error_type else None
 
 
 def _decoded(value: bytes) -> object:
     try:
         return msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
-    except Exception:  # nothing can be said of it, and so nothing is shown
+    except Exception:  # nothing is known about it, so nothing is shown
         return _UNDECODABLE
 
 
@@ -192,7 +194,7 @@ def _forms(values: Iterable[object]) -> Iterator[str]:
 
 
 def _without(value: Any, quoted: Sequence[str]) -> Any:
-    """`value` with these texts replaced in every text that it holds."""
+    """Return `value` with these texts redacted in every text that it holds."""
     if isinstance(value, str):
         for text in quoted:
             value = value.replace(text, REDACTED)

@@ -1,6 +1,6 @@
 """Stored values in a form that every client can decode.
 
-The API refuses values that a decoder may refuse (`api/encoding/validator.py`). A store may hold some all the same:
+The API refuses values that a decoder may refuse (`api/encoding/validator.py`). A store may still hold some:
 earlier releases accepted extension types with reserved codes.
 """
 
@@ -17,18 +17,18 @@ def is_readable(value: bytes) -> bool:
     """Return whether a client can decode this encoded value."""
     try:
         msgpack.unpackb(value, timestamp=3)
-    except Exception:  # decoders raise what they like for broken bytes
+    except Exception:  # decoders raise various exceptions for broken bytes
         return False
     return True
 
 
 def readable(value: bytes) -> bytes:
-    """Return the value itself, or, where a client could not decode it, its bytes as a binary value."""
+    """Return the value itself or, if a client could not decode it, its bytes as a binary value."""
     return value if is_readable(value) else bytes(msgpack.packb(value))
 
 
 def readable_members(value: bytes) -> bytes:
-    """Like `readable`, but of a map replace only the members that cannot be decoded."""
+    """Like `readable`, but in a map replace only the members that cannot be decoded."""
     if is_readable(value):
         return value
     try:

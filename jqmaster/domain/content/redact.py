@@ -34,18 +34,18 @@ class Redactor:
             self._paths[root].append(tuple(rest))
 
     def encoded(self, root: str, value: bytes) -> bytes:
-        """Redact one encoded MessagePack value. It is the very same bytes where nothing of it is redacted, and hidden
-        whole where it cannot be decoded: what its paths name may be in it."""
+        """Redact one encoded MessagePack value. If nothing in it is redacted, return the same bytes. If it
+        cannot be decoded, hide all of it, because it may hold what the paths name."""
         paths = self._paths[root]
         if not paths:
             return value
         try:
             return _encoded(paths, value)
-        except Exception:  # a store may hold what earlier releases accepted, and no view may fail over it
+        except Exception:  # a store may hold what earlier releases accepted, and that must not break a view
             return _HIDDEN
 
     def within(self, root: str, value: bytes) -> bytes:
-        """As `encoded`, for a map that has it as its member of that name."""
+        """As `encoded`, for a map that has the value as its member named `root`."""
         paths = [(root, *path) for path in self._paths[root]]
         if not paths:
             return value
@@ -55,8 +55,8 @@ class Redactor:
             return _without(root, value)
 
     def meets(self, root: str, path: Sequence[str | int]) -> bool:
-        """Return whether the value at this path is redacted, lies within something redacted, or holds something
-        redacted. A path above `**` does not count: see `reaches_any_depth`.
+        """Return whether the value at this path is redacted, lies within something redacted, or holds
+        something redacted. A path above a `**` does not count: see `reaches_any_depth`.
         """
         patterns = self._paths.get(root, [])
         if root == "headers" and path:
@@ -80,7 +80,7 @@ class Redactor:
         return found
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """Return the headers of a job, without regard to case; their names may hold points."""
+        """Return the redacted headers of a job. Names are compared without regard to case, and may contain dots."""
         hidden = {".".join(path).lower() for path in self._paths["headers"]}
         is_all = _ANY in hidden
         return {k: REDACTED if is_all or k.lower() in hidden else v for k, v in headers.items()}
@@ -88,12 +88,13 @@ class Redactor:
 
 @lru_cache(maxsize=8)
 def redactor_of(paths: tuple[str, ...]) -> Redactor:
-    """As `Redactor`; the same for the same."""
+    """As `Redactor`; the same paths give the same object."""
     return Redactor(paths)
 
 
 def _encoded(paths: Iterable[tuple[str, ...]], value: bytes) -> bytes:
-    # The rest passes through unchanged: text that is not UTF-8, extension types, and instants of any precision.
+    # These options pass everything else through unchanged: text that is not UTF-8, extension types, and
+    # instants of any precision.
     decoded = msgpack.unpackb(value, strict_map_key=False, unicode_errors="surrogateescape", timestamp=0)
     changed = decoded
     for path in paths:

@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 class Overlap(StrEnum):
-    """The rule for an instant at which the job of an earlier one is not finished."""
+    """The rule for an instant that comes before the job of an earlier one has finished."""
 
     ALLOW = "allow"
     # The instant is skipped.
@@ -49,7 +49,7 @@ class Overlap(StrEnum):
 
 
 class CatchUp(StrEnum):
-    """The instants that are made up for when they are noticed too late."""
+    """Which of the instants that are noticed too late still fire."""
 
     SKIP = "skip"
     LATEST = "latest"
@@ -60,8 +60,8 @@ class CatchUp(StrEnum):
 class TimeTrigger:
     """The instants of a definition of kind `time`. Raise DefinitionError.
 
-    `ends_at_ms` is the first instant that does not count any more. Jitter delays every instant of a definition by the
-    same part of `jitter_ms`.
+    `ends_at_ms` is the first instant that no longer counts. Jitter delays every instant of a definition by
+    the same fraction of `jitter_ms`.
     """
 
     schedule: Schedule
@@ -90,8 +90,8 @@ class TimeTrigger:
 class Definition:
     """A job, and the instants at which it is enqueued or the events that start it. Raise DefinitionError.
 
-    `did` names the incarnation: a definition that is deleted and made again starts jobs of its own. The ID in `job` is
-    empty. `reason` tells people why it is paused.
+    `did` names the incarnation: a definition that is deleted and created again starts its own jobs. The ID in
+    `job` is empty. `reason` tells people why it is paused.
     """
 
     name: str
@@ -142,7 +142,8 @@ class Definition:
         return int.from_bytes(digest, "big") % self.trigger.jitter_ms
 
     def due_after(self, after_ms: int) -> Iterator[Occurrence]:
-        """Yield the instants after this one at which it is due, with their jitter. One that events start has none."""
+        """Yield the instants after this one at which it is due, with their jitter. A definition that events
+        start has none."""
         if not isinstance(self.trigger, TimeTrigger):
             return
         trigger, delay_ms = self.trigger, self.delay_ms

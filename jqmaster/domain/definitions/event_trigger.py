@@ -1,4 +1,4 @@
-"""The events that start the job of a definition, and whether they start it one by one."""
+"""The events that start the job of a definition, one by one or gathered."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -28,7 +28,8 @@ _WILDCARDS: Final = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """One job for the last of many events: when none came for `wait_ms`, but at most `max_ms` after the first one."""
+    """One job for the last of many events. It starts once none has come for `wait_ms`, but at most `max_ms`
+    after the first one."""
 
     wait_ms: int
     max_ms: int | None = None
@@ -44,7 +45,7 @@ class Debounce:
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """One job for a list of events: when `most` of them came, or `within_ms` after the first one."""
+    """One job for a list of events. It starts when `most` of them have come, or `within_ms` after the first one."""
 
     most: int
     within_ms: int
@@ -93,7 +94,7 @@ class EventTrigger:
         """Return the name of the group in which an event waits, for a definition that gathers events. `did` names the
         incarnation of the definition."""
         key = self.gathering.key if self.gathering else None
-        # An edit from one to the other leaves the groups of the former to their ends.
+        # After an edit from one kind of gathering to the other, the old groups end by their old rules.
         slot = f"{did}:{_DEBOUNCED if self.debounce else _COLLECTED}"
         if key is None:
             return slot

@@ -1,4 +1,4 @@
-"""Counts of what became of due instants, for the metrics of one process."""
+"""Counts of the outcomes of due instants, for the metrics of one process."""
 
 from collections import Counter
 

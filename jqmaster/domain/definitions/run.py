@@ -20,7 +20,7 @@ class RunReason(StrEnum):
     """Why an instant has its outcome. An instant that fired in time has none."""
 
     NONE = ""
-    # It fired, though later than the definition allows, because of its `catch_up`.
+    # `catch_up` let it fire, although it was later than the definition allows.
     CAUGHT_UP = "caught_up"
     # People asked for it.
     MANUAL = "manual"
@@ -28,14 +28,14 @@ class RunReason(StrEnum):
     # The job of an earlier instant is not finished.
     OVERLAP = "overlap"
     PAUSED = "paused"
-    # A constraint lets no more of these jobs wait.
+    # A constraint allows no more of these jobs to wait.
     BACKLOG_FULL = "backlog_full"
     # Another instant took its place in the queue of one.
     SUPERSEDED = "superseded"
     LATE = "late"
-    # The argument that was made of the event is longer than arguments may be.
+    # The argument made from the event exceeds the size limit of arguments.
     ARGUMENT_TOO_LARGE = "argument_too_large"
-    # Its job has the events of a group.
+    # Its job got the events of a group.
     COLLECTED = "collected"
     DEBOUNCED = "debounced"
 
@@ -60,10 +60,10 @@ def job_id_of(did: str, due_at_ms: int) -> str:
 
 
 def job_id_of_event(did: str, event_id: str) -> str:
-    """Return the ID of the job that an incarnation starts for an event, which has a UUIDv7: a UUIDv8 that sorts as the
-    event does among those of its master."""
+    """Return the ID of the job that an incarnation starts for an event. The event's ID is a UUIDv7; this is a
+    UUIDv8 that sorts the same among the events of one master."""
     digits = event_id.replace("-", "")
-    # The millisecond, and the lowest 24 of the 42 bits that count within it; the digest has the other 50.
+    # It has the millisecond, the lowest 24 of the 42 bits that count within it, and 50 bits of the digest.
     counter = int(digits[18:24], 16)
     digest = int.from_bytes(blake2b(f"{did} {event_id}".encode(), digest_size=8).digest(), "big") >> 14
     return uuid8(int(digits[:12], 16) << 80 | counter >> 12 << 64 | (counter & 0xFFF) << 50 | digest)

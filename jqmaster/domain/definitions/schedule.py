@@ -30,11 +30,12 @@ NICKNAMES: Final[Mapping[str, str]] = {
 }
 CLOCK_PATTERN: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
 _CLOCK: Final = re.compile(CLOCK_PATTERN.replace("$", r"\Z"))
-# Any date that begins a period of four years with a leap year: expressions are tried from here.
+# Expressions are tried from here. Any start of a four-year period with a leap year would do.
 _TRIAL: Final = datetime(2023, 12, 31, 23, 59)
 _FIELDS: Final = 5
-# Definitions that are due at the same time mostly have the same schedule, and each asks for the present instant and the
-# next one. To find these takes longer than all else that a firing does, so they are kept for the others.
+# Definitions that are due at the same time mostly share a schedule, and each asks for the present instant and
+# the next one. Finding these takes longer than the rest of a firing, so they are cached for the other
+# definitions.
 SHARED: Final = 2
 
 
@@ -53,13 +54,13 @@ class Schedule(Protocol):
     def document(self) -> Mapping[str, Any]: ...
 
     def occurrences(self, after_ms: int, zone: ZoneInfo) -> Iterator[Occurrence]:
-        """Yield the instants after this one, each once, in order. It ends where no more come for 50 years."""
+        """Yield the instants after this one, each once, in order. Stop if none follows within 50 years."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EveryMinutes:
-    """Every so many real minutes, counted from midnight UTC of 1 January 1970, and `offset` minutes later."""
+    """Every `every` real minutes, counted from midnight UTC of 1 January 1970, each `offset` minutes later."""
 
     every: int
     offset: int = 0
@@ -109,11 +110,11 @@ def _occurrences(cron: str, after: datetime, zone: ZoneInfo) -> Iterator[Occurre
 
 @lru_cache(maxsize=1024)
 def _first_of(cron: str, after: datetime, zone: ZoneInfo) -> Sequence[Occurrence]:
-    """Return the first local times after this one, fewer than `SHARED` where no more come."""
+    """Return the first `SHARED` local times after this one, or fewer if no more come."""
     found: list[Occurrence] = []
     # At the end of the calendar the list keeps what came before.
     with contextlib.suppress(OverflowError, ValueError):
-        # Without a zone it knows nothing of clocks that are moved; `moment_of` does.
+        # CronSim gets no zone, so it knows nothing of clock changes; `moment_of` handles them.
         found.extend(map(partial(_occurrence, zone), islice(CronSim(cron, after), SHARED)))
     return found
 
@@ -180,7 +181,7 @@ def _cron(document: Mapping[str, Any]) -> Schedule:
         raise DefinitionError(loc, "must have five fields: minute, hour, day of month, month, day of week")
     try:
         first = next(CronSim(cron, _TRIAL), None)
-    # The library raises others where it cannot read a text, such as L/2 among hours.
+    # The library raises other exceptions for texts that it cannot read, such as L/2 among the hours.
     except (CronSimError, ValueError, TypeError, AssertionError) as exc:
         why = str(exc) if isinstance(exc, CronSimError) else "cannot be read"
         raise DefinitionError(loc, f"is no cron expression: {why[:1].lower()}{why[1:]}") from None
@@ -189,7 +190,7 @@ def _cron(document: Mapping[str, Any]) -> Schedule:
     return LocalTimes(cron, {"cron": text.strip()})
 
 
-# The field that tells each form from the others, and the one that may stand beside it.
+# The field that identifies each form, and the one other field that the form may have.
 _FORMS: Final = {
     "every_minutes": (_every_minutes, "offset"),
     "hourly_at": (_hourly, None),
@@ -205,7 +206,7 @@ def _check_number(loc: tuple[str, ...], value: object, least: int, most: int) ->
 
 
 def _clock(loc: tuple[str, ...], text: object) -> str:
-    """Return the minute and the hour, as cron writes them, of a time such as 02:30."""
+    """Return the minute and the hour of a time such as 02:30, as cron writes them."""
     if not isinstance(text, str) or not _CLOCK.match(text):
         raise DefinitionError(loc, "must be a time from 00:00 to 23:59")
     hour, minute = text.split(":")

@@ -1,4 +1,4 @@
-"""The argument that a definition makes of an event."""
+"""The argument that a definition makes from an event."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class Template:
 
     document: Any = field(compare=False)
     make: _Make = field(repr=False, compare=False)
-    # Not by the documents themselves: to Python 1 and True are equal.
+    # Do not compare the documents themselves: Python treats 1 and True as equal.
     spelled: str = field(repr=False)
     references: Sequence[tuple[Loc, Path]] = field(default=(), repr=False, compare=False)
 
@@ -50,7 +50,7 @@ class _TemplateParser:
         self.references: list[tuple[Loc, Path]] = []
 
     def node(self, document: Any, loc: Loc, depth: int) -> tuple[_Make, bool]:
-        """Return what makes the value, and whether it reads the event."""
+        """Return a function that makes the value, and whether it reads the event."""
         self._nodes += 1
         if self._nodes > MAX_NODES:
             raise DefinitionError(loc, f"more than {MAX_NODES} values")

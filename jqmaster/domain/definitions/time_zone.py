@@ -11,13 +11,13 @@ from jqmaster.domain.definitions.refusal import DefinitionError
 
 MAX_NAME: Final = 64
 _NAME: Final = re.compile(rf"[A-Za-z][A-Za-z0-9_+\-/]{{0,{MAX_NAME - 1}}}")
-# Files beside the zones, which say something else on each machine.
+# Files that lie beside the zones and differ between machines.
 _NOT_ZONES: Final = frozenset({"localtime", "posixrules", "Factory"})
 _SECOND: Final = timedelta(seconds=1)
 
 
 class Oddity(StrEnum):
-    """A local time that a clock shows never or twice, because it is moved."""
+    """A local time that clocks never show, or show twice, because they are moved."""
 
     NONE = ""
     # The clock jumps over it.
@@ -39,7 +39,7 @@ def zone_named(name: str) -> ZoneInfo:
     if _NAME.fullmatch(name) and name not in _NOT_ZONES:
         try:
             return ZoneInfo(name)
-        # OSError: the name of a folder of zones, such as America.
+        # OSError: the name is a folder of zones, such as America.
         except (OSError, ValueError, LookupError):
             pass
     raise DefinitionError(
@@ -50,7 +50,8 @@ def zone_named(name: str) -> ZoneInfo:
 def moment_of(local: datetime, zone: ZoneInfo) -> Moment:
     """Return the instant at which clocks of `zone` show the naive `local` for the first time.
 
-    A time that is jumped over gives the first instant after the gap. The answer never decreases as `local` grows.
+    For a time that is skipped, return the first instant after the gap. The answer never decreases as `local`
+    grows.
     """
     first = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     second = local.replace(tzinfo=zone, fold=1).astimezone(UTC)
@@ -58,7 +59,7 @@ def moment_of(local: datetime, zone: ZoneInfo) -> Moment:
         return Moment(first, Oddity.NONE)
     if first < second:
         return Moment(first, Oddity.REPEATED)
-    # In a gap, the offset after it gives the earlier of both instants: the clock is moved between them.
+    # In a gap, the later offset gives the earlier instant; the clock is moved between the two.
     return Moment(_end_of_gap(second, first, zone), Oddity.SKIPPED)
 
 

@@ -16,10 +16,10 @@ MAX_DEDUPE_KEY: Final = 255
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A message of an application that something has happened. `payload` is one MessagePack value.
+    """An application's message that something has happened. `payload` is one MessagePack value.
 
-    Events with the same `source` and `dedupe_key` are the same one; an empty key is that of no other event.
-    `replay_of` names the event that an operator sent again.
+    Events with the same `source` and `dedupe_key` are the same event; an event with an empty key is never a
+    repeat. `replay_of` names the event that an operator sent again.
     """
 
     id: str
@@ -33,10 +33,10 @@ class Event:
 
     @property
     def dedupe_digest(self) -> str:
-        """Return what its repeats have in common; empty for an event without a key."""
+        """Return the digest that it shares with its repeats; empty for an event without a key."""
         if not self.dedupe_key:
             return ""
-        # No source holds a line feed that a key could begin with: both lengths are fixed by the first number.
+        # The leading length says where the source ends, so no other source and key give the same text.
         text = f"{len(self.source)}\n{self.source}{self.dedupe_key}"
         return blake2b(text.encode(), digest_size=16).hexdigest()
 
@@ -55,7 +55,7 @@ class Event:
 
 
 class Effect(StrEnum):
-    """The effect of an event on a definition, at the time at which it came."""
+    """The effect of an event on a definition at the time when it came."""
 
     FIRED = str(RunOutcome.FIRED)
     SKIPPED = str(RunOutcome.SKIPPED)

@@ -6,7 +6,8 @@ from typing import Final
 from jqmaster.domain.definitions.definition import Definition
 from jqmaster.domain.matching.fields import EventFields
 
-# Types whose definitions are remembered; an application has some hundreds, and what anybody may send has no bound.
+# The number of types whose definitions are remembered. An application has a few hundred types, but senders
+# can make up any number.
 MAX_TYPES: Final = 10_000
 
 

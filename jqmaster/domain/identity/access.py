@@ -41,12 +41,12 @@ ROLE_SCOPES: Final[Mapping[Role, frozenset[Scope]]] = {
 
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,512}")
 _DIGEST: Final = re.compile(r"sha256=([0-9a-fA-F]{64})")
-# 192 bits; of no use to whoever guesses, so that a fast digest of it may be kept.
+# 192 bits cannot be guessed, so a fast digest is good enough to store.
 _SECRET_BYTES: Final = 24
 _OWN_TOKEN: Final = re.compile(r"jqm_[a-z-]{4,40}_([0-9a-f]{12})_[0-9a-f]{48}([0-9a-f]{8})")
 
 
-# The caller where neither users nor tokens exist: whoever is on this machine.
+# The caller while there are neither users nor tokens: anybody on this machine.
 LOCAL: Final = "local"
 
 
@@ -61,7 +61,7 @@ class Principal:
     scopes: frozenset[Scope]
     allows_name: Callable[[str], bool] | None = field(default=None, compare=False)
     lineage: str = ""
-    # Its token was made for this process alone.
+    # Whether its token was made for this process alone.
     is_own: bool = field(default=False, compare=False)
 
     @property
@@ -70,13 +70,14 @@ class Principal:
 
 
 def with_implied(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """Return the scopes and what they include."""
+    """Return the scopes together with the scopes that they include."""
     given = set(scopes)
     return frozenset(given.union(*(_IMPLIED.get(scope, frozenset()) for scope in given)))
 
 
 def role_of(scopes: frozenset[Scope]) -> Role | None:
-    """Return the highest role whose work these scopes do in the user interface; None where they cannot even look."""
+    """Return the highest role whose tasks in the user interface these scopes allow; None if they do not even
+    allow reading."""
     for role, scope in ((Role.ADMIN, Scope.ADMIN), (Role.OPERATOR, Scope.OPERATE), (Role.VIEWER, Scope.READ)):
         if scope in scopes:
             return role
@@ -92,7 +93,8 @@ class NewToken(NamedTuple):
 
 
 def make_token(scopes: Iterable[Scope]) -> NewToken:
-    """`jqm_SCOPE-SCOPE_ID_SECRET`: who finds one sees what it is; the secret ends with a checksum of the whole."""
+    """`jqm_SCOPE-SCOPE_ID_SECRET`: anybody who finds one can see what it is. The secret ends with a checksum
+    of the whole token."""
     token_id = secrets.token_hex(6)
     text = f"jqm_{'-'.join(sorted(scopes))}_{token_id}_{secrets.token_hex(_SECRET_BYTES)}"
     text += _checksum(text)
@@ -118,9 +120,10 @@ class ConfiguredTokens:
     """The tokens of the settings, as digests."""
 
     def __init__(self, tokens: Iterable[str] = (), own_tokens: Iterable[str] = ()) -> None:
-        """Each `scope+scope:token` or `scope+scope:sha256=HEX`; ValueError names the faulty one by its number.
+        """Each `scope+scope:token` or `scope+scope:sha256=HEX`; ValueError names the faulty one by its
+        number.
 
-        `own_tokens` are of this process: with them alone, nobody else needs a token.
+        `own_tokens` belong to this process: if there are no others, nobody else needs a token.
         """
         self._principals = [_parse_token(number, text) for number, text in enumerate(tokens, 1)]
         self.is_empty = not self._principals
@@ -131,7 +134,7 @@ class ConfiguredTokens:
     def find(self, digest: bytes) -> Principal | None:
         """Return the caller whose token has this digest."""
         found = None
-        # All are compared, so that the time does not tell which one, or how much of it, fits.
+        # All are compared, so that the time taken reveals neither which one matches nor how much of it does.
         for known, principal in self._principals:
             if hmac.compare_digest(known, digest):
                 found = principal
@@ -139,7 +142,7 @@ class ConfiguredTokens:
 
     @property
     def have_admin(self) -> bool:
-        """Return whether one of them may do everything."""
+        """Return whether one of them has scope admin."""
         return any(Scope.ADMIN in principal.scopes for _, principal in self._principals)
 
 

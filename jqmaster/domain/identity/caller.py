@@ -1,4 +1,4 @@
-"""Whom the limits of callers count as one caller."""
+"""The address under which the limits per caller count a request."""
 
 import functools
 import ipaddress
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-# A caller that has one IPv6 address usually has its whole subnet.
+# Whoever has one IPv6 address usually has its whole subnet.
 _IPV6_SUBNET_BITS: Final = 64
 
 
@@ -25,7 +25,7 @@ def caller_of(address: str) -> str:
 
 
 class TrustedProxies:
-    """The proxies whose word is taken on where a request came from."""
+    """The proxies that are trusted to say where a request came from."""
 
     def __init__(self, networks: Iterable[str] = ()) -> None:
         """Raise ValueError if a text does not name a network."""
@@ -42,8 +42,8 @@ class TrustedProxies:
         return any(effective in network for network in self._networks)
 
     def were_passed(self, peer: str, forwarded_for: bytes | None, between: "TrustedProxies") -> bool:
-        """Return whether a request came through one of these, with nobody but `between` after it. Arguments as of
-        `origin`."""
+        """Return whether a request came through one of these proxies, with nobody but `between` after it. The
+        other arguments are those of `origin`."""
         hop: str | None = peer
         rest = [] if forwarded_for is None else forwarded_for.decode("latin-1").split(",")
         while hop is not None and hop not in self:
@@ -55,8 +55,8 @@ class TrustedProxies:
     def origin(self, peer: str, forwarded_for: bytes | None) -> str:
         """Return the address that a request came from, given its peer and its `X-Forwarded-For`.
 
-        Each proxy appends the peer that it saw, so the field is read from its end, up to the first address that is not
-        a trusted proxy. Everything before that one is whatever the caller chose to send.
+        Each proxy appends the peer that it saw, so the field is read from its end, up to the first address
+        that is not a trusted proxy. Anything before that one may be made up by the caller.
         """
         if forwarded_for is None or peer not in self:
             return peer
@@ -71,7 +71,7 @@ class TrustedProxies:
 
 
 def _address_in(text: str) -> str | None:
-    """Return the address of one hop, whose port some proxies append."""
+    """Return the address of one hop, without the port that some proxies append."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:

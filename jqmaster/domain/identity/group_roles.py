@@ -10,14 +10,14 @@ _RANKED: Final = (Role.ADMIN, Role.OPERATOR, Role.VIEWER)
 
 
 class GroupRoles:
-    """The role of each group, and of people who are in none of them."""
+    """The role of each group, and the default role of people who are in none."""
 
     def __init__(self, entries: Iterable[str] = (), default: str | None = None) -> None:
         """`entries`: each `GROUP=ROLE`. Raise ValueError for an entry of another form, or a group that is named twice
         with different roles."""
         self._roles: dict[str, Role] = {}
         for text in entries:
-            # The name of a group may hold the sign itself, as names in a directory do (`cn=admins,ou=groups`).
+            # A group's name may itself contain `=`, as directory names do (`cn=admins,ou=groups`).
             group, sign, role = text.rpartition("=")
             if not group or not sign or role not in _RANKED:
                 raise ValueError(f"{text[:100]}: expected GROUP=ROLE, with one of {', '.join(Role)}")

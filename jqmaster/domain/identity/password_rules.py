@@ -9,7 +9,7 @@ _LEAST_UNITS: Final = 6
 _LEAST_DISTINCT: Final = 5
 _RUN: Final = 3
 
-# The parts that most passwords of published lists are made of.
+# The words that make up most passwords in published lists.
 _COMMON: Final = """
     password passwort passwd pass word welcome willkommen admin administrator root user guest login letmein changeme
     change default secret master server system test testing temp temporary demo sample example hello love iloveyou

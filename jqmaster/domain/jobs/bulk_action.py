@@ -1,4 +1,4 @@
-"""One action on many jobs: which jobs it may touch, and when it stops by itself. Pure."""
+"""One action on many jobs: which jobs it may touch, and when it stops by itself."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ class ActionState(StrEnum):
     FAILED = "failed"
 
 
-# The states in which each action may touch a job, in the order in which jobs pass through them, so that the action
-# meets a job again that moves on.
+# The states in which each action may touch a job. They are in the order in which jobs pass through them, so
+# that the action meets a job again after it has moved on.
 ADMITTED: Final[Mapping[ActionKind, tuple[JobState, ...]]] = {kind: states_for(kind) for kind in ActionKind}
 
-# Jobs move while an action goes through them. An idempotent action goes through them again until it finds nothing more
-# to do, at most so often.
+# Jobs move while an action goes through them. An idempotent action goes through them repeatedly until it
+# finds nothing more to do, but at most this many times.
 MAX_PASSES: Final = 3
 _REPEATED: Final = frozenset({ActionKind.CANCEL, ActionKind.DELETE, ActionKind.SET_PRIORITY})
 
-# So many retried jobs must have ended before their share of failures says anything.
+# The number of retried jobs that must have ended before their share of failures says anything.
 STOP_LEAST: Final = 20
-# A retry that stops by itself has at most so many unfinished jobs at a time: the cost of a bad wave.
+# The most unfinished jobs at a time of a retry that can stop by itself. This bounds the cost of a bad retry.
 MAX_WATCHED: Final = 200
 
 
@@ -61,9 +61,9 @@ class BulkAction:
         return MAX_PASSES if self.filter is not None and self.kind in _REPEATED else 1
 
     def touches(self, job: Job) -> bool:
-        """Return whether the action may touch a job that it selects. A job that it has touched, and that came back
-        since, is not touched again: a retried job that failed once more has ended after the action began, and so has
-        started.
+        """Return whether the action may touch a job that it selects. A job that it has touched and that has
+        come back since is not touched again: if a retried job fails once more, its start and its end are
+        later than the beginning of the action.
         """
         if job.created_at_ms > self.created_at_ms or job.state not in ADMITTED[self.kind]:
             return False
@@ -80,8 +80,9 @@ class BulkAction:
 
 @dataclass(slots=True)
 class ActionProgress:
-    """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before the end.
-    `watched`: retried jobs whose end is waited for; `ended` and `failed_again` count those that ended.
+    """Progress of an action. `cursor` None: at the beginning of its pass. `matched` None: not known before
+    the end. `watched`: retried jobs that have not ended yet; `ended` and `failed_again` count those that
+    have.
     """
 
     state: ActionState = ActionState.RUNNING
@@ -109,7 +110,7 @@ class ActionProgress:
         self.watched = []
 
     def note_ended(self, job_id: str, job: Job | None) -> bool:
-        """Count a watched job if it has ended; return whether it has. No `job`: it was deleted, so it had ended."""
+        """Count a watched job if it has ended; return whether it has. `job` None: it was deleted, so it had ended."""
         is_failed = job is not None and (job.state is JobState.FAILED or job.failures > 0)
         if job is not None and job.state not in FINISHED and not is_failed:
             return False
@@ -119,5 +120,5 @@ class ActionProgress:
         return True
 
     def fails_too_often(self, share: float | None) -> bool:
-        """Return whether enough of the retried jobs ended to say that more than `share` of them failed again."""
+        """Return whether enough retried jobs have ended, and more than `share` of them failed again."""
         return share is not None and self.ended >= STOP_LEAST and self.failed_again > share * self.ended

@@ -11,7 +11,8 @@ MAX_LOOKED_AT: Final = 1_000
 MAX_MESSAGE: Final = 200
 _CUT: Final = "…"
 
-# One pass, the first that fits wins. Every part ends at a character that it cannot hold, so that no message is slow.
+# All alternatives are tried in one pass, and the first match wins. Each ends at a character that it cannot
+# contain, so that no message is slow.
 _VARYING: Final = re.compile(
     r"""
       (?P<url>  [A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s"'<>]+ )
@@ -34,7 +35,7 @@ _VARYING: Final = re.compile(
     re.VERBOSE,
 )
 _NUMBER: Final = re.compile(r"\d+")
-# Parts that vary little and say which fault it is: a status or an error code, the name of a key or a column.
+# Parts that vary little and identify the fault: a status or error code, the name of a key or column.
 _TELLING: Final = re.compile(
     r"""
       (?i: https?(?:/\d(?:\.\d)?)? | status | code | error | errno | answered | returned | response | exited )
@@ -78,22 +79,22 @@ def _shortened(message: str) -> str:
 
 
 def normalise(message: str) -> str:
-    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters: instead of
-    IDs, numbers, quoted text, paths, URLs and addresses there are `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and
-    `<address>`. Status codes and the names of keys and columns stay, because they tell faults apart.
+    """Return the part that messages of one kind have in common, at most `MAX_MESSAGE` printable characters:
+    `<id>`, `<n>`, `<text>`, `<path>`, `<url>` and `<address>` replace IDs, numbers, quoted text, paths, URLs
+    and addresses. Status codes and the names of keys and columns stay, because they tell faults apart.
     """
     return _normalised(message[:MAX_LOOKED_AT])
 
 
 def failure_group_id(name: str, cause: str, message: str) -> str:
-    """16 hexadecimal digits, the same for all failures of one kind. `cause` is the word that the API has for it,
-    `message` as the attempt's record has it; it is normalised here."""
+    """Return 16 hexadecimal digits, the same for all failures of one kind. `cause` is the API's word;
+    `message` is that of the attempt's record, and is normalised here."""
     return _digest(name, cause, normalise(message))
 
 
 def failure_group_ids(name: str, cause: str, message: str) -> tuple[str, ...]:
-    """Return the IDs of groups in which such a failure may be counted: the present one, and that of version 0.2, in
-    which no number and no quoted text told groups apart."""
+    """Return the IDs of groups in which such a failure may be counted: the current one, and that of version
+    0.2, whose groups did not differ by numbers or quoted text."""
     printable = "".join(c if c.isprintable() else " " for c in message[:MAX_LOOKED_AT])
     former = _shortened(_VARYING.sub(_placeholder, printable))
     return failure_group_id(name, cause, message), _digest(name, cause, former)
@@ -101,5 +102,5 @@ def failure_group_ids(name: str, cause: str, message: str) -> tuple[str, ...]:
 
 def _digest(name: str, cause: str, kind: str) -> str:
     text = "\0".join((name, cause, kind))
-    # Text from outside may hold lone surrogates, which UTF-8 has not.
+    # Text from outside may contain lone surrogates, which UTF-8 cannot encode.
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -7,19 +7,20 @@ from typing import Final, Literal
 HOUR_MS: Final = 3_600_000
 # Hours of the trend, the current one included.
 TREND_HOURS: Final = 24
-# New: first seen so lately.
+# A group is new for this long after it was first seen.
 NEW_MS: Final = HOUR_MS
-# Regressed: seen again after so long without it; the mark stays for as long.
+# A group is regressed if it is seen again after this long without failures. The mark stays for as long.
 QUIET_MS: Final = 24 * HOUR_MS
-# Versions of workers that a group remembers, those seen last.
+# A group remembers this many versions of workers, those seen last.
 MAX_VERSIONS: Final = 5
-# An ignored group is back if one hour has so many times the failures of its busiest hour before, and so many more.
+# A group is no longer ignored if one hour has this many times the failures of its busiest hour before, and
+# also at least this many more.
 MORE_FACTOR: Final = 2
 LEAST_MORE: Final = 10
 
 GroupMark = Literal["new", "regressed"]
-# Why a group is no longer ignored: its time is over, a version of workers that it was not seen on, a day without it
-# before it came back, or far more failures an hour.
+# Why a group is no longer ignored: its time is over, a new version of workers has it, it came back after a
+# day without failures, or it has far more failures an hour.
 Changed = Literal["time", "version", "regressed", "more"]
 
 
@@ -35,9 +36,9 @@ class SeenVersion:
 
 @dataclass(frozen=True, slots=True)
 class Ignore:
-    """A group is ignored until `until_ms`, or, where that is 0, until it changes. `versions` and `most_per_hour` are
-    those known when it began; `since_per_hour` is the busiest hour since, and `has_new_version` says whether it was
-    seen on another version since.
+    """A group is ignored until `until_ms`, or, where that is 0, until it changes. `versions` and
+    `most_per_hour` are those known when ignoring began; `since_per_hour` is the busiest hour since, and
+    `has_new_version` says whether it was seen on another version since.
     """
 
     who: str
@@ -75,7 +76,7 @@ class GroupedFailures:
         return [self.hours.get(hour, 0) for hour in range(current - TREND_HOURS + 1, current + 1)]
 
     def marks(self, now_ms: int) -> list[GroupMark]:
-        """Return what is remarkable about the group now."""
+        """Return the marks of the group now."""
         marks: list[GroupMark] = []
         if now_ms - self.first_seen_ms < NEW_MS:
             marks.append("new")
@@ -84,7 +85,7 @@ class GroupedFailures:
         return marks
 
     def is_ignored(self, now_ms: int) -> bool:
-        """Return whether somebody ignores the group, and neither time nor a change has ended that."""
+        """Return whether somebody ignores the group, and neither time nor a change has ended it."""
         return self.ignore is not None and self.changed(now_ms) is None
 
     def changed(self, now_ms: int) -> Changed | None:

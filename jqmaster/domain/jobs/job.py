@@ -60,7 +60,7 @@ class StateMark:
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """Everything that the layers know about a state, apart from its transitions.
+    """Everything that the layers know about a state, except its transitions.
 
     * `code`: its number in a record. A code is never changed, nor given to another state.
     * `index`: the sorted set with the jobs in this state; None: they are in the lanes of ready jobs.
@@ -221,7 +221,7 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
     (JobState.SCHEDULED, "patch"): frozenset({JobState.SCHEDULED, JobState.READY}),
     (JobState.READY, "patch"): frozenset({JobState.READY, JobState.SCHEDULED}),
     (JobState.RETRYING, "patch"): frozenset({JobState.RETRYING, JobState.READY}),
-    # By a later push of the same uniqueness key.
+    # A later push of the same uniqueness key does this.
     (JobState.SCHEDULED, "replace"): frozenset({JobState.SCHEDULED, JobState.READY}),
     (JobState.READY, "replace"): frozenset({JobState.READY, JobState.SCHEDULED}),
     (JobState.SUCCEEDED, "retry"): frozenset({JobState.READY}),
@@ -232,12 +232,13 @@ TRANSITIONS: Final[Mapping[tuple[JobState | None, str], frozenset[JobState]]] = 
 }
 
 
-# The one entry of a history that ends no attempt: its worker was thought lost, came back, and went on.
+# This is the one entry of a history that ends no attempt: a worker that was thought lost came back and went
+# on.
 CONTINUED: Final = "continued"
 
 
 class Cause(IntEnum):
-    """The cause of a job's end. It is stored as one byte and shown by its lower-case name."""
+    """The cause of a job's end. It is stored as one byte and shown as its name in lower case."""
 
     NONE = 0
     ERROR = 1
@@ -254,7 +255,7 @@ class Cause(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Backoff of the n-th retry: `min(max_s, base_s · factor^(n−1))`, with full jitter unless told otherwise."""
+    """Backoff of the n-th retry: `min(max_s, base_s · factor^(n−1))`, with full jitter by default."""
 
     base_s: float = RETRY_BASE_S.default
     factor: float = RETRY_FACTOR.default
@@ -267,7 +268,7 @@ DEFAULT_RETRY: Final = RetryPolicy()
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The definition that started a job, and the instant for which it did."""
+    """The definition that started a job, and the instant for which it started it."""
 
     definition: str
     due_at_ms: int
@@ -281,7 +282,7 @@ class CallbackOf(NamedTuple):
 
 
 class Notify(NamedTuple):
-    """The webhook of a job's end: where it goes, the final states that it tells of, and whether it has the result."""
+    """The webhook of a job's end: its URL, the final states that it reports, and whether it includes the result."""
 
     url: str
     on: tuple[JobState, ...]
@@ -298,10 +299,12 @@ STORED_TERMS: Final = (
 # Not frozen: a frozen dataclass takes three times as long to make, and each push makes one.
 @dataclass(slots=True)
 class JobSpec:
-    """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the master.
+    """A job as its pusher requests it. `argument` is one encoded MessagePack value, never decoded by the
+    master.
 
-    At most one of `run_at_ms` and `delay_ms` is given. The idempotency `key` (empty: none) names this push for
-    `key_life_ms` and is not stored with the job. `requires`: labels that its worker must have; None: it asks for none.
+    At most one of `run_at_ms` and `delay_ms` is given. The idempotency `key` (empty: none) names this push
+    for `key_life_ms` and is not stored with the job. `requires`: labels that its worker must have; None: it
+    asks for none.
     """
 
     id: str

@@ -7,15 +7,16 @@ from typing import Any, Final
 from jqmaster.domain.jobs.job import FINISHED, Attempt, Cause, Job, JobState
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 
-# Gives the IDs of the groups in which a failure may be: of a name, a cause and the message of the last error.
+# It returns the IDs of the groups that a failure may be in, given its name, its cause and the last error's
+# message.
 GroupsOf = Callable[[str, str, str], tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """All that are given must hold. `batch`: the ID of a batch whose members are meant. `q` is looked for in the ID and
-    the name, `text` in the message of the last error; instants are store milliseconds, both ends included. A duration
-    is that of the last attempt of a job that is over."""
+    """All given conditions must hold. `batch`: the ID of a batch whose members are meant. `q` is looked for
+    in the ID and the name, `text` in the message of the last error; instants are store milliseconds, both
+    ends included. A duration is that of the last attempt of a job that is over."""
 
     state: JobState | None = None
     name: str | None = None
@@ -46,7 +47,7 @@ class JobFilter:
 
     @property
     def asks_errors(self) -> bool:
-        """Return whether the record of a job alone does not tell: see `selects_error`."""
+        """Return whether a job's record alone does not decide: see `selects_error`."""
         return self.text is not None or self.failure_group is not None
 
     @property
@@ -62,14 +63,14 @@ class JobFilter:
         return state in FINISHED or not (self.asks_end or self.asks_duration)
 
     def ended_between_ms(self) -> tuple[int | None, int | None]:
-        """Return the earliest and the latest instant at which a selected job can have ended. It was created before
-        that."""
+        """Return the earliest and the latest instant at which a selected job can have ended. A job ends after
+        it was created."""
         least = [ms for ms in (self.finished_after_ms, self.created_after_ms) if ms is not None]
         return max(least, default=None), self.finished_before_ms
 
     def selects(self, job: Job) -> bool:
-        """Return whether the record of the job passes the filter; the matcher, which may read all of the argument, and
-        `selects_error` tell the rest."""
+        """Return whether the record of the job passes the filter; the matcher, which may read all of the
+        argument, and `selects_error` decide the rest."""
         return (
             (self.state is None or job.state is self.state)
             and (self.name is None or job.name == self.name)
@@ -120,7 +121,8 @@ class JobFilter:
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> "JobFilter":
-        """Fields of a later version are unknown here: TypeError, for less would be selected than was meant."""
+        """Raise TypeError for the unknown fields of a later version: without them the filter would select the
+        wrong jobs."""
         values = dict(document)
         if "state" in values:
             values["state"] = JobState(values["state"])

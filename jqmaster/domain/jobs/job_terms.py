@@ -1,4 +1,5 @@
-"""The terms of a job: the default and the bounds of each, once for all that check, fill in or describe them."""
+"""The terms of a job, each with its default and bounds: the one source for all code that checks, fills in or
+describes them."""
 
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -8,7 +9,7 @@ NumberT = TypeVar("NumberT", int, float)
 
 
 class Term(NamedTuple, Generic[NumberT]):
-    """A number: what stands for it where a pusher leaves it out, and which values are allowed."""
+    """A number: its default if a pusher leaves it out, and its bounds."""
 
     default: NumberT
     least: NumberT
@@ -24,7 +25,7 @@ RETRY_FACTOR: Final = Term(2.0, 1, 100)
 RETRY_MAX_S: Final = Term(3600.0, 0, 7 * DAY_S)
 RETRY_JITTER: Final = True
 
-# How long an idempotency key stands for its job.
+# How long an idempotency key identifies its job.
 KEY_TTL_S: Final = Term(float(DAY_S), 1, 30 * DAY_S)
 MOST_KEY_BYTES: Final = 200
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-# Predecessors of one job, and of all jobs of one push together.
+# The most predecessors of one job, and of all jobs of one push together.
 MOST_PREDECESSORS: Final = 1_000
 MOST_IN_PUSH: Final = 10_000
 
@@ -26,8 +26,8 @@ class After:
 
 
 def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list[int]]:
-    """Return the positions of jobs, given by their IDs, so that each stands behind those of its predecessors that are
-    among them, and otherwise as before; and the positions of jobs that wait for each other, or for such a job."""
+    """Return the positions of the jobs in an order that puts each behind its predecessors among them and is
+    otherwise unchanged. Return also the positions of jobs in a cycle, or behind one."""
     position = {job_id: n for n, (job_id, _) in enumerate(after)}
     waits: dict[int, int] = {}
     dependents: dict[int, list[int]] = {}
@@ -37,7 +37,7 @@ def in_order(after: Sequence[tuple[str, After | None]]) -> tuple[list[int], list
         for predecessor in inside:
             dependents.setdefault(predecessor, []).append(n)
     ordered = [n for n, count in waits.items() if count == 0]
-    # The list grows while it is read.
+    # The loop appends to the list that it reads.
     for n in ordered:
         for dependent in dependents.get(n, ()):
             waits[dependent] -= 1
@@ -57,8 +57,9 @@ class SkippedBy:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """The neighbors of a job in the order: the states of its predecessors, by ID (None: the job is gone); those that it
-    still waits for; the first of its dependents, with their states, and the number of all; and why it was skipped."""
+    """The neighbors of a job in the order: the states of its predecessors by ID (None: the job is gone),
+    those that it still waits for, the first of its dependents with their states, the number of all
+    dependents, and the reason why it was skipped."""
 
     predecessors: Mapping[str, str | None]
     pending: Sequence[str]

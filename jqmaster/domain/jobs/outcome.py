@@ -27,14 +27,14 @@ _ENDINGS: Final[Mapping[Cause, str]] = {
     Cause.TIMEOUT: "timeout",
     Cause.CALLBACK_TIMEOUT: "callback_timeout",
 }
-# The same argument meets the same fate the next time.
+# The same argument would fail again in the same way.
 _HOPELESS: Final[frozenset[Reason]] = frozenset({"undecodable", "invalid_argument"})
 
 
 @dataclass(frozen=True, slots=True)
 class NotReadyReport:
-    """The handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`, and each
-    further one is twice as long, up to `max_wait_s`. The job fails when it was not ready for `for_s`; None: never.
+    """The handler cannot begin its work yet. The first wait is `Outcome.retry_after_s`, and each further one
+    is twice as long, up to `max_wait_s`. The job fails once it has not been ready for `for_s`; None: never.
     """
 
     max_wait_s: float
@@ -43,7 +43,7 @@ class NotReadyReport:
 
 @dataclass(frozen=True, slots=True)
 class NotReadyRecord:
-    """Since when a job is found not ready, and how often in a row, this time included."""
+    """The first time that a job was found not ready, and how often in a row, this time included."""
 
     since_ms: int
     times: int
@@ -61,8 +61,9 @@ class HoldOrder:
 # Not frozen: a frozen dataclass takes three times as long to make, and each result makes one.
 @dataclass(slots=True)
 class Outcome:
-    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the handler's
-    name for a failure. `request_id` is of the challenge whose callback a `challenged` attempt waits for."""
+    """A worker's report on one attempt. `result` and `error` are encoded MessagePack values. `code` is the
+    handler's name for a failure. `request_id` names the challenge whose callback a `challenged` attempt waits
+    for."""
 
     job_id: str
     token: str
@@ -93,7 +94,7 @@ class Decision:
 
 
 def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
-    """Return the meaning of a worker's report on the running attempt of `job`. `jitter` is uniform in [0, 1)."""
+    """Return the decision on a worker's report about the running attempt of `job`. `jitter` is uniform in [0, 1)."""
     match outcome.type:
         case "success":
             return Decision(JobState.SUCCEEDED, "success")
@@ -120,7 +121,7 @@ def decide(job: Job, outcome: Outcome, *, jitter: float) -> Decision:
 
 
 def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> Decision:
-    """Return the meaning of a report that the job is not ready."""
+    """Return the decision on a report that the job is not ready."""
     rules = outcome.not_ready
     assert rules is not None
     if rules.for_s is not None and now_ms - found.since_ms >= rules.for_s * 1000:
@@ -134,14 +135,14 @@ def decide_not_ready(outcome: Outcome, found: NotReadyRecord, now_ms: int) -> De
 
 
 def decide_unanswered(job: Job, *, jitter: float) -> Decision:
-    """Return the meaning of a challenge whose callback did not come in time: a failed attempt."""
+    """Return the decision on a challenge whose callback did not come in time: the attempt failed."""
     return _counted_failure(job, Cause.CALLBACK_TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
 
 
 @dataclass(frozen=True, slots=True)
 class ExpiryRules:
-    """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job that has
-    one loss left waits up to `alone_wait_ms` for a worker to itself; 0: it does not.
+    """The settings that decide the end of a lease: a worker silent for longer than `stale_ms` is lost. A job
+    that may be lost only once more waits up to `alone_wait_ms` to run alone on a worker; 0: it does not wait.
     """
 
     stale_ms: int
@@ -150,7 +151,8 @@ class ExpiryRules:
 
 
 def was_never_taken_up(job: Job, worker_as_of_ms: int) -> bool:
-    """No heartbeat named the offer, although one was composed after its end: the worker lives and did not get it."""
+    """Return whether no heartbeat named the offer, although one was composed after its end: the worker lives
+    and did not get it."""
     return not job.is_confirmed and worker_as_of_ms > job.not_after_ms
 
 
@@ -165,14 +167,14 @@ def decide_expired(
     rules: ExpiryRules,
     jitter: float,
 ) -> Decision:
-    """Return the meaning of a lease that ended, or of a run that outlived `deadline_ms`.
+    """Return the decision on a lease that ended, or on a run that outlived `deadline_ms`.
 
-    `lease_until_ms` is when the lease ended: at `deadline_ms` where the worker renewed it for as long as it may. A
-    lease that ended before was lost, however late that is found, and although its worker may live again.
-    `worker_seen_ms` is when its worker's last heartbeat arrived, `worker_as_of_ms` how late, at least, that heartbeat
-    was composed (0: unknown). An offer that no heartbeat named, although one was composed after it was over, was never
-    taken up: nothing happened then. Otherwise the job may have started, and may even have killed its worker, so it
-    counts as a loss.
+    `lease_until_ms` is when the lease ended: at `deadline_ms` if the worker renewed it for as long as it may.
+    A lease that ended earlier was lost, however late that is noticed, and even if its worker lives again.
+    `worker_seen_ms` is when its worker's last heartbeat arrived, and `worker_as_of_ms` is the earliest time
+    at which that heartbeat can have been composed (0: unknown). An offer was never taken up if no heartbeat
+    named it, although one was composed after it was over: nothing happened then. Otherwise the job may have
+    started, and may even have killed its worker, so it counts as a loss.
     """
     if was_never_taken_up(job, worker_as_of_ms):
         return Decision(JobState.READY, "returned")
@@ -180,7 +182,7 @@ def decide_expired(
         return _counted_failure(job, Cause.TIMEOUT, should_retry=True, jitter=jitter, retry_after_s=None)
     if job.losses + 1 >= rules.max_losses or (job.max_retry == 0 and not job.rerun_lost):
         return Decision(JobState.FAILED, "lost", cause=Cause.LOST, is_loss=True)
-    # A job whose callback is there goes on with it, and does not begin again.
+    # A job that has its callback continues with it instead of beginning again.
     if job.losses + 2 == rules.max_losses and rules.alone_wait_ms and not job.has_challenge:
         return Decision(JobState.RETRYING, "lost", delay_ms=rules.alone_wait_ms, is_loss=True)
     return Decision(JobState.READY, "lost", is_loss=True)

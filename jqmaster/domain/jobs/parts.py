@@ -1,4 +1,4 @@
-"""Partial results: what a handler hands out while its job still runs."""
+"""Partial results: values that a handler publishes while its job still runs."""
 
 import re
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _CURSOR: Final = re.compile(r"([0-9]{1,10})-([0-9]{1,10})", re.ASCII)
 
 
 class PartPlace(NamedTuple):
-    """A place in the partial results of a job: behind the part with this number of this attempt; 0: before its
-    first."""
+    """A place in the partial results of a job: just after the part with this number of this attempt; 0:
+    before the first part."""
 
     attempt: int
     number: int
@@ -47,7 +47,7 @@ class PartLimits:
 
 @dataclass(frozen=True, slots=True)
 class PartPage:
-    """The parts behind a place, all of the job's present attempt, and the state of the job."""
+    """The parts behind a place, all from the job's present attempt, and the state of the job."""
 
     state: JobState
     attempt: int

@@ -1,16 +1,16 @@
-"""Progress of a running job, and its checkpoint: what the next attempt needs to go on where this one stopped."""
+"""Progress of a running job, and its checkpoint: the data that lets the next attempt go on where this one stopped."""
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 MAX_MESSAGE_CHARS: Final = 200
-# A checkpoint travels with heartbeats, and the store keeps it in memory: it is a position, not a result.
+# Heartbeats carry the checkpoint, and the store keeps it in memory, so it must be a position, not a result.
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress as a worker told it last, at `at_ms` of store time. `fraction`: 0 to 1, None if unknown."""
+    """Progress as a worker last reported it, at `at_ms` of store time. `fraction`: 0 to 1, None if unknown."""
 
     fraction: float | None
     message: str

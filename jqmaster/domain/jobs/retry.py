@@ -13,7 +13,8 @@ def backoff_ms(policy: RetryPolicy, retry: int, *, jitter: float, retry_after_s:
     try:
         ceiling_s = min(policy.max_s, policy.base_s * policy.factor ** (retry - 1))
     except OverflowError:
-        # Python's powers do not saturate; max_s rules long before, unless the base is nothing at all.
+        # Python's powers overflow instead of saturating. `max_s` applies long before that, unless the base is
+        # 0.
         ceiling_s = policy.max_s if policy.base_s > 0 else 0.0
     wait_s = ceiling_s * jitter if policy.jitter else ceiling_s
     return int(max(wait_s, retry_after_s or 0.0) * 1000)

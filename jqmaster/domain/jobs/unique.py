@@ -1,4 +1,4 @@
-"""Uniqueness: at most one job holds a key at a time. A debounce is one form of it."""
+"""Uniqueness: at most one job holds a key at a time. A debounce is a form of uniqueness."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class UniqueScope(StrEnum):
     UNTIL_FINISHED = "until_finished"
     WINDOW = "window"
 
-    # Looked up for each push that has a key: that of Enum is computed in Python.
+    # This hash is computed for each push that has a key, and Enum's own is written in Python.
     __hash__ = str.__hash__
 
 
@@ -63,17 +63,17 @@ class Unique:
         return self.wait_ms > 0
 
     def until_ms(self, created_at_ms: int) -> int:
-        """Return the end of the window of a job that was created then; 0 for the other scopes."""
+        """Return the end of the window of a job that was created at `created_at_ms`; 0 for the other scopes."""
         return created_at_ms + self.ttl_ms if self.scope is UniqueScope.WINDOW else 0
 
 
 def unique_digest(name: str, key: str | None, argument: bytes, decode: Callable[[bytes], Any]) -> str:
-    """Return the digest of a key, which belongs to one name. Without a key it is that of name and argument: equal
-    values count as one, in whichever order the members of a map come."""
+    """Return the digest of a name and a key. Without a key it is that of name and argument: equal values have
+    one digest, whatever the order of the members of their maps."""
     if key is not None:
         return blake2b(f"{name}\nk{key}".encode(), digest_size=_DIGEST_BYTES).hexdigest()
     try:
         content = b"a" + canonical(decode(argument))
-    except Exception:  # what cannot be decoded is equal to itself
+    except Exception:  # an undecodable argument equals only the same bytes
         content = b"r" + argument
     return blake2b(b"%b\n%b" % (name.encode(), content), digest_size=_DIGEST_BYTES).hexdigest()

@@ -1,11 +1,11 @@
-"""Counts of log lines, as one master took them in."""
+"""Counts of the log lines that one master received."""
 
 from dataclasses import dataclass
 
 
 @dataclass(slots=True)
 class LogFigures:
-    """`kept` lines; `dropped`, by the limits here and by workers; `stale` ones of claims that are over."""
+    """Lines `kept`, lines `dropped` by the limits here and by workers, and `stale` lines of claims that are over."""
 
     kept: int = 0
     dropped: int = 0

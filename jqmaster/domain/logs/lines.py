@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 # A chunk is stored, read and dropped as a whole.
 CHUNK_LINES: Final = 1_000
 CHUNK_BYTES: Final = 64 * 1024
-# The cost of a line besides its text: sequence, instant, level.
+# The cost of a line in addition to its text: sequence, instant, level.
 LINE_BYTES: Final = 16
 
 
@@ -64,7 +64,7 @@ def chunks(lines: Iterable[LogLine]) -> Iterator[LogChunk]:
     """Yield the lines in chunks of bounded size."""
     found, size = list[LogLine](), 0
     for line in lines:
-        # Most texts are ASCII; of the others the difference does not matter for a limit.
+        # Most texts are ASCII; for the others the difference does not matter to a limit.
         cost = len(line.text) + LINE_BYTES
         if found and (len(found) == CHUNK_LINES or size + cost > CHUNK_BYTES):
             yield LogChunk(found, size)
@@ -75,8 +75,8 @@ def chunks(lines: Iterable[LogLine]) -> Iterator[LogChunk]:
         yield LogChunk(found, size)
 
 
-# Colours and styles stay: \x1b[…m. Everything else that acts on a terminal goes: other sequences whole, other control
-# characters and those that reorder text for the eye as a visible mark.
+# Colours and styles stay: \x1b[…m. Everything else that acts on a terminal is replaced: other sequences are
+# removed whole, and other control characters, and those that visibly reorder text, become a visible mark.
 _HARMLESS: Final = re.compile(r"[\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u2030-\u2065\u206a-\U0010ffff]*")
 _SEQUENCE: Final = re.compile(
     r"(\x1b\[[0-9;:]{0,64}m)"
@@ -90,8 +90,8 @@ MARK: Final = "\N{REPLACEMENT CHARACTER}"
 
 
 def clean(text: str | bytes, max_bytes: int) -> str:
-    """Return the text of a line without what acts on terminals, but for colours; cut where it is too long, which the
-    end of the text says."""
+    """Return the text of a line without anything that acts on terminals, except colours. A text that is too
+    long is cut, and its end says so."""
     if isinstance(text, bytes):
         text = text.decode(errors="replace")
     size = len(text)

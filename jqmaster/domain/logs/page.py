@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from jqmaster.domain.jobs.job import FINISHED, JobState
 
-# Workers send the last lines of an attempt beside its result, and they may come a little later.
+# Workers send the last lines of an attempt separately from its result, so they may come a little later.
 LATE_MS: Final = 1_500
 
 
@@ -33,9 +33,9 @@ class LogFilter:
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """The facts of the log of a job: the number of its last line, counted from 1; how many lines are missing,
-    because they were too many here or at the worker; how many bytes are here; the last line that is in the archive,
-    and where that is."""
+    """Facts about the log of a job: the number of its last line, counted from 1; how many lines are missing
+    because there were too many here or at the worker; how many bytes are here; the last line that is in the
+    archive; and the place in the archive."""
 
     last: int = 0
     dropped: int = 0
@@ -49,8 +49,8 @@ NO_LOG: Final = LogFacts()
 
 @dataclass(frozen=True, slots=True)
 class LogSlice:
-    """Entries that the store has behind a place, and the state of the job. `end`: the line with which they end;
-    `is_full`: there may be more behind it. `over_ms`: for how long it has been over; 0 while it is not."""
+    """Entries that the store has behind a place, and the state of the job. `end`: the last line; `is_full`:
+    there may be more behind it. `over_ms`: how long the job has been over; 0 while it is not."""
 
     state: JobState
     over_ms: int
@@ -68,9 +68,9 @@ class LogSlice:
 
 @dataclass(frozen=True, slots=True)
 class LinesPage:
-    """Entries behind a place that were asked for, and the place behind this page. `state`: None of a job that is gone,
-    and of which only the archive knows. `is_last`: no entry will follow. `is_archived`: entries come from the
-    archive. `name`: of a job that is gone; its values were redacted when it went."""
+    """The requested entries behind a place, and the place behind this page. `state`: None for a deleted job
+    that only the archive knows. `is_last`: no entry will follow. `is_archived`: entries come from the
+    archive. `name`: that of a deleted job, whose values were redacted when it was deleted."""
 
     state: JobState | None
     entries: list[NumberedLine]

@@ -14,7 +14,7 @@ from jqmaster.domain.logs.lines import LEVELS, RANK, LogLevel
 from jqmaster.domain.logs.page import NumberedLine
 from jqmaster.errors import ArchiveDamagedError
 
-# An object that somebody else wrote may expand without end.
+# This bounds decompression: an object that somebody else wrote may expand without end.
 MAX_BYTES: Final = 256 * 1024 * 1024
 _NAME: Final = re.compile(r"(\d{1,16})-(\d{1,15})-(\d{1,15})-([0-9a-f]{64})\.jsonl\.gz")
 _DIGITS: Final = 12
@@ -22,8 +22,8 @@ _DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True, order=True)
 class PieceName:
-    """The name of an object: when its job was created, its first and its last line, and the SHA-256 of its bytes. IDs
-    can be used again once a job is gone; the instant tells the logs of such jobs apart."""
+    """The name of an object: when its job was created, its first and its last line, and the SHA-256 of its
+    bytes. An ID can be used again once its job is gone; the instant distinguishes the logs of such jobs."""
 
     created_ms: int
     first: int
@@ -37,7 +37,7 @@ class PieceName:
 
     @classmethod
     def parse(cls, text: str) -> "PieceName | None":
-        """Return None for the name of something else."""
+        """Return the parsed name; None if it is not the name of a piece."""
         match = _NAME.fullmatch(text)
         return cls(int(match[1]), int(match[2]), int(match[3]), match[4]) if match else None
 
@@ -79,7 +79,7 @@ class Piece:
 
     @classmethod
     def decode(cls, name: PieceName, data: bytes) -> "Piece":
-        """Return what the bytes of an object hold. Raise ArchiveDamagedError."""
+        """Return the piece that the bytes of an object hold. Raise ArchiveDamagedError."""
         if hashlib.sha256(data).hexdigest() != name.sha256:
             raise ArchiveDamagedError(
                 f"the archived log is damaged: lines {name.first} to {name.last} fail their checksum"
@@ -97,7 +97,7 @@ class Piece:
                 for line in lines
             ]
         except (ValueError, zlib.error, msgspec.MsgspecError) as exc:
-            # Its name is right: it was written so, by something else.
+            # The checksum in its name fits, so something else wrote it like this.
             raise ArchiveDamagedError(
                 f"the archived log is damaged: lines {name.first} to {name.last} cannot be read"
             ) from exc
@@ -105,8 +105,8 @@ class Piece:
 
 
 def newest(names: Sequence[PieceName]) -> list[PieceName]:
-    """Return the pieces of the job that was created last, in the order of their lines. One that an interrupted move
-    left beside a longer one, with the same lines, is not among them."""
+    """Return the pieces of the job that was created last, in the order of their lines. Leave out a piece
+    whose lines are also in a longer one, which an interrupted move can leave behind."""
     found = list[PieceName]()
     created_ms = max((name.created_ms for name in names), default=0)
     for name in sorted((n for n in names if n.created_ms == created_ms), key=lambda n: (n.first, -n.last)):

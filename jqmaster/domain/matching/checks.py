@@ -37,7 +37,7 @@ def check_scalar(value: object, loc: Loc) -> None:
 
 
 def check_text(text: str, loc: Loc) -> None:
-    """Raise MatcherError if the text is too long, or cannot be encoded."""
+    """Raise MatcherError if the text is too long or cannot be encoded."""
     if len(text) > MAX_TEXT:
         raise MatcherError(loc, f"longer than {MAX_TEXT} characters")
     try:

@@ -12,7 +12,7 @@ class _Missing:
     pass
 
 
-# The result of a path that does not exist. null is a value; this is not.
+# The result of a path that does not exist. Unlike null, it is not a value.
 MISSING: Final = _Missing()
 _UNREAD: Final = _Missing()
 
@@ -20,9 +20,9 @@ _UNREAD: Final = _Missing()
 class JobFields:
     """The fields of a job that matchers and keys may read.
 
-    `decode` makes values of the packed argument: None, bool, int, float, str, bytes, list and dict. It is called when
-    a field of the argument is first read, and once; whatever it raises, the argument is then as if there were none.
-    `queue`: see `Lane`; no matcher reads it.
+    `decode` turns the packed argument into values: None, bool, int, float, str, bytes, list and dict. It is
+    called once, when a field of the argument is first read. If it raises anything, the argument counts as
+    missing. `queue`: see `Lane`; matchers do not read it.
     """
 
     __slots__ = (
@@ -72,14 +72,14 @@ class JobFields:
         if value is _UNREAD:
             try:
                 value = self._decode(self._packed)
-            except Exception:  # of whichever decoder; one odd argument must not refuse the push it is in
+            except Exception:  # any decoder's error; one odd argument must not fail the push that it is in
                 value = MISSING
             self._argument = value
         return value
 
 
 class EventFields(JobFields):
-    """The fields of an event, in the place of those of a job. The payload is read as an argument is."""
+    """The fields of an event, which take the place of a job's. The payload is read like an argument."""
 
     __slots__ = ("event_id", "event_type", "occurred_at", "source", "subject")
 

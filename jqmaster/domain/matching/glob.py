@@ -1,12 +1,12 @@
-"""Shell patterns over whole strings, in time that no value can blow up."""
+"""Shell patterns over whole strings, in time that stays bounded for every value."""
 
 import fnmatch
 import re
 from collections.abc import Callable
 from typing import Final
 
-# A part with `?` or `[…]` between two stars is tried at each position of a value, so its length is a factor of the
-# time; a literal part is found in linear time whatever its length.
+# A part with `?` or `[…]` between two stars is tried at each position of a value, so its length multiplies
+# the time; a literal part is found in linear time whatever its length.
 MAX_SEARCHED_WILDCARD_PART: Final = 32
 
 _TOKEN: Final = re.compile(r"\[!?+\]?+[^\]]*+\]|.", re.DOTALL)

@@ -1,4 +1,4 @@
-"""A value of a constraint's key: which values are one, and how people read it."""
+"""A value of a constraint's key: which values count as equal, and how people read it."""
 
 import json
 import re
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 MAX_KEY_TEXT: Final = 128
-# From here on numbers are shown in short.
+# Larger numbers are shown in a short form.
 _LONG_INT: Final = 2**64
-# The forms of numbers, true, false, null and binary.
+# Matches the text forms of numbers, true, false, null and binary.
 _LIKE_ANOTHER: Final = re.compile(
     r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?|true|false|null|nan|-?inf|NaN|-?Infinity|0x.*"
 )
@@ -25,11 +25,11 @@ class KeyValue(NamedTuple):
 
 
 def key_value(value: object) -> KeyValue:
-    """Return the key value of a decoded value. 1.0 equals 1; a boolean is not a number, and binary is not text; NaN
-    equals itself; maps are unordered.
+    """Return the key value of a decoded value. 1.0 equals 1; a boolean is not a number, and binary is not
+    text; NaN equals itself; maps are unordered.
 
-    `text` has at most MAX_KEY_TEXT characters and none that a terminal would act on. A shorter text stands for one
-    value only.
+    `text` has at most MAX_KEY_TEXT characters, and none that a terminal would act on. A text below that
+    length stands for one value only.
     """
     return KeyValue(canonical(value), _text(value))
 
@@ -38,7 +38,7 @@ def canonical(value: object) -> bytes:
     """Return bytes that begin with the type and differ for each value. An extension value counts by its repr."""
     kind = type(value)
     if kind is str:
-        # No decoder makes half a surrogate pair; should one, it is a value like others.
+        # No decoder produces half a surrogate pair. If one did, it would be a value like any other.
         return _sized(b"s", value.encode("utf-8", "surrogatepass"))  # type: ignore[attr-defined]
     if kind is int:
         return b"i%d;" % value  # type: ignore[str-format]
@@ -72,11 +72,12 @@ def _canonical_float(value: float) -> bytes:
 
 
 def _text(value: object) -> str:
-    """Return text as it is if nothing else looks like it, binary as `0x` and hexadecimal digits, all else as JSON."""
+    """Return text unchanged if nothing else looks like it, binary as `0x` and hexadecimal digits, and all
+    else as JSON."""
     if type(value) is str and _is_plain(value):
         shown = value
     elif type(value) is int and -_LONG_INT < value < _LONG_INT:
-        # The most common keys beside text, without the generator.
+        # A shortcut without the generator for the most common keys other than text.
         return str(value)
     elif type(value) is bytes:
         shown = f"0x{value[:MAX_KEY_TEXT].hex()}"
@@ -96,7 +97,7 @@ def _is_plain(text: str) -> bool:
     if head[0] not in "[{":
         return not _LIKE_ANOTHER.fullmatch(head)
     if len(head) > MAX_KEY_TEXT:
-        # It is cut, and so would a list or map be.
+        # Once cut, it could look like a cut list or map.
         return False
     try:
         json.loads(head)
@@ -106,7 +107,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _json(value: object) -> Iterator[str]:
-    """In pieces, so that of a huge value little is written."""
+    """Yield the text in pieces, so that only a little of a huge value is written."""
     match value:
         case str():
             yield _quoted(value[: MAX_KEY_TEXT + 1])

@@ -20,17 +20,18 @@ Matches = Callable[[JobFields], bool]
 class Matcher:
     """A parsed matcher. Two are equal when their documents say the same in the same order.
 
-    A path that leads nowhere and a value of another type match nothing, not even `ne`; `exists` with false is how to
-    ask for a missing path. Numbers compare exactly; a boolean is not a number, and binary is not text. `tags` match
-    when any tag does, `ne` when none is equal.
+    A path that leads nowhere and a value of another type match nothing, not even `ne`. To match a missing
+    path, use `exists` with false. Numbers compare exactly; a boolean is not a number, and binary is not text.
+    `tags` match when any tag does, `ne` when none is equal.
     """
 
-    # Fields spelled in their one form, exists with its value, all else as given.
+    # It spells fields in their canonical form, gives `exists` its value, and has all else as given.
     document: dict[str, object]
-    # The fields of FIELDS that are looked at.
+    # Those of FIELDS that the matcher reads.
     reads: frozenset[str]
     matches: Matches
-    # The verdict for all jobs of a name or, where it depends on more, what decides for each of them.
+    # It returns the verdict for all jobs of a name or, if that depends on more, the function that decides for
+    # each job.
     for_name: Callable[[str], bool | Matches]
 
     def given_name(self, name: str) -> bool | None:
@@ -39,7 +40,7 @@ class Matcher:
         return verdict if isinstance(verdict, bool) else None
 
     def __eq__(self, other: object) -> bool:
-        # Not by the documents themselves: to Python 1 and True are equal.
+        # Do not compare the documents themselves: Python treats 1 and True as equal.
         return isinstance(other, Matcher) and repr(self.document) == repr(other.document)
 
     def __hash__(self) -> int:
@@ -109,7 +110,7 @@ def _not(matches: Matches) -> Matches:
 
 
 def _joined(kind: str, nodes: list[_Node]) -> _Node:
-    """Join the verdicts of `nodes`: the first that decides ends the search."""
+    """Join the verdicts of `nodes`. The first one that decides ends the search."""
     decisive = kind == "any"
     join = _any if decisive else _all
 

@@ -9,7 +9,7 @@ _encoder: Final = msgspec.msgpack.Encoder()
 
 
 def decoded(value: bytes) -> Any:
-    """Return the value. Raise what the decoder raises."""
+    """Return the decoded value. Raise what the decoder raises."""
     return _decoder.decode(value)
 
 

@@ -29,7 +29,7 @@ class Path:
     parts: tuple[str | int, ...] = ()
 
     def __str__(self) -> str:
-        """Return the one spelling of this path: quotes only where they are needed."""
+        """Return the canonical spelling of this path, with quotes only where they are needed."""
         return self.root + "".join(map(_spelled, self.parts))
 
     def reader(self) -> Reader:
@@ -113,7 +113,7 @@ def _argument_reader(parts: tuple[str | int, ...]) -> Reader:
                 if type(value) is not dict:
                     return MISSING
                 value = value.get(part, MISSING)
-            # The parser made the others integers from 0 on.
+            # All other steps are integers from 0, which the parser made.
             elif type(value) is list and part < len(value):  # type: ignore[operator]
                 value = value[part]  # type: ignore[index]
             else:

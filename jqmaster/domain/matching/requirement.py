@@ -1,17 +1,17 @@
-"""Labels that a job asks its worker for. Jobs of one name that ask for the same form a queue of their own: claims of
-other workers do not look at it, so they cost them nothing and block nothing."""
+"""Labels that a job requires of its worker. Jobs of one name that require the same labels form a queue of
+their own. Claims of other workers do not look at it, so these jobs cost them nothing and block nothing."""
 
 import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 MAX_REQUIRED: Final = 8
-# No name has it.
+# No job name contains it.
 _SEPARATOR: Final = "\t"
 
 
 def queue_of(name: str, requires: Mapping[str, str] | None) -> str:
-    """Return the queue of a job: its name, and the labels that it asks for, if it does."""
+    """Return the queue of a job: its name and the labels that it asks for, if any."""
     if not requires:
         return name
     labels = json.dumps(dict(sorted(requires.items())), separators=(",", ":"))
@@ -37,8 +37,8 @@ def is_met(requires: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 
 
 def queues_for(names: Iterable[str], labels: Mapping[str, str], queues: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the queues whose jobs a worker with these names and labels may run, sorted. One that cannot be
-    read is for nobody."""
+    """Return the queues whose jobs a worker with these names and labels may run, sorted. Leave out queues
+    that cannot be read."""
     served = frozenset(names)
     found = []
     for queue in queues:

@@ -1,4 +1,4 @@
-"""Tests of one value against that of a condition: `eq`, `in`, `glob` and their like."""
+"""Tests of one value against that of a condition: `eq`, `in`, `glob` and the like."""
 
 import operator
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ValueTest = Callable[[object], bool]
 
 
 def tags_test(op: str, value: object, loc: Loc, op_loc: Loc) -> ValueTest:
-    """Return the test of a job's tags, of which any may match. Raise MatcherError."""
+    """Return the test of a job's tags; any tag may match. Raise MatcherError."""
     if op in {"lt", "le", "gt", "ge"}:
         raise MatcherError(op_loc, "tags support only eq, ne, in, glob and exists")
     if op == "exists":
@@ -21,7 +21,7 @@ def tags_test(op: str, value: object, loc: Loc, op_loc: Loc) -> ValueTest:
         return lambda tags: bool(tags) is is_wanted
     if op == "ne":
         differs = value_test("ne", value, loc)
-        # All tags are text, so no tag can differ from a value of another type.
+        # All tags are text, so `ne` with a value of another type matches no tag.
         if not isinstance(value, str):
             return lambda _tags: False
         return lambda tags: all(map(differs, tags))  # type: ignore[call-overload]
@@ -54,8 +54,8 @@ def _flag(value: object, loc: Loc) -> bool:
     return value
 
 
-# Each test asks for the exact type first: to Python True is 1, and a MISSING would be different from everything.
-# Integers and floats it compares exactly, whatever their size.
+# Each test checks the exact type first: Python treats True as 1, and MISSING would differ from everything.
+# Python compares integers and floats exactly, whatever their size.
 def _is_number(value: object) -> bool:
     return type(value) is int or type(value) is float
 

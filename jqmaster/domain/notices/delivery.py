@@ -1,4 +1,4 @@
-"""The jobs that deliver messages: masters run them themselves, under names that nobody else may use."""
+"""The jobs that deliver messages. Masters run them themselves, under names that nobody else may use."""
 
 from collections import Counter
 from enum import StrEnum
@@ -21,7 +21,8 @@ DELIVERY_LIFE_MS: Final = 24 * 3600 * 1000
 DELIVERY_TIMEOUT_MS: Final = 60_000
 _RETRY_BASE_S: Final = 5.0
 _RETRY_MAX_S: Final = 3600.0
-# Waits of 5, 10, 20 s and so on, and one hour from the eleventh on, add up to more than a day: the expiry ends them.
+# The waits are 5, 10, 20 s and so on, and one hour from the eleventh on. They add up to more than a day, so
+# the expiry ends them.
 _MAX_RETRY: Final = 40
 
 
@@ -31,17 +32,17 @@ class DeliveryOutcome(StrEnum):
     DELIVERED = "delivered"
     # It is tried again later.
     FAILED = "failed"
-    # The receiver asked for time, or has as many calls as it may have.
+    # The receiver asked for a delay, or already has as many calls as it may have.
     DEFERRED = "deferred"
     # The receiver wants no more of these: it answered 410, or the notice no longer has this destination.
     GONE = "gone"
-    # The address is one that is not called, or the mail server does not take it.
+    # The address must not be called, or the mail server rejects it.
     REFUSED = "refused"
 
 
 class DeliveryFigures:
-    """Counts of one process, for its metrics: attempts by the name of their jobs, and by what became of them; messages
-    of notices by their kind."""
+    """Counts of one process, for its metrics: delivery attempts by the name of their job and by outcome, and
+    messages of notices by kind."""
 
     __slots__ = ("messages", "outcomes")
 
@@ -51,15 +52,15 @@ class DeliveryFigures:
 
 
 def stable_id(at_ms: int, *parts: str) -> str:
-    """Return the ID of the delivery that these parts name: always the same, so that one job delivers it."""
+    """Return the ID of the delivery that these parts name. It is always the same, so that one job delivers it."""
     digest = blake2b(" ".join(parts).encode(), digest_size=10).digest()
     return uuid8(at_ms << 80 | int.from_bytes(digest, "big"))
 
 
 def reserved_job(name: str, own_id: str, argument: dict[str, Any], at_ms: int, tag: str) -> JobSpec:
     """Return a job that delivers something, and is tried for a day from `at_ms` on."""
-    # Between 0.8 and 1.2, and the same each time: deliveries of one instant are not repeated together, and a delivery
-    # that is enqueued again is the same job.
+    # The factor is between 0.8 and 1.2, so that deliveries of one instant are not retried together. It
+    # depends on the ID only, so that a delivery that is enqueued again is the same job.
     spread = 0.8 + 0.4 * int(own_id[-4:], 16) / 0xFFFF
     return JobSpec(
         id=own_id,

@@ -1,4 +1,4 @@
-"""Incidents: like findings of a condition become few messages, whose counts are right."""
+"""Incidents: they combine similar findings of a condition into few messages with correct counts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -7,15 +7,15 @@ from typing import Final
 
 from jqmaster.domain.notices.notice import GroupBy, Notice
 
-# The first message of things that happen waits so long for more of them.
+# The first message about things that happen waits this long for more of them.
 GATHER_MS: Final = 10_000
 MAX_LINES: Final = 10
-# How exact is known until when something lasted.
+# The precision of the time until which something lasted.
 SEEN_EVERY_MS: Final = 30_000
-# Further groups share one incident.
+# Groups beyond this number share one incident.
 MAX_INCIDENTS: Final = 50
 OTHERS: Final = "others"
-# Messages that views show.
+# The number of messages that views show.
 MAX_RECENT: Final = 10
 
 
@@ -23,7 +23,7 @@ class MessageKind(StrEnum):
     """The occasion of a message."""
 
     FIRST = "first"
-    # The same went on since the last message.
+    # More of the same since the last message.
     MORE = "more"
     # A condition that lasted is over.
     OVER = "over"
@@ -33,7 +33,7 @@ class MessageKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IncidentItem:
-    """One thing that a condition found. `line` says it in short, and is the same for like ones."""
+    """One thing that a condition found. `line` is a short text, the same for similar findings."""
 
     name: str
     line: str
@@ -44,7 +44,7 @@ class IncidentItem:
 
 @dataclass(slots=True)
 class Line:
-    """Like findings, of which one is the job `job_id`."""
+    """Similar findings. The job `job_id` is an example."""
 
     text: str
     count: int
@@ -53,8 +53,9 @@ class Line:
 
 @dataclass(slots=True)
 class Incident:
-    """Findings of one group that belong together. `told_ms` 0: no message told of it yet. `is_present`: what lasts was
-    there at the last look. `is_over`: the last message told of its end. `acknowledged_by` empty: by nobody."""
+    """Findings of one group that belong together. `told_ms` 0: no message about it yet. `is_present`: a
+    lasting condition was there at the last look. `is_over`: the last message reported its end.
+    `acknowledged_by` empty: by nobody."""
 
     key: str
     began_ms: int
@@ -103,7 +104,7 @@ class NoticeState:
             _add_line(incident, found)
 
     def look(self, notice: Notice, findings: Sequence[IncidentItem], now_ms: int) -> None:
-        """Take over what lasts now: `findings` are all of it."""
+        """Update the incidents of a lasting condition; `findings` are all that it finds now."""
         groups: dict[str, list[IncidentItem]] = {}
         for found in findings:
             groups.setdefault(_key(notice, found), []).append(found)
@@ -119,7 +120,7 @@ class NoticeState:
             present.add(incident.key)
             if now_ms >= incident.last_ms + SEEN_EVERY_MS:
                 incident.last_ms = now_ms
-            # An incident that was told stays as it was, and is not written down at each look.
+            # An incident that was reported stays unchanged, so that not every look writes it to the store.
             for found in () if is_told else group:
                 incident.count += 1
                 _add_line(incident, found)
@@ -145,8 +146,8 @@ class NoticeState:
             is_told = not (is_muted or incident.acknowledged_by)
             if is_told:
                 due.append(_message(incident, kind, now_ms))
-            # A condition that began while the notice was muted, and still lasts when it no longer is, is told then.
-            # Nothing else is told later.
+            # If a condition began while the notice was muted and still lasts when the mute ends, it is
+            # reported then. Nothing else is reported later.
             if is_told or not (notice.is_lasting and kind is MessageKind.FIRST):
                 incident.told_ms, incident.told_count = now_ms, incident.count
                 incident.is_over = kind is MessageKind.OVER
@@ -165,7 +166,7 @@ class NoticeState:
 
 
 def _is_closed(notice: Notice, incident: Incident, now_ms: int) -> bool:
-    """Return whether nothing more is to be told of the incident."""
+    """Return whether there is nothing more to report about the incident."""
     every_ms = notice.at_most_every_s * 1000
     is_quiet = incident.told_ms > 0 and now_ms >= incident.told_ms + every_ms
     if notice.is_lasting:

@@ -1,4 +1,4 @@
-"""A notice: what people are told of, by which ways, and how often."""
+"""A notice: what people are told about, by which channels, and how often."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from jqmaster.domain.matching.checks import Loc, MatcherError
 from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.notices.webhook import shown_url, url_fault
 
-# The tags of deliveries hold the name.
+# The tags of deliveries contain the name.
 NAME_PATTERN: Final = r"^[A-Za-z0-9_.:-]{1,50}$"
-# They have a meaning of their own in a path.
+# These names have a meaning of their own in a path.
 RESERVED_NAMES: Final = frozenset({".", ".."})
 MAX_NOTICES: Final = 100
 MAX_DESCRIPTION: Final = 500
@@ -25,7 +25,7 @@ MAX_THRESHOLD: Final = 1_000_000
 MIN_INTERVAL_S: Final = 10
 MAX_INTERVAL_S: Final = 7 * 86_400
 DEFAULT_INTERVAL_S: Final = 300
-# The notice that there is while nobody has made one, where mail is configured.
+# The notice that exists until somebody makes one, if mail is configured.
 DEFAULT_NAME: Final = "default"
 
 _MAIL_ADDRESS: Final = re.compile(
@@ -49,14 +49,15 @@ class When(StrEnum):
     LOG_ARCHIVE_BEHIND = "log_archive_behind"
 
 
-# They last: a message tells of the beginning, and another one of the end. All others happen, and are counted.
+# These conditions last: one message reports the beginning, and another the end. All other conditions happen,
+# and are counted.
 LASTING: Final = frozenset(
     {When.BACKLOG_AGE, When.CONSTRAINT_SATURATED, When.STORE_UNHEALTHY, When.LOG_ARCHIVE_BEHIND}
 )
 DEFAULT_LASTING_S: Final = 60
 
-# The fields that a matcher may read. Those that hold content are not among them: who is told of a job may not be who
-# may see what it carries.
+# The fields that a matcher may read. Fields with content are excluded, because people who are told about a
+# job may not be allowed to see its content.
 _OF_JOBS: Final = ("name", "priority", "tags", "max_retry", "timeout", "keep_result")
 _OF_NAMES: Final = ("name",)
 MATCHED_FIELDS: Final[Mapping[When, tuple[str, ...]]] = {
@@ -71,7 +72,7 @@ MATCHED_FIELDS: Final[Mapping[When, tuple[str, ...]]] = {
 
 
 class GroupBy(StrEnum):
-    """The things of which each has messages of its own."""
+    """The kinds of things that get messages of their own."""
 
     NONE = "none"
     # Each name of a job, constraint or definition.
@@ -80,7 +81,7 @@ class GroupBy(StrEnum):
     FAILURE_GROUP = "failure_group"
 
 
-# Others have no groups of failures.
+# Other conditions have no groups of failures.
 _OF_FAILURES: Final = frozenset({When.JOB_FAILED, When.NEW_FAILURE_GROUP, When.CHALLENGE_EXPIRED})
 
 
@@ -99,16 +100,16 @@ class Destination:
 
     channel: Channel
     addresses: tuple[str, ...] = field(repr=False)
-    # That of a webhook, which signs it; empty: those of the settings do.
+    # The secret that signs a webhook's calls; empty: the secrets of the settings do.
     secret: str = field(default="", repr=False)
 
     def shown(self) -> dict[str, Any]:
-        """Return the destination as views have it."""
+        """Return the destination as views show it."""
         if self.channel is Channel.MAIL:
             return {"mail": list(self.addresses)}
         if self.channel is Channel.WEBHOOK:
             return {"webhook": shown_url(self.addresses[0]), "has_secret": bool(self.secret)}
-        # All of its path is the credential. A few digits of its digest tell two of one host apart.
+        # The whole path is the credential. A few digits of a digest distinguish two URLs of one host.
         parts = urlsplit(self.addresses[0])
         digest = blake2b(self.addresses[0].encode(), digest_size=3).hexdigest()
         return {"slack": f"{parts.scheme}://{parts.netloc}/…{digest}"}
@@ -116,8 +117,9 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`nid` tells it from earlier ones of its name. `threshold`: things that must happen within `at_most_every_s`, or
-    seconds that a condition must last, before it is told. `muted_until_ms` 0: not muted."""
+    """`nid` distinguishes it from earlier notices of its name. `threshold`: how many things must happen
+    within `at_most_every_s`, or how many seconds a condition must last, before people are told.
+    `muted_until_ms` 0: not muted."""
 
     name: str
     nid: str
@@ -148,7 +150,7 @@ class NoticeError(ValueError):
 
 
 def check_notice(notice: Notice) -> None:
-    """Raise NoticeError where parts of the notice do not fit each other."""
+    """Raise NoticeError if parts of the notice do not fit together."""
     if notice.group_by is GroupBy.FAILURE_GROUP and notice.when not in _OF_FAILURES:
         raise NoticeError(("group_by",), f"{notice.when} has no groups of failures")
     if notice.group_by is GroupBy.NAME and notice.when not in MATCHED_FIELDS:
@@ -171,14 +173,15 @@ def parse_notice_matcher(document: object, when: When) -> Matcher | None:
 def parse_destinations(
     documents: Sequence[Mapping[str, Any]], old: Sequence[Destination] = ()
 ) -> tuple[Destination, ...]:
-    """Return the destinations of a request. A URL that is sent back as it was shown stays as it is in `old`, and so
-    does the secret of a webhook that is not given. Raise NoticeError."""
+    """Return the destinations of a request. A URL that is sent back as it was shown keeps its value from
+    `old`, and so does a webhook's secret that is left out. Raise NoticeError."""
     left = list(old)
     return tuple(_destination(("to", n), one, left) for n, one in enumerate(documents))
 
 
 def _destination(loc: Loc, document: Mapping[str, Any], left: list[Destination]) -> Destination:
-    """Return one destination. One of `left` that it was is taken out: of two that look alike, each stays once."""
+    """Return one destination. If it was shown for one of `left`, take that one out, so that two that look
+    alike are each kept once."""
     given = [channel for channel in Channel if document.get(channel) is not None]
     if len(given) != 1:
         raise NoticeError(loc, f"must have one of {', '.join(Channel)}")

@@ -1,4 +1,4 @@
-"""The webhook of a job's end: what it says, the job that delivers it, and how it is signed."""
+"""The webhook of a job's end: its body, the job that delivers it, and its signature."""
 
 import base64
 import datetime as dt
@@ -19,7 +19,7 @@ from jqmaster.domain.jobs.job import OUTCOMES, STATES, Job, JobSpec, JobState, N
 from jqmaster.domain.notices.delivery import WEBHOOK_NAME, reserved_job, stable_id
 
 MAX_URL_CHARS: Final = 2048
-# A larger result is left out: receivers fetch it.
+# A larger result is left out, and receivers fetch it.
 MAX_RESULT_BYTES: Final = 64 * 1024
 
 _URL_CHARACTERS: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")
@@ -27,7 +27,7 @@ _STATES_BY_CODE: Final = {STATES[state].code: state for state in OUTCOMES}
 
 
 class JobEnd(NamedTuple):
-    """One end of a job. A job that is retried by hand ends again."""
+    """One end of a job. A job that somebody retries ends again."""
 
     job_id: str
     state: JobState
@@ -35,7 +35,7 @@ class JobEnd(NamedTuple):
 
 
 def url_fault(url: str) -> str | None:
-    """Return what is wrong with the form of a webhook's URL; None: nothing. Its address is checked at each call."""
+    """Return the fault in the form of a webhook's URL; None: it is valid. Its address is checked at each call."""
     if len(url) > MAX_URL_CHARS:
         return f"must have at most {MAX_URL_CHARS} characters"
     if not _URL_CHARACTERS.fullmatch(url):
@@ -71,7 +71,7 @@ def shown_url(url: str) -> str:
 
 
 def delivery_id(job_id: str, finished_at_ms: int) -> str:
-    """Return the ID of the job that tells of this end: always the same, so that an end is told of by one job."""
+    """Return the ID of the job that reports this end. It is always the same, so that one job reports it."""
     return stable_id(finished_at_ms, "webhook", job_id, str(finished_at_ms))
 
 
@@ -83,14 +83,14 @@ def delivery_ids(job: Job, ended_at_ms: Iterable[int]) -> list[str]:
 
 
 def body_of(job: Job, end: JobEnd, result: bytes | None) -> bytes:
-    """Return the body of a webhook as JSON. `result`: the kept Result, encoded, if it is to be told."""
+    """Return the body of a webhook as JSON. `result`: the kept Result, encoded, if it is to be included."""
     data: dict[str, Any] = {
         "job_id": job.id,
         "name": job.name,
         "state": str(end.state),
         "finished_at": iso_ms(end.finished_at_ms),
     }
-    # The job may run again already.
+    # The job may already run again.
     if job.finished_at_ms == end.finished_at_ms:
         data |= {
             "cause": job.cause.name.lower() if job.cause else None,
@@ -115,12 +115,12 @@ def delivery_job(job: Job, end: JobEnd, notify: Notify, body: bytes) -> JobSpec:
 
 
 def end_subject(end: JobEnd) -> str:
-    """Return an end in the form in which the script that ends a job writes it down."""
+    """Return an end in the form in which the script that ends a job writes it."""
     return f"{end.job_id}:{STATES[end.state].code}:{end.finished_at_ms}"
 
 
 def read_end(subject: str) -> JobEnd | None:
-    """Return the end that a script wrote down; None if the text is not one."""
+    """Return the end that a script wrote; None if the text is not one."""
     job_id, _, rest = subject.partition(":")
     code, _, at_ms = rest.partition(":")
     if not (is_id(job_id) and code.isdigit() and at_ms.isdigit()):
@@ -130,8 +130,8 @@ def read_end(subject: str) -> JobEnd | None:
 
 
 def signature(keys: Iterable[bytes], message_id: str, timestamp_s: int, body: bytes) -> str:
-    """Return the value of `webhook-signature`: one signature for each key, so that a receiver that knows the former or
-    the new one accepts it."""
+    """Return the value of `webhook-signature`: one signature for each key, so that receivers with the old or
+    the new key accept it."""
     signed = f"{message_id}.{timestamp_s}.".encode() + body
     digests = (hmac.digest(key, signed, sha256) for key in keys)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
@@ -145,7 +145,7 @@ def _plain(value: Any) -> Any:
                 key if isinstance(key, str) else str(_plain(key)): _plain(member)
                 for key, member in value.items()
             }
-        # A tuple itself.
+        # An ExtType is itself a tuple, so its case comes before theirs.
         case msgpack.ExtType():
             return {"$ext": [value.code, base64.b64encode(value.data).decode()]}
         case list() | tuple():

@@ -24,7 +24,7 @@ class Latency:
 
 
 class Latencies(dict[KeyT, Latency], Generic[KeyT]):
-    """By kind of call; a new kind begins by itself. The caller sees to it that there are few."""
+    """Durations by kind of call. A new kind is added on first use; the caller must keep them few."""
 
     def __missing__(self, key: KeyT) -> Latency:
         found = self[key] = Latency()
@@ -46,7 +46,7 @@ class RouteTraffic:
 
 
 class Traffic:
-    """HTTP requests that this process answered, by method and route: routes are templates, so there are few."""
+    """HTTP requests that this process answered, by method and route. Routes are templates, so there are few."""
 
     __slots__ = ("routes",)
 
@@ -54,5 +54,5 @@ class Traffic:
         self.routes: dict[tuple[str, str], RouteTraffic] = {}
 
     def of(self, method: str, route: str) -> RouteTraffic:
-        """To add to."""
+        """Return the durations to add to."""
         return self.routes.setdefault((method, route), RouteTraffic())

@@ -44,22 +44,23 @@ class Pace:
 
     @property
     def beat_s(self) -> float:
-        """Between two signs of life. Never long: a change of the life itself must be heard of in time."""
+        """Return the interval between two signs of life. It is never long, so that a change of the lock's
+        life is noticed in time."""
         return min(self.ttl_s / 5, MOST_BEAT_S)
 
     @property
     def look_s(self) -> float:
-        """Between two looks at the leader."""
+        """Return the interval between two looks at the leader."""
         return min(self.ttl_s / 10, MOST_BEAT_S)
 
     @property
     def suspect_s(self) -> float:
-        """Silence after which the sub-leader asks the leader itself: two beats."""
+        """Return the silence after which the sub-leader asks the leader itself: two beats."""
         return self.ttl_s * 0.4
 
     @property
     def fresh_ms(self) -> int:
-        """Silence after which a master counts as gone: three beats."""
+        """Return the silence after which a master counts as gone: three beats."""
         return round(self.ttl_s * 600)
 
     @property
@@ -80,8 +81,9 @@ def sub_leader(
     fresh_since_ms: int,
     demoted_id: str | None = None,
 ) -> str | None:
-    """ID of the master that takes over next: one on another node than the leader where there is one, and of these the
-    longest running, but not one that was demoted lately. None without a leader to watch, or where nobody is left."""
+    """Return the ID of the master that takes over next: the one that has run longest, preferably on another
+    node than the leader, but not one that was demoted recently. None if there is no leader to watch, or no
+    other master."""
     leader = next((m.record for m in masters if m.record.id == leader_id), None)
     others = [
         m.record
@@ -90,7 +92,7 @@ def sub_leader(
     ]
     if leader_id is None or not others:
         return None
-    # If the leader is not registered, its node is unknown, and no node counts as another one.
+    # If the leader is not registered, its node is unknown, so no master is preferred for its node.
     node_id = leader.node_id if leader else None
     return min(others, key=lambda m: (m.node_id == node_id, m.started_at_ms, m.id)).id
 

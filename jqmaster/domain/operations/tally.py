@@ -1,7 +1,7 @@
-"""Counters of this process: a few additions for each job, by name, and bounded.
+"""Counters of this process, by job name. They cost a few additions for each job, and their number is bounded.
 
-The store keeps the history (`store/operations/history.py`); this module holds the counts that are not in it yet, and
-those since the start.
+The store keeps the history (`store/operations/history.py`); this module holds the counts that are not there
+yet, and those since the start.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,16 +12,16 @@ from jqmaster.domain.histogram import Histogram
 from jqmaster.domain.jobs.job import Cause, JobState
 from jqmaster.domain.jobs.outcome import Decision
 
-# Names that are told apart; the others are counted as one.
+# Names beyond this number are counted as one.
 MAX_NAMES: Final = 500
 OTHER: Final = "(other)"
-# All names together. No job has this name, nor the one above.
+# The count of all names together. No job has this name or the one above.
 TOTAL: Final = ""
-# Messages of failures that are told apart between two flushes.
+# The most messages of failures that are counted separately between two flushes.
 MAX_MESSAGES: Final = 500
-# Workers that are told apart; the others are counted as one.
+# Workers beyond this number are counted as one.
 MAX_WORKERS: Final = 5_000
-# Workers that are told apart of each message.
+# The most workers that are counted separately for each message.
 MAX_FAILURE_WORKERS: Final = 20
 OTHER_MESSAGES: Final = "(other messages)"
 
@@ -29,13 +29,14 @@ Counted = Literal["pushed", "succeeded", "discarded", "failed", "canceled", "ski
 COUNTED: Final[tuple[Counted, ...]] = get_args(Counted)
 
 
-# Not frozen, and with slots: the hot path adds to it.
+# It is not frozen, and has slots, because the hot path adds to it.
 @dataclass(slots=True)
 class NameCounts:
-    """Counts of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes on.
-    `deferred`, `handed_back` and `lost` (attempts lost with their workers) are for metrics; the history does not have
-    them. `wait`: time between ready and claimed, of each attempt; `run`: run time of each attempt that ended by itself.
-    `backlog` (ready jobs) and `oldest_wait_ms` are the largest that were seen; -1: nobody looked.
+    """Counts of one name. `retried`: attempts that failed, or were lost with their worker, and whose job goes
+    on. `deferred`, `handed_back` and `lost` (attempts lost with their workers) are for metrics; the history
+    does not have them. `wait`: the time of each attempt between ready and claimed; `run`: the run time of
+    each attempt that ended by itself. `backlog` (ready jobs) and `oldest_wait_ms` are the largest values
+    seen; -1: nobody looked.
     """
 
     pushed: int = 0
@@ -72,8 +73,8 @@ class NameCounts:
 
 @dataclass(slots=True)
 class WorkerCounts:
-    """Attempts that ended on one worker. `failed`: those that failed, also where the job goes on, and those that were
-    lost. Attempts that were canceled, deferred or handed back are not counted. `run` as in `NameCounts`.
+    """Attempts that ended on one worker. `failed`: those that failed, even if the job goes on, and those that
+    were lost. Attempts that were canceled, deferred or handed back are not counted. `run` as in `NameCounts`.
     """
 
     succeeded: int = 0
@@ -85,7 +86,7 @@ class WorkerCounts:
         self.run.add(run_ms, jobs)
 
     def end(self, decision: Decision, run_ms: int | None = None) -> None:
-        """Count an attempt that did not succeed; `run_ms` where it ended by itself."""
+        """Count an attempt that did not succeed; `run_ms`: its run time if it ended by itself."""
         is_discarded = decision.state is JobState.DISCARDED
         self.succeeded += is_discarded
         self.failed += decision.is_loss or decision.state in (JobState.FAILED, JobState.RETRYING)
@@ -98,13 +99,13 @@ class WorkerCounts:
         self.run.merge(other.run)
 
 
-# Name, cause and message as its worker sent it.
+# Name, cause, and the message as the worker sent it.
 Failure = tuple[str, Cause, str]
 
 
 @dataclass(slots=True)
 class FailureCount:
-    """Failures with one message. `worker_ids`: on which workers, and how often on each, of the first few."""
+    """Failures with one message. `worker_ids`: how many on each of the first few workers."""
 
     count: int
     example_job_id: str
@@ -133,7 +134,7 @@ class Tally:
         self.returned_offers = 0
 
     def of(self, name: str) -> NameCounts:
-        """To add to. Names beyond the bound share one."""
+        """Return the counts of a name, to add to. Names beyond the bound share one entry."""
         counts = self._pending.get(name)
         if counts is None:
             counts = _place(self._pending, name, self._max_names)
@@ -144,7 +145,7 @@ class Tally:
         self.of(name).wait.add_all(waits_ms)
 
     def on(self, worker_id: str) -> WorkerCounts:
-        """Return the counts of a worker, to add to. Workers beyond the bound share one."""
+        """Return the counts of a worker, to add to. Workers beyond the bound share one entry."""
         counts = self._workers.get(worker_id)
         if counts is None:
             place = worker_id if len(self._workers) < self._max_workers else OTHER
@@ -167,7 +168,7 @@ class Tally:
         run_ms: int | None = None,
         worker_id: str = "",
     ) -> None:
-        """An attempt that did not succeed; `run_ms` where it ended by itself."""
+        """Count an attempt that did not succeed; `run_ms`: its run time if it ended by itself."""
         counts = self.of(name)
         counts.lost += decision.is_loss
         if run_ms is not None and (decision.is_counted or decision.state is JobState.DISCARDED):
@@ -190,7 +191,7 @@ class Tally:
                 counts.handed_back += 1
 
     def skipped(self, names: Iterable[str]) -> None:
-        """One job of each of these names."""
+        """Count one job of each of these names."""
         for name in names:
             self.of(name).skipped += 1
 
@@ -229,7 +230,7 @@ class Tally:
         return taken
 
     def since_start(self) -> dict[str, NameCounts]:
-        """By name, what this process counted since its start, as a copy that is the caller's."""
+        """Return the counts by name since this process started, as a copy that belongs to the caller."""
         copy: dict[str, NameCounts] = {}
         for source in (self._flushed, self._pending):
             for name, counts in source.items():
@@ -243,7 +244,7 @@ def _into(names: dict[str, NameCounts], name: str, max_names: int) -> NameCounts
 
 
 def _place(names: dict[str, NameCounts], name: str, max_names: int) -> NameCounts:
-    """A new entry, or the shared one where there are as many as there may be."""
+    """Return a new entry, or the shared one if there are as many as there may be."""
     if len(names) >= max_names and name != TOTAL:
         name = OTHER
     return names.setdefault(name, NameCounts())

@@ -1,4 +1,4 @@
-"""The facts from which it is judged why a job is not running: one snapshot of the store, and the workers."""
+"""The facts that explain why a job is not running: one snapshot of the store, and the workers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -42,16 +42,16 @@ class Snapshot:
     gates: tuple[GateCheck, ...]
     standing: Standing | None
     index_fault: str = ""
-    # Jobs that it awaits: the first of them with their states, and the number of all.
+    # Jobs that it waits for: the first of them with their states, and the number of all.
     awaits: tuple[tuple[str, str | None], ...] = ()
     awaits_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Facts about a worker that only the leader knows. `paused_ms`: it asked for no offers for so long;
-    `refused_names`: it registered them and then said that it does not know them; `why`: the reason of the last failed
-    push.
+    """Facts about a worker that only the leader knows. `paused_ms`: how long it asked to get no offers;
+    `refused_names`: names that it registered and then said that it does not know; `why`: the reason of the
+    last failed push.
     """
 
     breaker: str = "closed"
@@ -62,8 +62,8 @@ class Reach:
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """`reach` by worker ID, None where this master does not lead. A run may last `deadline_extra_ms` over its timeout
-    before the master ends it."""
+    """`reach` by worker ID, None if this master does not lead. A run may last `deadline_extra_ms` over its
+    timeout before the master ends it."""
 
     workers: Sequence[Worker]
     stale_ms: int

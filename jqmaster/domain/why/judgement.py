@@ -170,8 +170,8 @@ def _running(snapshot: Snapshot, fleet: FleetFacts) -> Running:
 
 
 def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str] = ()) -> list[str]:
-    """Return the other names whose jobs compete with this one for the same live workers, and those of the `queues` of
-    jobs that ask for labels."""
+    """Return the other names, and those of `queues` (of jobs that ask for labels), whose jobs compete with
+    this one for the same live workers."""
     live = [
         worker.spec.names + queues_for(worker.spec.names, worker.spec.labels, queues)
         for worker in fleet.workers
@@ -184,5 +184,5 @@ def rival_names(job: Job, now_ms: int, fleet: FleetFacts, queues: Collection[str
 
 
 def constraint_of(gate: GateCheck, constraints: Mapping[str, Constraint]) -> Constraint | None:
-    """Return the constraint; None if it was removed meanwhile, so that its gate is open."""
+    """Return the constraint; None if it has been removed meanwhile, which opens its gate."""
     return constraints.get(gate.gate_id[:CID_LENGTH])

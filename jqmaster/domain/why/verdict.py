@@ -1,4 +1,4 @@
-"""Verdicts on why a job is not running, each with the sentence that says so to people.
+"""Verdicts on why a job is not running, each with a sentence for people.
 
 Texts are whole sentences for the person on call; the fields beside them are for programs.
 """
@@ -42,7 +42,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """Its `expires_at` is past; it is about to be skipped."""
+    """Its `expires_at` has passed; it is about to be skipped."""
 
     code: ClassVar = "expired"
     expires_at_ms: int
@@ -88,8 +88,8 @@ class ConstraintsChanging:
 
 @dataclass(frozen=True, slots=True)
 class ByConstraint:
-    """A closed gate. `kind` is the most lasting of `kinds`. `silent_ms`: for how long those workers that no longer
-    count as alive were not heard of."""
+    """A closed gate. `kind` is the most lasting of `kinds`. `silent_ms`: the silence of each worker that no
+    longer counts as alive."""
 
     code: ClassVar = "constraint"
     constraint: Constraint
@@ -117,8 +117,8 @@ class ByConstraint:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """So many jobs come before it: those that may start and, where constraints hold it back, those that wait for the
-    same (`is_held_back`). `others` by name, of names that the same workers take."""
+    """`count` jobs come before it: those that may start and, if constraints hold it back (`is_held_back`),
+    those that wait for the same constraint. `others`: counts of other names that the same workers take."""
 
     code: ClassVar = "ahead"
     name: str
@@ -147,7 +147,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class IndexMissing:
-    """The job is ready, and the store's index does not lead to it: part of the data was lost or changed by hand."""
+    """The job is ready, but the store's index does not lead to it: part of the data was lost or changed by hand."""
 
     code: ClassVar = "index_missing"
     fault: str
@@ -204,7 +204,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class AwaitingCallback:
-    """Another system does its work. `due_at_ms` 0: the callbacks are there, and a worker is to take them."""
+    """Another system does its work. `due_at_ms` 0: the callbacks have come, and a worker is to take them."""
 
     code: ClassVar = "awaiting_callback"
     attempt: int

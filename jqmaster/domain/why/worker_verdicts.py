@@ -1,4 +1,4 @@
-"""Verdicts on workers: none lives for the job, none has the labels that it requires, or none takes it now."""
+"""Verdicts on workers: none is alive for the job, none has the labels that it requires, or none takes it now."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from jqmaster.domain.instant import span
 
 @dataclass(frozen=True, slots=True)
 class NoWorker:
-    """No worker that lives is registered for the name; so many know it and are silent or cut off."""
+    """No live worker is registered for the name; some know it, but are silent or cut off."""
 
     code: ClassVar = "no_worker"
     name: str
@@ -33,8 +33,8 @@ class NoWorker:
 
 @dataclass(frozen=True, slots=True)
 class NearWorker:
-    """A live worker for the name that lacks `missing` of the labels: what the job asks for, and what the worker has
-    instead (None: no such label)."""
+    """A live worker for the name that lacks some labels. `missing`: the value that the job asks for, and the
+    one that the worker has (None: no such label)."""
 
     worker_id: str
     node_id: str
@@ -43,7 +43,7 @@ class NearWorker:
 
 @dataclass(frozen=True, slots=True)
 class NoMatchingWorker:
-    """Workers for the name live, and none of them has the labels that the job asks for. `nearest`: those that lack the
+    """No live worker for the name has the labels that the job asks for. `nearest`: those that lack the
     fewest, at most a few."""
 
     code: ClassVar = "no_matching_worker"

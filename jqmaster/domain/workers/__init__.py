@@ -1,1 +1,1 @@
-"""Workers: what the master knows of them, and who gets the next jobs."""
+"""Workers: what the master knows about them, and which of them get the next jobs."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-# The number of jobs given out at once doubles at most so often, while more jobs wait than are given out.
+# While more jobs wait than are given out, the number given out at once doubles at most this often.
 MOST_DOUBLINGS: Final = 5
 
 
@@ -39,15 +39,17 @@ class Assignment:
 def next_assignments(
     candidates: Iterable[Candidate], *, max_jobs_per_push: int, max_jobs: int = 1_000_000
 ) -> list[Assignment]:
-    """Workers, the least loaded first and each once, and how many jobs each may take before another one is less loaded;
-    `max_jobs` in all, though the first may always take its share.
+    """Return each worker once, the least loaded first, with the number of jobs that it may take before
+    another one is less loaded. The sum is at most `max_jobs`, except that the first may always take its
+    share.
 
-    Alone a worker may take all that it has room for: one full push is cheaper than many. Beside others it takes what
-    brings it level with the next, plus an eighth of its slots, so that small loads spread and large ones still travel
-    in batches.
+    A single worker may take all that it has room for: one full push is cheaper than many. Among others, a
+    worker takes enough to draw level with the next one, plus an eighth of its slots, so that small loads
+    spread and large ones still travel in batches.
 
-    If the number of waiting jobs is unknown, only one of the workers with the same names takes some: most of the others
-    would ask in vain. While there is plenty, twice as many take twice as much each time.
+    The number of waiting jobs is unknown. Therefore only one of the workers with the same names takes some,
+    as most of the others would ask in vain. Each further round with plenty of jobs doubles how many workers
+    take jobs, and that extra share of their slots.
     """
     free = sorted((c for c in candidates if c.free > 0), key=lambda c: (c.load, c.worker_id))
     found: list[Assignment] = []

@@ -1,4 +1,5 @@
-"""A circuit breaker: a worker that cannot be reached is left alone, longer each time, and then tried with one probe."""
+"""A circuit breaker: a worker that cannot be reached is left alone, each time for longer, and then tried with
+one probe."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +30,7 @@ class Breaker:
     open_until_s: float = 0.0
     is_probing: bool = False
     why: str = ""
-    # Asked at each failure: operators change it while masters run.
+    # It is called at each failure, because operators change the policy while masters run.
     policy: Callable[[], BreakerPolicy] = field(default=lambda: DEFAULT_POLICY, compare=False, repr=False)
 
     def admits(self, now_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""The contract of a job name, as a worker tells it at its registration."""
+"""The contract of a job name, as a worker declares it when it registers."""
 
 import hashlib
 import json
@@ -29,6 +29,7 @@ class Contract:
 
     @classmethod
     def of_text(cls, text: str | bytes) -> "Contract":
-        """Read what `text` gave. Fields of a later release are ignored. Raise ValueError, KeyError or TypeError."""
+        """Read the JSON that `text` gave. Fields of a later release are ignored. Raise ValueError, KeyError
+        or TypeError."""
         document = json.loads(text)
         return cls(document["version"], document["argument_schema"], document["options"])

@@ -1,4 +1,5 @@
-"""When many workers fall silent at once, the fault is hardly theirs: a switch, a proxy, the masters themselves."""
+"""Detection of crowds: when many workers fall silent at once, the fault is hardly theirs. It may lie with a
+switch, a proxy, or the masters."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -19,10 +20,10 @@ class CrowdRules:
 def crowd_last_seen_ms(
     workers: Iterable[Worker], *, now_ms: int, after_ms: int, rules: CrowdRules
 ) -> int | None:
-    """Return when the last worker of a crowd that fell silent was heard; None if no crowd did.
+    """Return when the last worker of a crowd was last heard; None if no crowd fell silent.
 
-    Workers that were last heard at `after_ms` or before are old news. A worker that an operator cut off, or that has a
-    successor, is expected to be silent.
+    Ignore workers that were last heard at `after_ms` or before, whose silence has been handled. Ignore also
+    workers that an operator cut off, or that have a successor: they are expected to be silent.
     """
     members = [worker for worker in workers if worker.detached_by in (None, "silence")]
     seen = sorted(worker.last_seen_ms for worker in members)

@@ -1,5 +1,5 @@
-"""Rules that keep the slots of workers: what an operator set for a worker holds for those that register after it on the
-same node with the same labels."""
+"""Rules that keep the slots of workers: an operator's setting for one worker also applies to workers that
+register later on the same node with the same labels."""
 
 import json
 from collections.abc import Mapping

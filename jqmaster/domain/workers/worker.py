@@ -4,15 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-# Reasons for a detachment: its silence (by the leader), an operator, or another worker that serves its address now.
+# Reasons for a detachment: its silence (by the leader), an operator, or another worker that now serves its
+# address.
 DetachedBy = Literal["silence", "operator", "successor"]
 WorkerState = Literal["fresh", "stale", "draining", "detached"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSpec:
-    """The facts that a worker registers. `url` None: it pulls. `place`: see RegisterRequest. `contracts`: the digest of
-    the contract that it told, by name."""
+    """The facts that a worker registers. `url` None: it pulls. `place`: see RegisterRequest. `contracts`: the
+    digest of the contract that it declared, by name."""
 
     url: str | None
     names: tuple[str, ...]
@@ -28,10 +29,11 @@ class WorkerSpec:
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A registered worker; `busy` counts the claims that it holds. `alone_with`: the job that it was last given to run
-    alone; while it holds that job it gets no other. `polls_until_ms`: the end of its long poll; 0 if it does not poll
-    or was answered. `spec.max_jobs` is what an operator set, if one did, and `own_max_jobs` what the worker registered.
-    `companion_of`: the ID of the master in whose process it runs; empty for all others.
+    """A registered worker; `busy` counts the claims that it holds. `alone_with`: the last job that it was
+    given to run alone; while it holds that job, it gets no other. `polls_until_ms`: the end of its long poll;
+    0 if it does not poll or was answered. `spec.max_jobs` is what an operator set, if one did, and
+    `own_max_jobs` what the worker registered. `companion_of`: the ID of the master in whose process it runs;
+    empty for all others.
     """
 
     id: str
@@ -53,7 +55,7 @@ class Worker:
         return self.spec.url is None
 
     def may_be_given(self, now_ms: int) -> bool:
-        """Return whether it can be given jobs: by its address, or by a waiting poll."""
+        """Return whether it can be given jobs, by its address or by a waiting poll."""
         return not self.is_pulling or self.polls_until_ms > now_ms
 
     def state(self, now_ms: int, stale_ms: int) -> WorkerState:

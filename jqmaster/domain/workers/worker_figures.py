@@ -11,14 +11,17 @@ from jqmaster.domain.workers.worker import Worker
 Mark = Literal["slow", "failing"]
 GroupKind = Literal["node", "version", "label"]
 
-# A worker that has just registered gets no rate from its first moment alone.
+# The least span of a rate, so that a worker that has just registered gets no rate from its first moment
+# alone.
 LEAST_SPAN_MS: Final = 10_000
-# Fewer attempts show nothing.
+# With fewer attempts, figures say nothing.
 LEAST_ATTEMPTS: Final = 20
-# Slow: the median run time is more than so many times that of the peers, and longer by so much.
+# A worker is slow if its median run time is more than this many times that of its peers, and longer by this
+# much.
 SLOW_FACTOR: Final = 2
 SLOW_BY_MS: Final = 10
-# Failing: at least so many of all attempts fail, and more than so many times the share of the peers.
+# A worker is failing if at least this share of its attempts fails, and more than this many times the share of
+# its peers.
 FAILING_SHARE: Final = 0.05
 FAILING_FACTOR: Final = 2
 
@@ -123,7 +126,7 @@ def _mark(served: Sequence[tuple[frozenset[str], Figures]]) -> None:
 
 
 def _median_without(ascending: Sequence[int], value: int) -> float:
-    """Return the median of the others, where `value` is one of these."""
+    """Return the median of the others; `value` is one of them."""
     gap, others = bisect_left(ascending, value), len(ascending) - 1
     low, high = ((n + (n >= gap)) for n in ((others - 1) // 2, others // 2))
     return (ascending[low] + ascending[high]) / 2

@@ -22,10 +22,10 @@ from jqmaster.service.jobs.enqueue import EnqueuedBulk, EnqueueService
 from jqmaster.store.batches.batches import BatchRefused, BatchStore
 from jqmaster.store.jobs.records import RecordStore
 
-# A bulk that makes its batch and breaks off in between is canceled after this time, unless it is repeated. The batch is
-# removed instead if no job got in.
+# A batch whose bulk call broke off is canceled after this time, unless the call is repeated. If no job got
+# in, the batch is removed instead.
 FILL_MS: Final = 10 * 60 * 1000
-# Members that one page looks at, and batches.
+# The most members, or batches, that one page looks at.
 MAX_LOOKED_AT: Final = 2_000
 MEMBERS_PER_READ: Final = 500
 BATCHES_PER_READ: Final = 100
@@ -82,8 +82,8 @@ class BatchService:
         self._figures = figures
 
     async def create(self, spec: BatchSpec) -> bool:
-        """Make a batch, and return whether it is new. Raise ConflictError when its ID stands for another request, or
-        its parent is over; InvalidError when the parent does not exist."""
+        """Make a batch, and return whether it is new. Raise ConflictError if its ID was used for another
+        request, or its parent is over; InvalidError if the parent does not exist."""
         is_new = await self._put(spec)
         self._figures.made += is_new
         return is_new
@@ -107,7 +107,7 @@ class BatchService:
         try:
             answer = await self._enqueue.bulk(members, caller=caller, durability=durability)
         except JqmasterError:
-            # A store that fails here as well removes an empty batch when the time to fill it is over.
+            # If the store fails here as well, it removes the empty batch when the time to fill it is over.
             with contextlib.suppress(JqmasterError):
                 await self._store.drop(spec.id, call)
             raise
@@ -136,12 +136,12 @@ class BatchService:
         tag: str | None,
         search: str,
     ) -> BatchPage:
-        """Return the newest batches behind a place, as far as they are in this state, have this tag, and have this
-        text in their ID or description."""
+        """Return the newest batches behind a place that are in this state, have this tag, and have this text
+        in their ID or description."""
         found: list[Batch] = []
         looked_at = 0
         at = before
-        # Few may be wanted of many.
+        # Read large pages, because the filter may select few batches of many.
         size = max(limit, BATCHES_PER_READ)
         while looked_at < MAX_LOOKED_AT:
             places = await self._store.newest(at, size)
@@ -195,15 +195,15 @@ class BatchService:
             raise ConflictError("a complete batch cannot be canceled", code="batch_complete")
 
     async def retry(self, batch_id: str) -> int:
-        """Have the leader retry the members that have failed; return how many have now. Raise NotFoundError."""
+        """Have the leader retry the failed members; return how many there are now. Raise NotFoundError."""
         batch = await self.find(batch_id)
         if not await self._store.ask_retry(batch_id):
             raise unknown_batch(batch_id)
         return batch.ended_as(JobState.FAILED)
 
     async def examples(self, batch: Batch, limit: int) -> list[Job]:
-        """Return some members of a batch that are not over, the oldest first, as far as a look at the first finds
-        them."""
+        """Return some unfinished members of a batch, the oldest first. Only a bounded number of members is
+        looked at."""
         if not batch.unfinished:
             return []
         states = frozenset(state for state in JobState if state not in FINISHED)
@@ -229,7 +229,7 @@ class BatchService:
 
 
 def callback_ids(batch: Batch) -> dict[BatchCallback, str]:
-    """Return the IDs of the jobs that a batch starts, or would start."""
+    """Return the IDs of the jobs that a batch starts or would start."""
     return {callback: callback_job_id(batch.id, callback) for callback in batch.callbacks}
 
 

@@ -1,4 +1,4 @@
-"""The ends of batches by time."""
+"""The expiry and removal of batches."""
 
 from jqmaster.domain.batches.figures import BatchFigures
 from jqmaster.live_value import LiveValue

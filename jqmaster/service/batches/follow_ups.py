@@ -14,9 +14,9 @@ from jqmaster.store.batches.batches import BatchStore, due_callbacks
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, RECORDS_PER_READ, pages
 
-# Pages of members that one call goes through: other follow-ups get a turn in between.
+# The most pages of members in one call, so that other follow-ups get a turn in between.
 PAGES_AT_ONCE: Final = 20
-# Each cancels in a call of its own.
+# Each job is canceled by a call of its own.
 CANCELS_PER_CALL: Final = 100
 
 Act = Callable[[str, Sequence[str]], Awaitable[None]]
@@ -38,11 +38,11 @@ class BatchFollowUps:
         self._actions = actions
         self._constraints = constraints
         self._figures = figures
-        # By entry: the last member that was looked at. Another leader begins anew.
+        # By entry: the last member that was looked at. A new leader begins from the start.
         self._places: dict[tuple[str, str], str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:
-        """Return who carries out entries of which kind."""
+        """Return the function that carries out each kind of entry."""
         return {
             "batch": self.start_callbacks,
             "batch_cancel": functools.partial(self._go_through, "batch_cancel", self._cancel_page),
@@ -50,7 +50,8 @@ class BatchFollowUps:
         }
 
     async def start_callbacks(self, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Enqueue the callbacks of batches that are due. Those of a batch that is gone, or was told before, are not."""
+        """Enqueue the due callbacks of batches. A batch that is gone, or whose callbacks are already
+        enqueued, has none due."""
         batches = await self._store.get_all([one for one in batch_ids if is_id(one)])
         due = due_callbacks(batches)
         if due:
@@ -62,9 +63,9 @@ class BatchFollowUps:
         return ()
 
     async def _go_through(self, kind: str, act: Act, batch_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Act on the members of batches, page by page; return the batches with more members than are looked at in one
-        call."""
-        del epoch  # the members' own states are compared
+        """Act on the members of batches, page by page; return the batches that have more members than one
+        call handles."""
+        del epoch  # not needed: the members' own states are compared
         unfinished = []
         for batch_id in filter(is_id, batch_ids):
             place = kind, batch_id
@@ -81,7 +82,7 @@ class BatchFollowUps:
         return unfinished
 
     async def _go_down(self, kind: str, batch_id: str) -> None:
-        """Ask the same of the batches inside."""
+        """Ask the same of the nested batches."""
         for child in await self._store.children(batch_id):
             if kind == "batch_cancel":
                 await self._store.cancel(child)
@@ -103,5 +104,5 @@ class BatchFollowUps:
         failed = [job_id for job_id, state in await self._store.states(job_ids) if state is JobState.FAILED]
         for some in pages(failed, RECORDS_PER_READ):
             jobs = (await self._records.get_all(some)).values()
-            # One that failed once more has ended after the request.
+            # A job that failed once more ended after the request, so it is left out.
             await self._actions.retry_all([job for job in jobs if 0 < job.finished_at_ms <= until_ms])

@@ -102,7 +102,7 @@ class ChallengeService:
         return False
 
     async def tell(self, request_id: str, fraction: float | None, message: str, *, address: str) -> None:
-        """Keep the progress of the outside system. Raise as `call_back`."""
+        """Keep the progress that the outside system reports. Raise as `call_back`."""
         answer = await self._store.tell(self._ids.read(request_id, address), fraction, message)
         if answer is not CallbackAnswer.TAKEN:
             self._ids.refuse(answer, address)

@@ -26,7 +26,7 @@ from jqmaster.service.identity.audit_writer import AuditWriter
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.challenges import ChallengeStore, ReceivedCallback
 
-# The person in the audit log of whom nobody knows more than that they had the link.
+# The name in the audit log for a person who is known only to have had the link.
 BY_LINK: Final = "link"
 ANSWER_TYPE: Final = "application/json"
 
@@ -54,7 +54,7 @@ class ChallengeForms:
         return found
 
     async def find_shown(self, job_id: str, shown: str) -> Challenge | None:
-        """Return the challenge of which operators see this part of the request ID, if it has a form."""
+        """Return the challenge that operators know by this part of its request ID, if it has a form."""
         found = await self._store.find_shown(job_id, shown)
         return found if found is not None and found.form is not None else None
 

@@ -20,7 +20,7 @@ Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class ShownChallenge:
-    """A challenge, its job, and how its attempt ended; None while it goes on, and where it went well."""
+    """A challenge, its job, and how its attempt ended; None if it still runs or succeeded."""
 
     challenge: Challenge
     job: Job
@@ -58,7 +58,8 @@ class ChallengeReader:
     ) -> ChallengePage:
         """Return the challenges of jobs behind a place, the job with the newest one first.
 
-        A page may have fewer than `limit`, or none, and be followed by others; it has all of a job or none.
+        A page may have fewer than `limit`, even none, without being the last. It has all challenges of a job
+        or none.
         """
         found: list[ShownChallenge] = []
         for _ in range(0, MAX_LOOKED_AT, PER_READ):
@@ -79,8 +80,8 @@ class ChallengeReader:
         return ChallengePage(found, place)
 
     async def answer(self, job_id: str, shown: str, callback: Callback) -> bool:
-        """Answer a challenge in the place of the outside system; return False if the same callback came before. Raise
-        NotFoundError, ConflictError, ChallengeOverError."""
+        """Answer a challenge on behalf of the outside system; return False if the same callback came before.
+        Raise NotFoundError, ConflictError, ChallengeOverError."""
         await existing_job(self._records, job_id)
         received = await self._store.take_shown(job_id, shown, callback)
         match received.answer:

@@ -1,4 +1,4 @@
-"""Request IDs that callers show: who guesses is slowed down."""
+"""Request IDs that callers present. Guessing is slowed down."""
 
 from typing import Final, NoReturn
 
@@ -7,7 +7,7 @@ from jqmaster.domain.challenges.challenge import CallbackAnswer, RequestId, read
 from jqmaster.domain.identity.quota import Quota
 from jqmaster.errors import ChallengeOverError, ConflictError, NotFoundError, RateLimitedError
 
-# Unknown request IDs that one address may ask for within a minute.
+# The most unknown request IDs that one address may present within a minute.
 MAX_MISSES: Final = 30
 
 
@@ -34,7 +34,7 @@ class RequestIds:
         return request
 
     def refuse(self, answer: CallbackAnswer, address: str) -> NoReturn:
-        """Raise the error of a callback that is not taken; count an unknown request ID."""
+        """Raise the error for a callback that is not accepted; count an unknown request ID."""
         if answer is CallbackAnswer.CONFLICT:
             raise ConflictError("another callback came before", code="callback_conflict")
         if answer is CallbackAnswer.OVER:

@@ -9,14 +9,16 @@ from jqmaster.errors import StoreUnavailableError
 from jqmaster.store.constraints.constraints import ConstraintSnapshot, ConstraintStore
 from jqmaster.store.jobs.placement import StaleConstraints
 
-# Each time somebody changed the constraints in between: more often than people do.
+# The most repeats, each because somebody changed the constraints meanwhile. People do not change them this
+# often.
 MAX_REPEATS: Final = 10
 
 _T = TypeVar("_T")
 
 
 class ConstraintCache:
-    """A copy of the constraints, read anew when a script says that it is old, or when somebody tells of a change.
+    """A copy of the constraints. It is read again when a script says that it is old, or when a change is
+    announced.
 
     It may be out of date at any time. That is safe, because every script that relies on it compares editions.
     """

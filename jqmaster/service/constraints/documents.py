@@ -12,7 +12,7 @@ from jqmaster.domain.matching.matcher import Matcher, parse_matcher
 from jqmaster.domain.matching.paths import Path, parse_path
 from jqmaster.errors import FieldError, InvalidError
 
-# They have a meaning of their own in a path.
+# These names have a meaning of their own in a path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_CID: Final = "0" * 8
 
@@ -43,7 +43,7 @@ def parse_matcher_document(document: object) -> Matcher:
 
 
 def parse_key(text: object) -> Path | None:
-    """Return the path of a `key`, None where there is none. Raise InvalidError."""
+    """Return the path of a `key`; None if there is none. Raise InvalidError."""
     if text is None:
         return None
     with refusing("key"):
@@ -54,7 +54,7 @@ def parse_key(text: object) -> Path | None:
 
 
 def limits_of(fields: Mapping[str, Any]) -> GateLimits:
-    """Return the limits of one value of the key; of `fields` only the types are checked."""
+    """Return the limits of one value of the key. Only the types of `fields` have been checked."""
     return GateLimits(**{kind.name: kind.at_gate(kind.parse(fields[kind.name])) for kind in PER_VALUE})
 
 

@@ -40,9 +40,9 @@ from jqmaster.store.constraints.usage import UsageStore
 from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.placement import fields_of
 
-# Each time somebody else changed the same constraint in between.
+# The most repeats, each because somebody else changed the same constraint meanwhile.
 MAX_REPEATS: Final = 20
-# A larger document is not kept in the audit log, only how large it was.
+# The audit log keeps only the size of a larger document.
 MAX_AUDITED_BYTES: Final = 16 * 1024
 
 
@@ -50,9 +50,9 @@ MAX_AUDITED_BYTES: Final = 16 * 1024
 class Precondition:
     """A precondition on the current constraint. None: no condition; an empty set: it never holds."""
 
-    # One of these ETags; `*` stands for any.
+    # The constraint must have one of these ETags; `*` stands for any.
     match: frozenset[str] | None = None
-    # None of these ETags; `*`: there must be no such constraint.
+    # The constraint must have none of these ETags; `*`: it must not exist.
     none_match: frozenset[str] | None = None
 
     def check(self, name: str, present: StoredConstraint | None) -> None:
@@ -96,11 +96,13 @@ class ConstraintEditor:
         access: ContentAccess,
         demands: Precondition = ANYHOW,
     ) -> tuple[StoredConstraint, bool]:
-        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing writes
-        nothing. `fields` are those of the document; a part that was shown covered, and is sent back so, stays as it is.
+        """Create or replace the constraint; return it, and whether it is new. A request that changes nothing
+        writes nothing. `fields` are those of the document; a covered part that is sent back as it was shown
+        keeps its value.
 
-        Raises InvalidError, ForbiddenError for what the caller may not tell jobs apart by, PreconditionFailedError,
-        ConflictError when there are too many, StoreUnavailableError when others change it all the time.
+        Raises InvalidError, ForbiddenError for what the caller may not tell jobs apart by,
+        PreconditionFailedError, ConflictError when there are too many, StoreUnavailableError when others
+        change it all the time.
         """
 
         def make(old: StoredConstraint | None) -> Constraint:
@@ -173,7 +175,7 @@ class ConstraintEditor:
         return await self._values.find(stored.constraint, wanted)
 
     async def delete_expired(self, who: str) -> int | None:
-        """Delete the constraints whose time is over. Return when the next one's is, if there is any."""
+        """Delete the expired constraints. Return when the next one expires, if any does."""
         expiring = [
             (stored.constraint.expires_at_ms, stored)
             for stored in (await self._constraints.reload()).stored
@@ -183,14 +185,14 @@ class ConstraintEditor:
         for at_ms, stored in expiring:
             if at_ms <= now_ms:
                 with contextlib.suppress(NotFoundError, PreconditionFailedError):
-                    # Somebody who made it last longer since then is not overruled.
+                    # Do not overrule somebody who has prolonged it since it was read.
                     await self.delete(
                         stored.constraint.name, who, Precondition(match=frozenset({stored.etag}))
                     )
         return min((at_ms for at_ms, _ in expiring if at_ms > now_ms), default=None)
 
     async def delete(self, name: str, who: str, demands: Precondition = ANYHOW) -> None:
-        """Its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
+        """Delete the constraint; its jobs are free at once. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
             constraints = await self._constraints.reload()
             present = constraints.named(name)
@@ -275,7 +277,7 @@ def _whole(constraint: Constraint | None) -> dict[str, Any] | None:
 
 
 def _same(old: Constraint, new: Constraint) -> bool:
-    # By their bytes: to Python 1 and True are equal.
+    # Compare their bytes: Python treats 1 and True as equal.
     return codec.pack(describe(old)) == codec.pack(describe(new))
 
 
@@ -306,12 +308,13 @@ def _with_override(constraint: Constraint, wanted: bytes, value: object, limits:
     overrides = list(constraint.overrides)
     at = next((i for i, o in enumerate(overrides) if canonical(o.value) == wanted), len(overrides))
     overrides[at : at + 1] = [] if limits == GateLimits() else [Override(value, limits)]
-    # The last override of a constraint that has nothing else leaves it, open to all: it would be no constraint else.
+    # Removing the last override may leave no limit at all, which is no valid constraint; `paused=False` keeps
+    # it, open to all.
     paused = False if constraint.paused is None else constraint.paused
     try:
         return replace(constraint, overrides=tuple(overrides), paused=paused)
     except ConstraintError as error:
-        # `overrides.N.rate.limit` is the request's `rate.limit`.
+        # `overrides.N.rate.limit` is `rate.limit` in the request.
         loc = error.loc[2:] if len(error.loc) > 2 else error.loc
         raise refusal(loc, error.msg) from None
 

@@ -22,7 +22,7 @@ HOLDERS_READ: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class ValueId:
-    """The ID of a key value, as answers carry it."""
+    """The ID of a key value, as it stands in answers."""
 
     id: str
 
@@ -36,7 +36,7 @@ class KeyValues:
         self._clock = clock
 
     async def find(self, constraint: Constraint, wanted: ValueId) -> object:
-        """Return the value: that of an override, or of an unfinished job. Raise NotFoundError."""
+        """Return the value, found among the overrides or unfinished jobs. Raise NotFoundError."""
         for override in constraint.overrides:
             if _is(override.value, wanted):
                 return override.value
@@ -44,7 +44,7 @@ class KeyValues:
         for value in _readings(gate.text):
             if _is(value, wanted):
                 return value
-        # The text is cut, or stands for a list or a map: only a job has the value itself.
+        # If the text is cut, or shows a list or map, only a job has the value itself.
         holders = await self._usage.holders([gate], HOLDERS_READ)
         found = await self._among([holder.job_id for holder in holders], constraint, wanted)
         if found is MISSING:
@@ -88,7 +88,7 @@ def _is(value: object, wanted: ValueId) -> bool:
 
 
 def _readings(text: str) -> Iterator[object]:
-    """Yield what the text of a value may stand for. Its ID tells which of them it is."""
+    """Yield the values that a text may stand for. The ID tells which of them it is."""
     yield text
     try:
         if text.startswith("0x"):

@@ -1,4 +1,4 @@
-"""Pauses: constraints that let no job start, of a name, a tag, a constraint or one value of its key."""
+"""Pauses: constraints that let no job of a name, of a tag, of a constraint, or of one value of its key start."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,7 +19,7 @@ MAX_PAUSE_S: Final = 366 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class PauseTarget:
-    """The jobs to pause: of a name, with a tag, or those of a constraint, of one value of its key if it is given."""
+    """The jobs to pause: those of a name, with a tag, or of a constraint, limited to one value of its key if given."""
 
     job_name: str | None = None
     tag: str | None = None
@@ -28,7 +28,7 @@ class PauseTarget:
 
 
 class Pauses:
-    """Begins pauses. Each is a constraint of its own: whoever deletes it ends the pause."""
+    """Begins pauses. Each is a constraint of its own, and deleting that ends the pause."""
 
     def __init__(
         self,

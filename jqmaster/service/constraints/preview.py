@@ -1,4 +1,4 @@
-"""Which of the waiting jobs a constraint would apply to, looked at within bounds."""
+"""Previews: the waiting jobs that a constraint would apply to, found within bounds."""
 
 import contextlib
 from collections import Counter
@@ -43,7 +43,7 @@ class Preview:
 
 
 class PreviewTurns:
-    """Admits few previews at a time, and each caller so often within a minute."""
+    """Admits few previews at a time, and a limited number from each caller within a minute."""
 
     def __init__(self, clock: Clock) -> None:
         self._asked = Quota()
@@ -88,7 +88,7 @@ class Previews:
 
 
 class _Scan:
-    """One walk over what waits. Whole lanes are judged by the name alone where that decides."""
+    """One walk over the waiting jobs. If the name alone decides, it judges whole lanes at once."""
 
     def __init__(self, store: LaneStore, usage: UsageStore, clock: Clock, limit: int) -> None:
         self._store = store

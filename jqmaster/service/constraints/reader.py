@@ -19,13 +19,13 @@ from jqmaster.store.constraints.usage import GateUsage, SlotUsage, UsageStore
 from jqmaster.store.jobs.placement import fields_of
 
 MAX_HOLDERS: Final = 50
-# In a list, of those constraints with a key that have the fewest values.
+# The most gates that a list sums up. Constraints whose keys have the fewest values come first.
 MAX_LISTED_GATES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class KeyUsage:
-    """One value of a key: what holds for it, and its use. `own`: the limits of its override, if it has one."""
+    """One value of a key, with its limits and usage. `own`: the limits of its override, if it has one."""
 
     gate: GateUsage
     text: str
@@ -41,10 +41,10 @@ class KeyUsage:
 class Usage:
     """Current usage of a constraint. None: not counted, or not summed up in a list with too many key values.
 
-    `held`: those of `waiting` at closed gates, which this constraint keeps from starting. `closed_keys`: the number of
-    key values at which they wait. `next_opening_ms`: the first instant at which one of its closed gates opens by time
-    alone. `is_in_force`: every job has been matched with the constraint as it is. `is_exact` False: it has more values
-    than were looked at.
+    `held`: those of `waiting` that are at closed gates, so that this constraint keeps them from starting.
+    `closed_keys`: the number of key values at which they wait. `next_opening_ms`: the first instant at which
+    one of its closed gates opens by time alone. `is_in_force`: every job has been matched with the constraint
+    as it is. `is_exact` False: the key has more values than were looked at.
     """
 
     waiting: int | None
@@ -61,7 +61,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """A constraint with its use; `asked` is that of the value that was asked for."""
+    """A constraint with its usage; `asked` is that of the requested value."""
 
     stored: StoredConstraint
     usage: Usage
@@ -73,7 +73,7 @@ class Detail:
 
 @dataclass(frozen=True, slots=True)
 class AppliedConstraint:
-    """A constraint as it is for one job; `key_text` None: it has no key."""
+    """A constraint as it applies to one job; `key_text` None: it has no key."""
 
     constraint: Constraint
     key_text: str | None
@@ -172,8 +172,9 @@ class ConstraintReader:
         return [constraint.name for constraint in constraints.constraint_set.matching(fields_of(job))]
 
     async def applying(self, spec: JobSpec, access: ContentAccess) -> list[AppliedConstraint]:
-        """Return the constraints that would apply to a job that is not enqueued yet, in order, with the limits for its
-        key value; of a value that the caller may not see, with what holds for all."""
+        """Return the constraints that would apply to a job that is not enqueued yet, in order, with the
+        limits for its key value. If the caller may not see that value, return the limits that hold for all
+        values."""
         fields = fields_of(spec)
         constraints = await self._constraints.reload()
         found = []
@@ -216,8 +217,8 @@ class ConstraintReader:
         ]
 
     async def _unsettled(self, constraints: ConstraintSnapshot) -> frozenset[str] | None:
-        """Return the constraints whose change is not followed up yet. None stands for all of them: jobs are still
-        being matched."""
+        """Return the constraints with a change that has not been carried out fully. None: all of them,
+        because jobs are still being matched."""
         edition = constraints.constraint_set.edition
         if constraints.settled_edition != edition or await self._usage.has_older_lanes(edition):
             return None
@@ -263,7 +264,7 @@ def _sum(counts: Sequence[int | None]) -> int:
 
 
 def _smallest(sizes: Mapping[str, int], room: int) -> frozenset[str]:
-    """Return as many of these as fit together, smallest first."""
+    """Return as many of these as fit within the limit together, the smallest first."""
     found = set()
     for cid, size in sorted(sizes.items(), key=lambda pair: pair[1]):
         room -= size

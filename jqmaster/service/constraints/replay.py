@@ -26,16 +26,16 @@ REPLAY_MS: Final = 3_600_000
 # A replay reads no more jobs than this, and no longer.
 REPLAY_MAX_JOBS: Final = 50_000
 REPLAY_MAX_S: Final = 2.0
-# A name that no constraint is kept under.
+# A name that no stored constraint has.
 _DRAFT_NAME: Final = "draft"
 
 
 @dataclass(frozen=True, slots=True)
 class PastReplay:
-    """A replay, and what it was made of. `looked_at`: jobs that were read. `is_whole`: all that ended since
-    `told.from_ms`, and are stored, were read; otherwise `told.from_ms` is later than an hour ago. `gone`: jobs that
-    ended since then and are deleted already, by the counts of the history. `without_key`: matching jobs that lack the
-    key."""
+    """A replay, and its basis. `looked_at`: jobs that were read. `is_whole`: all stored jobs that ended
+    within the last hour were read; otherwise `told.from_ms` is later than an hour ago. `gone`: jobs that
+    ended since `told.from_ms` and are already deleted, by the counts of the history. `without_key`: matching
+    jobs that lack the key."""
 
     told: Replay
     constraint: Constraint
@@ -110,7 +110,7 @@ class Replays:
         return PastReplay(told, constraint, runs.looked_at, reached is None, gone, runs.without_key)
 
     async def _gone(self, from_ms: int, to_ms: int) -> int:
-        """Return how many jobs ended in the whole minutes of this time and are not stored any more."""
+        """Return how many jobs ended in the whole minutes of this period and are no longer stored."""
         first = -(-from_ms // STEP_MS)
         series = await self._history.series(TOTAL, "minute", range(first, to_ms // STEP_MS + 1))
         ended = sum(int(getattr(counts, state)) for counts in series if counts for state in FINISHED)

@@ -25,14 +25,14 @@ from jqmaster.domain.matching.fields import EVENT_FIELDS
 from jqmaster.domain.matching.matcher import parse_matcher
 from jqmaster.errors import FieldError, InvalidError
 
-# They have a meaning of their own in a path.
+# These names have a meaning of their own in a path.
 RESERVED_NAMES: Final = frozenset({".", "..", "preview"})
 _DRAFT_DID: Final = "0" * 16
 _NULL: Final = b"\xc0"
-# The content of a job, and a wait that definitions do not have.
+# Fields of a job's content, and a wait that definitions do not have.
 _NOT_DESCRIBED: Final = frozenset({"argument", "headers", "delay_ms"})
 _DRAFT_JOB: Final = JobSpec("", "job", _NULL)
-# The fields that belong to one kind alone; those of time that have defaults say nothing for events.
+# The fields that belong to one kind only. Those of kind `time` that have defaults mean nothing for events.
 _OF_TIME: Final = ("schedule", "starts_at", "ends_at")
 _OF_EVENTS: Final = ("event_type", "matcher", "argument", "debounce", "collect")
 _NO_TIME: Final[Mapping[str, Any]] = {
@@ -109,8 +109,8 @@ def _refuse_others(fields: Mapping[str, Any], names: Sequence[str], kind: Kind) 
 
 
 def describe(definition: Definition) -> dict[str, Any]:
-    """Return the document of a definition as clients write and read it, but for the content of its job and for the
-    argument that it makes of events."""
+    """Return the document of a definition as clients write and read it, without the content of its job and
+    the argument that it makes from events."""
     trigger = definition.trigger
     is_timed = isinstance(trigger, TimeTrigger)
     return {

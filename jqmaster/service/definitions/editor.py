@@ -1,4 +1,4 @@
-"""Changes of definitions, and runs besides their schedules, by operators."""
+"""Operators' changes of definitions, and runs outside their schedules."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,16 +19,17 @@ from jqmaster.store.definitions.definitions import Became, DefinitionChange, Def
 from jqmaster.store.definitions.documents import ETAG_LENGTH, DefinitionClock, StoredDefinition
 from jqmaster.store.identity.audit import AuditStore, encode_entry
 
-# Each time somebody else changed the same definition, or it fired, in between.
+# The most repeats, each because the definition fired or somebody else changed it meanwhile.
 MAX_REPEATS: Final = 20
-# One call starts no more: people narrow the range.
+# The most jobs that one call starts; people can narrow the range.
 MAX_BACKFILL: Final = 1_000
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """`due` instants are in the range, of which `fired_before` have started a job. `started` None: nothing was done."""
+    """`due` instants are in the range, and `fired_before` of them had already started a job. `started` None:
+    nothing was done."""
 
     due: int
     fired_before: int
@@ -61,10 +62,11 @@ class DefinitionEditor:
         most: int,
         demands: Precondition = ANYHOW,
     ) -> tuple[KnownDefinition, bool]:
-        """Create or replace the definition; return it, and whether it is new. A request that changes nothing writes
-        nothing. A redacted part of the job that is sent back as it was shown stays as it is.
+        """Create or replace the definition; return it, and whether it is new. A request that changes nothing
+        writes nothing. A redacted part of the job that is sent back as it was shown keeps its value.
 
-        Instants that are due by now under the former schedule fire first; the new one counts from now on.
+        Instants that are already due under the former schedule fire first; the new schedule applies from now
+        on.
 
         Raises InvalidError, ForbiddenError, PreconditionFailedError, ConflictError when there are `most`,
         StoreUnavailableError when others change it all the time.
@@ -89,8 +91,8 @@ class DefinitionEditor:
     async def enable(
         self, name: str, *, is_enabled: bool, reason: str, who: str, demands: Precondition = ANYHOW
     ) -> None:
-        """Pause or resume the definition, and leave everything else of it as it is. `reason` tells people why it is
-        paused. Instants that are due by now have their records first, under the former state.
+        """Pause or resume the definition, and leave everything else of it as it is. `reason` tells people why
+        it is paused. Instants that are already due get their records first, under the former state.
 
         Raises NotFoundError, PreconditionFailedError, InvalidError.
         """
@@ -135,7 +137,7 @@ class DefinitionEditor:
         action: str,
         most: int,
     ) -> bool:
-        """Return False if somebody else changed it, or it fired, since it was read."""
+        """Return False if somebody else changed it, or it fired, after it was read."""
         definition = new.stored.definition
         entry = encode_entry(
             who=who,
@@ -173,7 +175,7 @@ class DefinitionEditor:
         if to_ms <= from_ms:
             raise refusal(("to",), "must be later than from")
         known = await self._firing.known_of_time(name)
-        # Later ones are the leader's.
+        # The leader handles later instants.
         end_ms = min(to_ms, known.clock.handled_ms + 1)
         due_ms: list[int] = []
         for occurrence in known.stored.definition.due_after(from_ms - 1):
@@ -202,7 +204,7 @@ class DefinitionEditor:
 def _changed(
     present: KnownDefinition | None, draft: Definition, who: str, access: ContentAccess, now_ms: int
 ) -> KnownDefinition:
-    """Return the definition as it is to be; the stored one itself where nothing changes."""
+    """Return the new definition, or the stored one itself if nothing changes."""
     if present is None:
         new = replace(draft, did=new_did())
         etag = os.urandom(ETAG_LENGTH // 2).hex()
@@ -220,8 +222,9 @@ def _changed(
 
 
 def _advanced(present: KnownDefinition, definition: Definition, now_ms: int) -> KnownDefinition:
-    """Return the changed definition, whose instants count from now on."""
-    # A clock that stands in the future, because that of the store was set back, stays: no instant fires twice.
+    """Return the changed definition, whose instants apply from now on."""
+    # `handled_ms` may lie in the future, because the store's clock was set back. It stays, so that no instant
+    # fires twice.
     clock = replace(present.clock, handled_ms=max(present.clock.handled_ms, now_ms))
     etag = os.urandom(ETAG_LENGTH // 2).hex()
     return KnownDefinition(
@@ -260,8 +263,8 @@ def _uncovered_trigger(
 
 
 def _check_content(definition: Definition, old: Definition | None, access: ContentAccess) -> None:
-    """Raise ForbiddenError if a new part of it tells events apart by content that the caller may not see, or copies
-    such content to a place of the argument where it would be shown."""
+    """Raise ForbiddenError if a new part of the definition distinguishes events by content that the caller
+    may not see, or copies such content to a place in the argument where it would be shown."""
     trigger, before = definition.trigger, old.trigger if old else None
     if not isinstance(trigger, EventTrigger):
         return

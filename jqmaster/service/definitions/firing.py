@@ -1,4 +1,4 @@
-"""Fires definitions: decides about each instant that is due, and has the store write what becomes of it."""
+"""Fires definitions: decides about each due instant, and has the store write the outcome."""
 
 import functools
 import logging
@@ -26,15 +26,15 @@ from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 logger = logging.getLogger(__name__)
 
-# Definitions per read: so many are decided about before others of this process get a turn.
+# Definitions per read. After deciding about these, other tasks of this process get a turn.
 BATCH: Final = 200
-# Instants of one definition that one step handles, and how many are looked at to judge them.
+# The most instants of one definition that one step handles, and the most that it looks at to judge them.
 MAX_INSTANTS: Final = 200
 MAX_LOOKED_AT: Final = 2_000
-# The arguments that travel in one step.
+# The most bytes of arguments in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_REPEATS: Final = 20
-# The outcome in the run record; the others have no record yet, or none of this step.
+# The outcome for the run record. Other results have no record yet, or none from this step.
 _OUTCOMES: Final = {
     Became.FIRED: RunOutcome.FIRED,
     Became.KNOWN: RunOutcome.FIRED,
@@ -47,7 +47,7 @@ _OUTCOMES: Final = {
 
 
 class DefinitionFiring:
-    """Methods raise what the store raises. `figures` counts what became of the instants."""
+    """Methods raise what the store raises. `figures` counts the outcomes of the instants."""
 
     def __init__(
         self,
@@ -67,21 +67,21 @@ class DefinitionFiring:
         nothing is."""
         due = await self._store.due(BATCH)
         await self._fire([firing_of(known, due.now_ms) for known in due.found], epoch)
-        # Those that cannot be read stay due; they must not keep the leader busy.
+        # Definitions that cannot be read stay due, and must not keep the leader busy.
         return due.next_ms if due.found or due.next_ms else None
 
     async def settle(self, known: KnownDefinition, now_ms: int) -> bool:
         """Fire the due instants of one definition, whoever leads. Return whether there were none: only then `known` is
         still what the store has."""
         firing = firing_of(known, now_ms)
-        # An instant that waits for the end of a job does so under the new rules as well.
+        # An instant that waits for the end of a job keeps waiting under the new rules.
         if all(entry.verdict is InstantVerdict.QUEUED for entry in firing.entries):
             return True
         await self._fire([firing])
         return False
 
     async def run_now(self, name: str, job_id: str, now_ms: int) -> Became:
-        """Start the job of a definition once, besides its schedule. Raise NotFoundError."""
+        """Start the job of a definition once, outside its schedule. Raise NotFoundError."""
         for _ in range(MAX_REPEATS):
             known = await self.known_of_time(name)
             entry = Entry(now_ms, InstantVerdict.MANUAL, RunReason.MANUAL, job_id)
@@ -91,7 +91,7 @@ class DefinitionFiring:
         raise _too_busy(name)
 
     async def backfill(self, name: str, due_ms: Sequence[int]) -> list[Became]:
-        """Start the jobs of instants that are over. Raise NotFoundError."""
+        """Start the jobs of past instants. Raise NotFoundError."""
         found: list[Became] = []
         for page in pages(due_ms, MAX_INSTANTS):
             entries = [Entry(at_ms, InstantVerdict.BACKFILL, RunReason.BACKFILL) for at_ms in page]
@@ -132,7 +132,7 @@ class DefinitionFiring:
         return found
 
     def _note(self, firing: Firing, outcomes: Sequence[Became], recorded_at_ms: int) -> None:
-        # One place waits for the end of a job: a later instant takes it from an earlier one.
+        # Only one instant can wait for the end of a job: a later one takes the place of an earlier one.
         self._figures.outcomes[RunOutcome.SKIPPED] += max(0, outcomes.count(Became.QUEUED) - 1)
         for entry, became in zip(firing.entries, outcomes, strict=True):
             if outcome := _OUTCOMES.get(became):
@@ -147,7 +147,7 @@ class DefinitionFiring:
 
 
 def firing_of(known: KnownDefinition, now_ms: int) -> Firing:
-    """Return what is to become of the instants of a definition that are due by now."""
+    """Return the decisions on the instants of a definition that are due by now."""
     definition, clock = known.stored.definition, known.clock
     due_ms: list[int] = []
     next_due_ms = None
@@ -185,7 +185,7 @@ def _queued(due_at_ms: int, is_enabled: bool) -> Entry:
 
 
 def _besides(known: KnownDefinition, entries: Sequence[Entry]) -> Firing:
-    """Return a firing that leaves the clock of the definition where it stands."""
+    """Return a firing that does not advance the definition's clock."""
     handled_ms = known.clock.handled_ms
     return Firing(known, handled_ms, known.stored.definition.next_due_ms(handled_ms), entries)
 

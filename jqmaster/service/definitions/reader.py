@@ -1,4 +1,4 @@
-"""Definitions as people see them: what they are, when they are due, and what became of their instants."""
+"""Definitions as people see them: what they are, when they are due, and the outcomes of their instants."""
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from jqmaster.store.definitions.definitions import DefinitionStore, KnownDefinit
 # A filtered page looks at this many definitions, so that a rare match makes no request slow.
 MAX_LOOKED_AT: Final = 2_000
 _STEP: Final = 200
-# A leader fires within milliseconds; the next one, after an election, within seconds.
+# A leader fires within milliseconds, and a new leader after an election within seconds.
 LATE_MS: Final = 15_000
 
 
@@ -25,7 +25,7 @@ class DefinitionFilter(StrEnum):
 
     ENABLED = "enabled"
     PAUSED = "paused"
-    # Due for LATE_MS without a record, or its newest instant was missed.
+    # The definition has been due for LATE_MS without a record, or its newest instant was missed.
     TROUBLED = "troubled"
 
 
@@ -80,9 +80,11 @@ class DefinitionReader:
         kind: Kind | None = None,
         runs: int = 0,
     ) -> DefinitionPage:
-        """Return definitions whose names follow `after` and contain `search`, each with `runs` of its newest records.
+        """Return definitions whose names follow `after` and contain `search`, each with `runs` of its newest
+        records.
 
-        With a condition or a kind a page looks at no more than MAX_LOOKED_AT of them, and may hold few.
+        With a condition or a kind, a page looks at no more than MAX_LOOKED_AT definitions, so it may hold
+        few.
         """
         wanted = search.casefold()
         names = [name for name in await self._store.names() if name > after and wanted in name.casefold()]

@@ -33,8 +33,8 @@ class EventGathering:
         self._figures = figures
 
     async def end_due(self, epoch: str) -> int | None:
-        """End a batch of the groups that are due, as the leader of `epoch`. Return the milliseconds until one is due;
-        None: none waits, or those that are due cannot be ended."""
+        """End a batch of the due groups, as the leader of `epoch`. Return the milliseconds until one is due;
+        None: no group waits, or the due ones cannot be ended."""
         due = await self._store.close_due(epoch)
         if not due.found:
             return due.next_ms or None

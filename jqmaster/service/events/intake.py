@@ -1,4 +1,4 @@
-"""Applications' use case: have events taken in, each with the jobs that it starts."""
+"""Applications' use case: send events, each of which starts jobs."""
 
 import asyncio
 import functools
@@ -32,17 +32,18 @@ from jqmaster.store.events.events import (
 )
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
-# So many definitions may one event start: a step of the store handles no more.
+# The most definitions that one event may start, because a step of the store handles no more.
 MAX_MATCHES: Final = MAX_PER_CALL
-# The events, and the arguments that they make, which travel in one step.
+# The most bytes of events, and of the arguments made from them, in one step.
 MAX_BYTES: Final = 8 * 1024 * 1024
 MAX_WAITING: Final = 5_000
-# Each time somebody changed a definition in between: more often than people do.
+# The most repeats, each because somebody changed a definition meanwhile. People do not change them this
+# often.
 MAX_REPEATS: Final = 10
 
 
 class _IntakeStep:
-    """Events that go into the store in one step, with their places among those that came together."""
+    """Events that go into the store in one step, with their positions among those that came together."""
 
     __slots__ = ("_matches", "_size", "edition", "events", "numbers")
 
@@ -100,9 +101,9 @@ class EventIntake:
         await self._batcher.stop()
 
     async def one(self, event: Event) -> ReceivedEvent:
-        """Take in an event, together with others that come at the same time. Raise ConflictError if it would start
-        more than 500 definitions, StoreUnavailableError while the store is too full, OverloadedError while too many
-        wait."""
+        """Take in an event, batched with others that come at the same time. Raise ConflictError if it would
+        start more than 500 definitions, StoreUnavailableError while the store is too full, OverloadedError
+        while too many wait."""
         self._admit(None)
         received = await self._batcher.submit(event)
         if isinstance(received, Exception):
@@ -128,7 +129,7 @@ class EventIntake:
         return received
 
     async def replay(self, event_id: str) -> tuple[StoredEvent, ReceivedEvent]:
-        """Send an event that is kept once more, as a new one. Raise NotFoundError; else as `one`."""
+        """Send a kept event again, as a new one. Raise NotFoundError, and otherwise as `one`."""
         stored = await self._store.get(event_id)
         if stored is None:
             raise unknown_event(event_id)
@@ -136,8 +137,8 @@ class EventIntake:
         return stored, await self.one(again)
 
     async def _flush(self, events: Sequence[Event]) -> list[ReceivedEvent | Exception]:
-        """Take in events in as few steps as their matches and sizes allow. An error stands in the place of the answers
-        that it kept back."""
+        """Take in events in as few steps as their matches and sizes allow. An error takes the place of each
+        answer that it prevented."""
         answers: list[ReceivedEvent | Exception | None] = [None] * len(events)
         for _ in range(MAX_REPEATS):
             try:
@@ -155,7 +156,7 @@ class EventIntake:
     def _steps(
         self, events: Sequence[Event], answers: list[ReceivedEvent | Exception | None]
     ) -> Iterator[_IntakeStep]:
-        """Yield the events that have no answer yet, in groups that one step of the store can take."""
+        """Yield the unanswered events in groups that one step of the store can take."""
         index, max_argument_bytes = self._index, self._kept.current.max_argument_bytes
         step = _IntakeStep(index.edition)
         for n, event in enumerate(events):

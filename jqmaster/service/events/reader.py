@@ -29,8 +29,8 @@ class EventReader:
     async def page(
         self, place: EventPlace | None, limit: int, is_meant: Callable[[StoredEvent], bool]
     ) -> EventPage:
-        """Return the events behind a place that are meant, newest first. A page may have fewer than `limit`, or none,
-        and be followed by others."""
+        """Return the selected events behind a place, newest first. A page may have fewer than `limit`, even
+        none, without being the last."""
         at = place or EventPlace(MAX_INSTANT_MS, 0)
         found: list[StoredEvent] = []
         for _ in range(0, MAX_LOOKED_AT, PER_READ):

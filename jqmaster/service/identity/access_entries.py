@@ -1,4 +1,4 @@
-"""Entries of the access log, as changes of tokens, users and sessions leave them."""
+"""Entries of the access log about changes of tokens, users and sessions."""
 
 from typing import Any
 

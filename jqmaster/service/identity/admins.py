@@ -1,4 +1,4 @@
-"""A master that has had an administrator always has one."""
+"""The rule that a master that has had an administrator always has one."""
 
 from collections.abc import Sequence
 
@@ -19,14 +19,14 @@ class AdminGuard:
         *,
         is_exposed: bool,
     ) -> None:
-        """`is_exposed`: callers that come from this machine are not trusted for it."""
+        """`is_exposed`: callers from this machine are not trusted merely for that."""
         self._store = store
         self._directory = directory
         self._configured = configured
         self._is_exposed = is_exposed
 
     def check_first(self, *, is_admin: bool) -> None:
-        """Refuse a first user or token that could not make others."""
+        """Refuse a first user or token that could not create others."""
         if self._configured.is_empty and not self._directory.has_any and not is_admin:
             raise ConflictError(
                 "the first user or token must have admin rights and must not expire, because from then on every "
@@ -41,8 +41,8 @@ class AdminGuard:
         without_token: str | None = None,
         changed: StoredUser | None = None,
     ) -> None:
-        """Refuse to remove the last admin. The check is not atomic: two concurrent removals can both pass, and
-        then a configured token helps. `changed` is the user's new value."""
+        """Refuse to remove the last admin. The check is not atomic: two concurrent removals can both pass. A
+        configured token is the way back then. `changed` is the user's new value."""
         if self._configured.have_admin:
             return
         await self._directory.reload()

@@ -1,4 +1,4 @@
-"""Entries of the audit log about single jobs: those of many at once share a round trip, and a wait for the disk."""
+"""Entries of the audit log about single jobs. Concurrent entries share a round trip, and a wait for the disk."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ class AuditWriter:
         )
 
     async def write(self, entry: bytes) -> None:
-        """Return when the entry is in the log. Raises what the store raises."""
+        """Return once the entry is in the log. Raise what the store raises."""
         await self._batcher.submit(entry)
 
     async def _flush(self, entries: Sequence[bytes]) -> list[None]:

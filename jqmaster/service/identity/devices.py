@@ -1,7 +1,8 @@
-"""Browsers on which a user has logged in before: they keep a proof of it, and a caller that shows it is known.
+"""Browsers on which a user has logged in before: they keep a proof of that, and a caller that shows it is
+known.
 
-The proof opens nothing. It is made with the hash of the password, which nobody else knows, and so ends with the
-password.
+The proof gives no access. It is derived from the password's hash, which nobody else knows, so it is void once
+the password changes.
 """
 
 import hashlib
@@ -15,7 +16,7 @@ _PROOF: Final = re.compile(r"([A-Za-z0-9_-]{22})\.([0-9a-f]{64})")
 
 
 def make(user: str, hashed_password: str) -> str:
-    """A proof for one more browser."""
+    """Return a proof for one more browser."""
     nonce = secrets.token_urlsafe(_NONCE_BYTES)
     return f"{nonce}.{_mac(user, hashed_password, nonce)}"
 

@@ -1,4 +1,4 @@
-"""The copy of tokens and users that requests are judged by."""
+"""The copy of tokens and users against which requests are checked."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,14 @@ from jqmaster.store.identity.credentials import CredentialStore, Directory, Stor
 from jqmaster.store.identity.logins import LoginStore
 
 POLL_S: Final = 2.0
-# Data read longer ago than this may lack a revocation, so nobody is let in by it.
+# An older copy may lack a revocation, so it lets nobody in.
 TRUSTED_S: Final = 5.0
 NOTE_USES_S: Final = 60.0
 
 
 class IdentityDirectory:
-    """Component. Judges tokens by a copy of the store's, which is never older than `TRUSTED_S`. All but `find` and
-    `has_any` raise what the store raises."""
+    """Component. Checks tokens against a copy of the store's, never one older than `TRUSTED_S`. All but
+    `find` and `has_any` raise what the store raises."""
 
     def __init__(
         self, store: CredentialStore, logins: LoginStore, clock: Clock, configured: ConfiguredTokens
@@ -51,11 +51,11 @@ class IdentityDirectory:
             await self._flush_uses()
 
     def wake(self) -> None:
-        """Read again: somebody changed something."""
+        """Make the loop read again, because somebody changed something."""
         self._woken.set()
 
     async def reload(self) -> None:
-        """Read changes of tokens and users."""
+        """Read the changes of tokens and users."""
         asked_at_s = self._clock.monotonic_s()
         version, now_ms = await self._store.version()
         if self._read_at_s == float("-inf") or version != self._directory.version:
@@ -64,17 +64,17 @@ class IdentityDirectory:
             self._directory = directory
         else:
             self._directory = replace(self._directory, now_ms=now_ms)
-        # From before it was asked: what changed later is not in it.
+        # Take the time before the read, because the copy lacks later changes.
         self._read_at_s = asked_at_s
 
     async def reload_after_change(self) -> None:
-        """Read what was just changed here, if the store answers."""
-        with contextlib.suppress(JqmasterError):  # it was done; the loop asks again
+        """Read a change that was just made here, if the store answers."""
+        with contextlib.suppress(JqmasterError):  # the change is made; the loop reads again
             await self.reload()
 
     @property
     def now_ms(self) -> int:
-        """Return the store's time, as far as it is known here."""
+        """Return an estimate of the store's time."""
         return self._directory.now_ms + round((self._clock.monotonic_s() - self._read_at_s) * 1000)
 
     @property
@@ -89,7 +89,7 @@ class IdentityDirectory:
 
     @property
     def used_ms(self) -> Mapping[str, int]:
-        """Return when tokens were last used here, by ID, where the store was not told yet."""
+        """Return the last uses here that the store does not know yet, by token ID."""
         return self._used_ms
 
     @property
@@ -105,7 +105,7 @@ class IdentityDirectory:
     def find(self, token: bytes) -> Principal | None:
         """Return the caller with this token; None if the token is not valid. No round trip.
 
-        Raises StoreUnavailableError where it cannot be told whether it was revoked.
+        Raise StoreUnavailableError if it is unknown whether the token was revoked.
         """
         digest = digest_of(token)
         if (principal := self._configured.find(digest)) is not None:
@@ -129,7 +129,7 @@ class IdentityDirectory:
     async def _follow(self) -> None:
         while True:
             self._woken.clear()
-            with contextlib.suppress(JqmasterError):  # it is asked again, and old copies are not trusted
+            with contextlib.suppress(JqmasterError):  # the loop tries again, and old copies are not trusted
                 await self.reload()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(until_tick_s(self._clock.monotonic_s(), POLL_S)):
@@ -138,7 +138,7 @@ class IdentityDirectory:
     async def _note_uses(self) -> None:
         while True:
             await asyncio.sleep(NOTE_USES_S)
-            with contextlib.suppress(JqmasterError):  # best effort, with the next minute's
+            with contextlib.suppress(JqmasterError):  # best effort: the uses go out with the next minute's
                 await self._flush_uses()
                 await self._logins.close_folds()
 

@@ -1,4 +1,4 @@
-"""Identity of callers: the parts that keep tokens, users and sessions, put together."""
+"""Identity of callers: assembles the parts that keep tokens, users and sessions."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """The services on the identity of callers."""
+    """The services for the identity of callers."""
 
     directory: IdentityDirectory
     passwords: Passwords
@@ -48,8 +48,8 @@ class Identity:
         provider: "OidcProvider | None" = None,
         provider_policy: ProviderPolicy | None = None,
     ) -> "Identity":
-        """`is_exposed`: callers that come from this machine are not trusted for it. `provider` logs people in, as
-        `provider_policy` says."""
+        """`is_exposed`: callers from this machine are not trusted merely for that. `provider` logs people in,
+        as `provider_policy` says."""
         store, sessions, logins = CredentialStore(shard), SessionStore(shard), LoginStore(shard)
         directory = IdentityDirectory(store, logins, clock, configured)
         admins = AdminGuard(store, directory, configured, is_exposed=is_exposed)
@@ -78,7 +78,7 @@ class Identity:
         )
 
     def components(self) -> list[Component]:
-        """Return what runs, in the order of need."""
+        """Return the components, each after those that it needs."""
         return [
             self.directory,
             self.passwords,

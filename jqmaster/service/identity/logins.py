@@ -1,4 +1,4 @@
-"""Logins by password and by token: whatever somebody could try often."""
+"""Logins by password and by token, which somebody could try repeatedly."""
 
 import hashlib
 import logging
@@ -47,22 +47,24 @@ class LoginService:
     async def by_password(
         self, name: str, password: str, *, address: str, replaces: str | None, device: str | None = None
     ) -> tuple[str, str]:
-        """Log in, and return the cookies for the browser: one for this session, and one for good, as `device`.
-        `address` is the caller's. `replaces` and `device` are the cookies that it kept before.
+        """Log in, and return two cookies for the browser: one for this session, and a permanent one that
+        later comes back as `device`. `address` is the caller's. `replaces` and `device` are the browser's
+        earlier cookies.
 
-        Raises UnauthorizedError, and RateLimitedError after too many failures; those of others do not count where the
-        user has logged in on this device before. How long it takes does not tell whether the user exists already.
+        Raise UnauthorizedError, and RateLimitedError after too many failures. Failures of others do not count
+        if the user has logged in on this device before. The time taken does not reveal whether the user
+        exists.
         """
         user, caller = await self._users.find(name), caller_of(address)
         is_known = user is not None and devices.is_known(device, name, user.password)
         with self._passwords.place(caller, is_trusted=is_known):
             counted = (_counted(f"device {device}"), "") if is_known else (_counted(caller), _counted(name))
-            # Count only once there is a place for the check: an attempt that is not checked is not a failure.
+            # Count only after getting a place for the check: an attempt that is not checked is not a failure.
             await self._count(*counted, is_known=is_known)
             is_right = await self._passwords.check(user.password if user else None, password)
         if user is None or not is_right or user.is_disabled:
             logger.warning("a login was refused (user %.64r, from %s)", name, address)
-            # A name that is nobody's is not written down: people type passwords there.
+            # An unknown name is not logged, because people type passwords there.
             await self._log_refused(f"user:{user.name}" if user else "unknown", "password", address)
             raise UnauthorizedError("the user name or the password is wrong", code="login_failed")
         secret = await self._open(
@@ -75,7 +77,7 @@ class LoginService:
         return secret, device if device and is_known else devices.make(name, user.password)
 
     async def by_token(self, token: str, *, address: str, replaces: str | None) -> str:
-        """As `by_password`. A valid token is let in whatever failed before: nobody finds one by trying."""
+        """As `by_password`. A valid token is accepted regardless of earlier failures, because nobody can guess one."""
         encoded = token.encode()
         try:
             principal = self._directory.find(encoded)
@@ -103,7 +105,7 @@ class LoginService:
         )
 
     async def count_attempt(self, address: str) -> None:
-        """Count a login that is proved elsewhere. Raise RateLimitedError after too many failures."""
+        """Count a login that another system will verify. Raise RateLimitedError after too many failures."""
         await self._count(_counted(caller_of(address)), "")
 
     async def by_provider(
@@ -131,7 +133,7 @@ class LoginService:
         )
 
     async def refused(self, who: str, by: str, address: str, reason: str) -> None:
-        """Write down that another system did not let somebody in, or that the person has no role here."""
+        """Log that another system refused a login, or that the person has no role here."""
         logger.warning("a login by %s was refused (%.80r, from %s): %s", by, who, address, reason)
         after = {"by": by, "address": address, "reason": reason}
         await self._store.log_refused(f"{by} {who}", entry(who, "session.refused", who, None, after))

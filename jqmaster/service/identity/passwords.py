@@ -1,4 +1,4 @@
-"""Passwords: argon2id, in threads that give way to everything else, few at once."""
+"""Passwords: argon2id in a few low-priority threads."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from jqmaster.errors import RateLimitedError
 MAX_AT_ONCE: Final = 2
 MAX_WAITING: Final = 20
 MAX_WAITING_OF_CALLER: Final = 5
-# On top of these, for those whom nobody shall be able to crowd out.
+# Additional places for trusted callers, whom nobody must be able to crowd out.
 TRUSTED_RESERVE: Final = 10
 # Added to the niceness of the threads: argon2 uses several cores, and the event loop needs one now and then.
 _NICENESS: Final = 10
@@ -28,11 +28,11 @@ _T = TypeVar("_T")
 
 
 class Passwords:
-    """Component. Hashes and checks."""
+    """Component. Hashes and checks passwords."""
 
     def __init__(self) -> None:
         self._hasher = h = PasswordHasher()
-        # Hash of no password, which is checked as slowly as any other.
+        # A hash that no password has. Checking it is as slow as any other check.
         self._nobodys = (
             f"$argon2id$v=19$m={h.memory_cost},t={h.time_cost},p={h.parallelism}${'A' * 22}${'A' * 43}"
         )
@@ -48,8 +48,8 @@ class Passwords:
 
     @contextlib.contextmanager
     def place(self, caller: str, *, is_trusted: bool = False) -> Iterator[None]:
-        """Hold a place among the callers that wait for a check. Raise RateLimitedError, at no cost, while too many
-        callers wait, or too many calls of this one."""
+        """Hold a place among the callers that wait for a check. Raise RateLimitedError, at no cost, while too
+        many callers wait or this one has too many calls waiting."""
         most = MAX_WAITING + (TRUSTED_RESERVE if is_trusted else 0)
         is_greedy = not is_trusted and self._waiting[caller] >= MAX_WAITING_OF_CALLER
         if is_greedy or self._waiting.total() >= most:
@@ -87,7 +87,7 @@ class Passwords:
 
 
 def _give_way() -> None:
-    # Only Linux has priorities of threads; what argon2 starts inherits that of its thread.
+    # Only Linux has thread priorities. The threads that argon2 starts inherit the priority of this one.
     if sys.platform == "linux":
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)

@@ -1,7 +1,7 @@
 """Logins by an OpenID Connect provider: the authorization code flow with PKCE, state and nonce.
 
-All that a login in hand needs is derived from one secret, which the browser keeps in a cookie. So each master can
-finish what another one began, and a stranger who begins logins takes up no room.
+Everything that a pending login needs is derived from one secret, which the browser keeps in a cookie. So any
+master can finish a login that another one began, and a stranger who begins logins uses no memory.
 """
 
 import base64
@@ -22,18 +22,20 @@ from jqmaster.service.identity.logins import LoginService
 from jqmaster.service.identity.sessions import PROVIDER_PREFIX
 from jqmaster.store.identity.sessions import Grant
 
-if TYPE_CHECKING:  # most masters have no provider, and start sooner without its libraries
+if TYPE_CHECKING:  # most masters have no provider, and start faster without these libraries
     from jqmaster.net.oidc_provider import Identified, OidcProvider
 
 logger = logging.getLogger(__name__)
 
 HOME: Final = "#/overview"
 MAX_NAME: Final = 128
-# Beyond it the provider's own session ends without a hint; some providers then ask the person.
+# A longer ID token is not sent as a hint when the provider's own session ends; some providers then ask the
+# person.
 MAX_ID_TOKEN: Final = 16 * 1024
 _COOKIE: Final = re.compile(r"([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{0,1400})")
 _PAGE: Final = re.compile(r"#/[!-~]{0,1000}")
-# The login page of somebody who came to answer a question: it leads a person who is logged in to that question.
+# The login page for somebody who came to answer a question. It leads a person who is logged in to that
+# question.
 _QUESTION: Final = re.compile(r"#/login\?then=callbacks/[A-Za-z0-9_-]{54}")
 _MAX_CODE: Final = 4096
 
@@ -50,7 +52,7 @@ class ProviderPolicy:
 
 
 class Begun(NamedTuple):
-    """A login that the provider has in hand: where the browser goes, and what it keeps."""
+    """A login that the provider is to carry out: the address for the browser, and the cookie that it keeps."""
 
     url: str
     cookie: str
@@ -102,10 +104,12 @@ class ProviderLogins:
     async def finish(
         self, returned: Returned, cookie: str | None, *, address: str, replaces: str | None
     ) -> str:
-        """Return the cookie of a session for the person whom the provider has named. `replaces`: as of `LoginService`.
+        """Return the cookie of a session for the person whom the provider has named. `replaces`: as for
+        `LoginService`.
 
-        Raise UnauthorizedError (`login_expired`, `login_denied`, `id_token_invalid`), ForbiddenError (`no_role`,
-        `no_login_name`), RateLimitedError. Each is written into the access log with its reason.
+        Raise UnauthorizedError (`login_expired`, `login_denied`, `id_token_invalid`), ForbiddenError
+        (`no_role`, `no_login_name`), RateLimitedError. Each refusal is written to the access log with its
+        reason.
         """
         await self._logins.count_attempt(address)
         who = "unknown"
@@ -204,7 +208,7 @@ def _decoded(text: str) -> str:
 
 
 def _page_of(text: str) -> str:
-    """Return a page of the web UI: nothing else is ever led to after a login."""
+    """Return a page of the web UI. A login never leads anywhere else."""
     is_page = _PAGE.fullmatch(text) and not text.startswith("#/login")
     return text if is_page or _QUESTION.fullmatch(text) else HOME
 

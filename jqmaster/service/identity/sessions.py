@@ -59,7 +59,7 @@ class SessionService:
         *,
         group_roles: GroupRoles | None,
     ) -> None:
-        """`group_roles`: of people whom a login provider has named; None: there is no provider."""
+        """`group_roles`: the roles of people whom a login provider has named; None: there is no provider."""
         self._store = store
         self._directory = directory
         self._users = users
@@ -68,7 +68,7 @@ class SessionService:
         self._group_roles = group_roles
 
     async def find(self, secret: str) -> Session | None:
-        """Return the session of a browser that keeps `secret`; None if it is over, or its owner may no longer call."""
+        """Return the session of the browser with this `secret`; None if it is over, or its owner has lost access."""
         if len(secret) != _SECRET_LENGTH or not secret.isascii():
             return None
         found = await self._store.use(session_digest(secret), idle_ms=self._policy.current.session_idle_ms)
@@ -86,7 +86,7 @@ class SessionService:
                 principal = principal_of(token)
         elif kind == "oidc":
             grant = Grant.decode(found.credential)
-            # Roles may have changed since: with the settings of this master, not with those at the login.
+            # Derive the role from this master's settings, which may have changed since the login.
             role = self._group_roles.role_of(grant.groups) if grant and self._group_roles else None
             if grant is not None and role is not None:
                 principal = Principal(found.subject, ROLE_SCOPES[role], lineage=f"oidc:{grant.identity}")
@@ -104,11 +104,11 @@ class SessionService:
         )
 
     async def own(self, session: Session) -> list[ListedSession]:
-        """Return all logins of the one who is logged in."""
+        """Return all logins of the person who is logged in."""
         return await self._store.all_of(session.subject)
 
     async def end_own(self, session: Session, session_id: str | None) -> None:
-        """End one login of the one who is logged in, or all others. Raise NotFoundError."""
+        """End one login of the person who is logged in, or all others. Raise NotFoundError."""
         found = await self._store.all_of(session.subject)
         digests = [
             one.digest
@@ -123,8 +123,8 @@ class SessionService:
             await self._store.end_all_of(session.subject, digests, access_entry=access_entry, is_own=True)
 
     async def end_all_of(self, name: str, who: str) -> int:
-        """End all logins of a user; return how many there were. `name`: of a person whom a login provider has named, it
-        begins with `oidc:`. Raise NotFoundError."""
+        """End all logins of a user; return how many there were. `name` begins with `oidc:` for a person whom
+        a login provider has named. Raise NotFoundError."""
         is_named = name.startswith(PROVIDER_PREFIX)
         if not is_named:
             await self._users.get(name)
@@ -146,15 +146,16 @@ class SessionService:
 
 
 def session_id_of(session: ListedSession) -> str:
-    """Name a session without telling what opens it."""
+    """Return a name for a session that does not reveal its secret."""
     return session.digest[:16]
 
 
 def csrf_token_of(secret: str) -> str:
-    """Known to whoever has the session, and to nobody who only can make a browser send it."""
+    """Return a token that the session's owner knows, and that is unknown to anybody who can only make the
+    browser send requests."""
     return hmac.new(secret.encode(), b"csrf", hashlib.sha256).hexdigest()
 
 
 def session_digest(secret: str) -> str:
-    """Return what the store knows a session by."""
+    """Return the digest under which the store has a session."""
     return hashlib.sha256(secret.encode()).hexdigest()

@@ -13,7 +13,8 @@ from jqmaster.service.identity.directory import IdentityDirectory
 from jqmaster.store.identity.credentials import CredentialStore, StoredToken
 
 MAX_OVERLAP_S: Final = 30 * 86_400
-# An expired token is listed for so long, that people see why something stopped; then its place is free.
+# An expired token stays listed for this long, so that people see why something stopped. Then its place is
+# free.
 KEEP_EXPIRED_MS: Final = 30 * 86_400_000
 
 
@@ -99,8 +100,8 @@ class TokenService:
         return text, token
 
     async def revoke(self, token_id: str, who: str) -> None:
-        """Revoke a token: here at once, on other masters as soon as they hear of it, at the latest after `TRUSTED_S`.
-        Raise NotFoundError, ConflictError (`last_admin`)."""
+        """Revoke a token. It takes effect here at once, and on other masters as soon as they hear of it,
+        after `TRUSTED_S` at the latest. Raise NotFoundError, ConflictError (`last_admin`)."""
         await self._directory.reload()
         old = self._get(token_id)
         await self._admins.check_last(without_token=token_id)

@@ -52,7 +52,7 @@ class UserService:
         is_disabled: bool | None = None,
         who: str,
     ) -> tuple[StoredUser, int | None]:
-        """Change a user, and return it with the last login. None: unchanged. Ends the user's sessions. Raise
+        """Change a user, and return it with the last login. None: unchanged. The user's sessions end. Raise
         NotFoundError, ConflictError (`last_admin`)."""
         before = await self.get(name)
         last_login_ms = await self._store.last_login_ms(name)
@@ -97,7 +97,7 @@ class UserService:
         *,
         kept_session: str = "",
     ) -> None:
-        """Write a user as it is to be (None: no more), unless somebody else changed it. Raise ConflictError."""
+        """Write the new version of a user (None: remove it), unless somebody else changed it. Raise ConflictError."""
         word = await self._store.put_user(
             name, before, after, access_entry=access_entry, kept_session=kept_session
         )

@@ -1,5 +1,5 @@
-"""Natural batching: while one call is under way, what arrives is gathered; the next call takes it all. Nobody waits to
-fill a batch."""
+"""Natural batching: items that arrive during a call are gathered, and the next call takes them all. Nobody
+waits to fill a batch."""
 
 import asyncio
 import contextlib
@@ -15,10 +15,11 @@ R = TypeVar("R")
 
 
 class NaturalBatcher(Generic[T, R]):
-    """Component. `flush` takes up to `max_batch` items and answers one result each, in order. After a flush that took
-    some seconds, the next one waits for `rest_s` of them.
+    """Component. `flush` takes up to `max_batch` items and returns one result for each, in order. `rest_s`
+    takes the duration of a flush in seconds, and returns how long the next one waits.
 
-    A caller that is cancelled leaves its item in the batch: what it asked for may happen, as with any lost answer.
+    A cancelled caller's item stays in the batch: its request may still be carried out, as with any lost
+    answer.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class NaturalBatcher(Generic[T, R]):
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
         if self._worker is None or self._worker.done():
-            # A context of its own: what it logs is about all that it takes, not about the request that was first.
+            # The flush gets a context of its own, because its log lines are about all of its items, not about
+            # the first request.
             self._worker = asyncio.create_task(self._work(), name="batcher", context=contextvars.Context())
         return await future
 

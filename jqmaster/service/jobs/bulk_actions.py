@@ -1,4 +1,4 @@
-"""Actions on many jobs: what operators ask for. The leader carries them out (`runtime/duties/bulk_actions.py`)."""
+"""Actions on many jobs that operators request. The leader carries them out (`runtime/duties/bulk_actions.py`)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from jqmaster.store.identity.audit import encode_entry
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.operations.bulk_actions import MAX_KEPT, MAX_RUNNING, ActionStore, StoredAction
 
-# How long it may take to tell how many jobs a filter selects.
+# The most time for counting the jobs that a filter selects.
 COUNT_WITHIN_S: Final = 1.0
 RETRY_AFTER_S: Final = 5.0
 
@@ -33,7 +33,7 @@ class Wish:
 
 
 class BulkActionService:
-    """`store_time_ms` reads the store's clock. Raises what `StoreClient.run` raises."""
+    """`store_time_ms` reads the store's clock. Methods raise what `StoreClient.run` raises."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class BulkActionService:
         self._store_time_ms = store_time_ms
 
     async def preview(self, wish: Wish) -> SelectionCount:
-        """Return how many jobs it would touch now, and some of them. Raise InvalidError."""
+        """Return how many jobs the action would touch now, and some of them. Raise InvalidError."""
         return await self._count(await self._action(wish, ""))
 
     async def begin(self, wish: Wish, who: str) -> StoredAction:
@@ -87,8 +87,8 @@ class BulkActionService:
         return stored
 
     async def cancel(self, action_id: str, who: str) -> StoredAction:
-        """Cancel an action before its next step. Its changes so far remain. Raise NotFoundError, ConflictError (it is
-        over)."""
+        """Cancel an action before its next step. The changes that it has made remain. Raise NotFoundError,
+        ConflictError (it is over)."""
         stored = await self.get(action_id)
         if not await self._actions.cancel(action_id, who):
             raise ConflictError("the action is over", code="action_over")

@@ -42,23 +42,25 @@ from jqmaster.store.link.pages import MAX_PER_CALL
 from jqmaster.tracing import Tracing
 
 IDEMPOTENCY_LIFE_MS: Final = 24 * 3600 * 1000
-# Enough for many thousands of pushes a second; beyond it the store is the bottleneck and waiting would only grow.
+# This is enough for many thousands of pushes a second. Beyond it the store is the bottleneck, and waits would
+# only grow.
 MAX_WAITING_ENQUEUES: Final = 5_000
-# Pushes with an Idempotency-Key ask the store by themselves: heartbeats and results must find a connection besides.
+# Each push with an Idempotency-Key makes calls of its own to the store, and must leave connections for
+# heartbeats and results.
 KEYED_AT_A_TIME: Final = 8
 _REUSED: Final = "it was used for another request"
-# The jobs of a cycle that one error names.
+# The most jobs of a cycle that one error names.
 MOST_NAMED: Final = 50
-# Read of each job of a bulk: mapped, they make no frame for each.
+# These are read for each job of a bulk; `map` with them needs no Python frame for each job.
 _ID, _KEY, _AFTER, _UNIQUE = map(attrgetter, ("id", "key", "after", "unique"))
-# A backlog that is full empties at the pace of its workers.
+# A full backlog empties at the pace of its workers.
 BACKLOG_RETRY_AFTER_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The answer to one push. `is_new`: a job was made. Else it is the same push as before, or `conflict` tells what it
-    did to the job that holds the uniqueness key."""
+    """The answer to one push. `is_new`: a job was created. Otherwise the push is a repeat, or `conflict`
+    tells what it did to the job that holds the uniqueness key."""
 
     job_id: str
     is_new: bool
@@ -67,16 +69,17 @@ class Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedBulk:
-    """The answer to a bulk: the ID for each of its jobs, and by index those for which another job held the key."""
+    """The answer to a bulk: the ID for each of its jobs, and the conflicts by index for those whose key
+    another job held."""
 
     ids: list[str]
     conflicts: Mapping[int, Conflict]
 
 
 class EnqueueService:
-    """Component. `admit(durability)` raises while new jobs are refused; it tells how many replicas must have a job
-    before it is accepted (`durability` None: what is configured). `pace` lets pushes rest. `can_notify`: webhooks can
-    be signed."""
+    """Component. `admit(durability)` raises while new jobs are refused, and otherwise returns how many
+    replicas must have a job before it is accepted (`durability` None: the configured one). `pace` lets pushes
+    rest. `can_notify`: webhooks can be signed."""
 
     def __init__(
         self,
@@ -94,7 +97,8 @@ class EnqueueService:
         self._tracing = tracing
         self._pace = pace
         self._can_notify = can_notify
-        # By the number of replicas: a batch waits for them once, and nobody for more than was asked for.
+        # By the number of replicas: a batch waits for them once, and nobody waits for more replicas than
+        # requested.
         self._enqueues: dict[int, NaturalBatcher[JobSpec, Outcome]] = {}
         self._keyed = asyncio.Semaphore(KEYED_AT_A_TIME)
 
@@ -113,17 +117,17 @@ class EnqueueService:
         caller: str = "",
         durability: Durability | None = None,
     ) -> Enqueued:
-        """Enqueue a job. `idempotency_key`: that of a header, which works for 24 hours and
-        for any name; the job may have one of its own instead. Each `caller` has idempotency keys of its own. Raise
-        ConflictError when the ID or key stands for another request, NotUniqueError when another job holds the
-        uniqueness key and the push is to be refused for it, RateLimitedError while as many wait as a constraint
-        allows, StoreUnavailableError while the store is too full or cannot give `durability`, OutcomeUnknownError where
-        it did not give it in time."""
+        """Enqueue a job. `idempotency_key`: that of a header, which is valid for 24 hours and any name; the
+        job may have one of its own instead. Each `caller` has idempotency keys of its own. Raise
+        ConflictError if the ID or key was used for another request, NotUniqueError if another job holds the
+        uniqueness key and the push asked to be refused then, RateLimitedError while as many jobs wait as a
+        constraint allows, StoreUnavailableError while the store is too full or cannot give `durability`,
+        OutcomeUnknownError if it did not give it in time."""
         if spec.notify is not None:
             self._check_notify([spec], ())
         replicas = self._admit(durability)
         if idempotency_key is not None:
-            # A key has no blanks: no caller and key read as another pair.
+            # A key has no blanks, so different pairs of caller and key give different texts.
             key = f"{caller} {idempotency_key}" if caller else idempotency_key
             keyed = KeyedSpec(_digest(key), spec, IDEMPOTENCY_LIFE_MS)
         elif spec.key:
@@ -148,12 +152,13 @@ class EnqueueService:
     async def bulk(
         self, specs: Sequence[JobSpec], *, caller: str = "", durability: Durability | None = None
     ) -> EnqueuedBulk:
-        """Enqueue jobs together; `caller` as for `one`. Raise ConflictError that names each index whose ID is taken,
-        or whose key stands for another request, NotUniqueError that names each index which is to be refused because
-        another job holds its uniqueness key, one before it included, RateLimitedError where
-        a constraint has no room for all of them to wait, StoreUnavailableError as `one`; then none is accepted. The
-        others are in only if another call took an ID or a key between the look and the write; the error says so. If
-        the store fails, some of more than `MAX_PER_CALL` jobs may be in: OutcomeUnknownError."""
+        """Enqueue jobs together; `caller` as for `one`. Raise ConflictError that names each index whose ID is
+        taken or whose key was used for another request, NotUniqueError that names each index that is refused
+        because another job, perhaps an earlier one of the bulk, holds its uniqueness key, RateLimitedError if
+        a constraint has no room for all of them to wait, StoreUnavailableError as `one`. After these errors
+        no job is accepted, unless another call took an ID or a key between the check and the write: then all
+        other jobs are accepted, and the error says so. If the store fails, some of more than `MAX_PER_CALL`
+        jobs may be accepted: OutcomeUnknownError."""
         self._check_notify(specs, ("jobs",))
         replicas = self._admit(durability)
         if any(map(_KEY, specs)):
@@ -162,8 +167,8 @@ class EnqueueService:
         return _bulk_answer([spec.id for spec in specs], held)
 
     async def check_bulk(self, specs: Sequence[JobSpec], *, durability: Durability | None = None) -> None:
-        """Raise what `bulk` would raise now, as far as a look at the store tells it: the room of constraints, and the
-        idempotency keys of jobs with what is behind them, are judged by the write."""
+        """Raise what `bulk` would raise now, as far as a read of the store shows. Only the write itself
+        checks the room of constraints, and the idempotency keys of jobs with all that depends on them."""
         self._check_notify(specs, ("jobs",))
         self._admit(durability)
         numbers = [n for n, spec in enumerate(specs) if not spec.key]
@@ -218,7 +223,7 @@ class EnqueueService:
     async def _enqueue_all(
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
-        """Return, by position, those whose key another job holds. `numbers`: the index of each in its push."""
+        """Return the jobs whose key another job holds, by position. `numbers`: the index of each job in its push."""
         if not any(map(_AFTER, specs)):
             return await self._enqueue_ordered(specs, replicas, numbers)
         order = _order_of(specs, numbers)
@@ -229,7 +234,7 @@ class EnqueueService:
         self, specs: Sequence[JobSpec], replicas: int, numbers: Sequence[int]
     ) -> dict[int, NotUnique]:
         await self._check_ids(specs, numbers)
-        # A push of one call is judged by that call itself.
+        # If one call takes the whole push, that call checks it.
         has_keys = len(specs) > MAX_PER_CALL and any(map(_UNIQUE, specs))
         if has_keys and (holders := await self._acceptance.find_held(specs)):
             raise _not_unique(holders, numbers, "no job was accepted")
@@ -252,7 +257,7 @@ class EnqueueService:
             return {}
         if full := next((outcome for outcome in outcomes if isinstance(outcome, BacklogFull)), None):
             raise self._backlog_full(full)
-        # Only a call at this very instant, with the same ID or key, can still be in the way.
+        # Now only a concurrent call with the same ID or key can still conflict.
         if taken := [n for n, outcome in enumerate(outcomes) if outcome is Accepted.TAKEN]:
             raise _ids_taken(specs, taken, numbers, "all other jobs were accepted")
         closed = {n: outcome for n, outcome in enumerate(outcomes) if isinstance(outcome, BatchClosed)}
@@ -370,8 +375,8 @@ def _batches_closed(closed: Mapping[int, BatchClosed], numbers: Sequence[int], o
 
 
 def unknown_predecessors(hidden: Mapping[int, str], *, is_bulk: bool) -> InvalidError:
-    """Return the refusal of jobs, by their position, that wait for jobs that the caller may not know of: word for word
-    that of jobs that wait for none that exists."""
+    """Return the refusal of jobs, by position, whose predecessors the caller may not know of. It is word for
+    word the refusal for predecessors that do not exist."""
     refused = {n: PredecessorRefused(job_id, is_none=True) for n, job_id in hidden.items()}
     if is_bulk:
         error = _predecessors_refused(refused, range(max(refused) + 1), "no job was accepted")
@@ -405,13 +410,14 @@ def _predecessors_refused(
 
 
 def _with_ids(spec: JobSpec, ids: Mapping[str, str]) -> JobSpec:
-    """Return a job with the IDs for which keys stand, its own and those of its predecessors."""
+    """Return a job with the IDs that keys stand for, in place of its own and those of its predecessors."""
     after = spec.after and replace(spec.after, jobs=tuple(ids.get(one, one) for one in spec.after.jobs))
     return replace(spec, id=ids.get(spec.id, spec.id), after=after)
 
 
 def _keyed(spec: JobSpec, caller: str) -> KeyedSpec:
-    # Neither a name nor a caller has a line feed, and no key of a header has one.
+    # Names and callers contain no line feed, so the parts cannot be confused. A header's key contains none
+    # either, so it never equals this text.
     return KeyedSpec(_digest(f"{caller}\n{spec.name}\n{spec.key}"), spec, spec.key_life_ms)
 
 
@@ -427,8 +433,8 @@ def _key_reused(which: str, errors: Sequence[FieldError]) -> ConflictError:
 
 
 def _order_of(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[int]:
-    """Return the positions of jobs, each behind its predecessors. Raise InvalidError that names jobs of a cycle, or the
-    job with which a push has too many predecessors."""
+    """Return the positions of jobs, each behind its predecessors. Raise InvalidError that names the jobs of a
+    cycle, or the job at which the push exceeds its number of predecessors."""
     named = 0
     for n, spec in enumerate(specs):
         named += len(spec.after.jobs) if spec.after else 0
@@ -446,7 +452,7 @@ def _order_of(specs: Sequence[JobSpec], numbers: Sequence[int]) -> list[int]:
 
 
 def _doubled(specs: Sequence[JobSpec]) -> list[int]:
-    """Return the positions of jobs whose ID stands for another job before them."""
+    """Return the positions of jobs whose ID an earlier, different job has."""
     first: dict[str, JobSpec] = {}
     return [
         n

@@ -20,7 +20,7 @@ ExcerptPart = Literal["error", "argument", "worker", "progress"]
 MAX_ERROR_CHARS: Final = 300
 MAX_ARGUMENT_CHARS: Final = 200
 MAX_MESSAGE_CHARS: Final = 200
-# A list shows nothing of an argument in a record that is longer than this: it would read too much for one line.
+# A list shows no argument from a record longer than this, which would be too much to read for one line.
 MAX_RECORD_BYTES: Final = 4096
 
 
@@ -61,7 +61,8 @@ class JobExcerpts:
     async def _errors(self, jobs: Sequence[Job], access: ContentAccess) -> dict[str, str]:
         failed = [job for job in jobs if job.state is JobState.FAILED or job.failures or job.losses]
         if access.redactor.has("argument", "headers", "error"):
-            # A redacted value of the argument is taken out of the error as well, so all of it must be known.
+            # Redacted values of the argument are removed from the error as well, so the whole argument is
+            # needed.
             whole = await self._records.get_all([job.id for job in failed])
             failed = [whole[job.id] for job in failed if job.id in whole]
         ends = await self._records.last_ends([job.id for job in failed])
@@ -104,7 +105,7 @@ def _argument_text(argument: bytes | None) -> str | None:
     try:
         value = msgpack.unpackb(argument, strict_map_key=False, unicode_errors="replace", timestamp=3)
         text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
-    except Exception:  # a store may hold what earlier releases accepted, and no list may fail over it
+    except Exception:  # a store may hold what earlier releases accepted, and that must not break a list
         return None
     return None if value is None else _cut(text, MAX_ARGUMENT_CHARS)
 

@@ -1,4 +1,4 @@
-"""Operators' decisions about groups of failures: ignore one, and no longer."""
+"""Operators' decisions about groups of failures: to ignore one, or to stop ignoring it."""
 
 import logging
 from typing import Any, Final
@@ -18,8 +18,8 @@ MAX_IGNORE_S: Final = 366 * 86_400
 
 
 class FailureActions:
-    """Methods raise what the store raises, and NotFoundError if no group has the ID. Callers without the right to
-    content know no ID."""
+    """Methods raise what the store raises, and NotFoundError if no group has the ID. Callers without the
+    right to content never see an ID."""
 
     def __init__(self, history: HistoryStore, reader: FailureReader) -> None:
         self._history = history
@@ -46,7 +46,7 @@ class FailureActions:
         return await self._shown(group_id, access)
 
     async def unignore(self, group_id: str, *, who: str, access: ContentAccess) -> ShownGroup:
-        """Ignore the group no longer."""
+        """Stop ignoring the group."""
         group = await self._existing(group_id)
         entry = encode_entry(
             who=who,

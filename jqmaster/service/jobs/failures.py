@@ -16,7 +16,7 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import pages
 from jqmaster.store.operations.history import MAX_GROUPS, HistoryStore
 
-# Whole jobs that are read at once.
+# The number of whole jobs that are read at once.
 _JOBS_PER_READ: Final = 20
 
 
@@ -31,7 +31,7 @@ class ShownGroup:
 
 
 class FailureReader:
-    """A group keeps its text, and no more of the jobs; its latest job, the example, tells the rest.
+    """A group keeps its text and nothing else of its jobs; its latest job, the example, has the rest.
 
     All methods raise what `StoreClient.run` raises.
     """
@@ -39,7 +39,7 @@ class FailureReader:
     def __init__(self, history: HistoryStore, records: RecordStore) -> None:
         self._history = history
         self._records = records
-        # By example and the time of its failure, which an example that fails once more changes.
+        # The key is the example and the time of its failure, which changes if the example fails again.
         self._types: dict[tuple[str, int], str | None] = {}
 
     async def groups(self, access: ContentAccess) -> list[GroupedFailures]:
@@ -52,7 +52,7 @@ class FailureReader:
         return groups if access.is_granted else _merged(groups, await self._types_of(groups))
 
     async def shown(self, groups: Sequence[GroupedFailures], access: ContentAccess) -> list[ShownGroup]:
-        """These groups, each with what the caller may see of it."""
+        """Return these groups, each with the text that the caller may see."""
         types = await self._types_of(groups) if access.shows_error_type else {}
         cover = access.error_text_cover
         texts = {} if cover else await self._texts(groups, access)

@@ -1,4 +1,4 @@
-"""The flow around jobs: which job waits for which, as far as a bound lets one see."""
+"""The flow around jobs: which job waits for which, within a bound."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 
 MOST_JOBS: Final = 1_000
-# Links that are shown, and dependents that are read at each step.
+# The most links that are shown, and the most dependents that are read at each step.
 MOST_LINKS: Final = 10_000
-# Members of a batch that are looked at for links to other jobs.
+# The most members of a batch that are checked for links to other jobs.
 MOST_MEMBERS: Final = 2_000
-# A flow takes up to a few dozen reads; a store that is asked for many at once would keep others waiting.
+# A flow takes up to a few dozen reads, so many flows at once would keep other callers of the store waiting.
 FLOWS_AT_A_TIME: Final = 2
 
 
@@ -101,7 +101,7 @@ def _before(job: Job | None) -> Sequence[str]:
 
 
 def _linked(shown: Mapping[str, Job | None], behind: Mapping[str, Dependents]) -> Iterator[FlowNode]:
-    """Yield the jobs with their links among each other, as many as an answer may have."""
+    """Yield the jobs with the links among them, as many as an answer may have."""
     # A dependent that is gone cannot tell what it waited for.
     known = {one: {other for other in behind[one].first if other in shown} for one in shown}
     for one, job in shown.items():

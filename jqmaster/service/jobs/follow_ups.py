@@ -1,4 +1,4 @@
-"""Carries out what must follow from changes of jobs."""
+"""Follow-ups: the work that changes of jobs entail."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -9,13 +9,15 @@ from jqmaster.store.jobs.follow_ups import PER_READ, FollowUp, FollowUpStore
 
 logger = logging.getLogger(__name__)
 
-# Carries out entries of one kind, given by their subjects, as the leader of an epoch. Returns the subjects that are to
-# be carried out again: there is more to do, or it could not be done. It may be called again for what was done already.
+# A function that carries out entries of one kind, given by their subjects, as the leader of an epoch. It
+# returns the subjects that must be carried out again because there is more to do, or because it failed. It
+# may be called again for finished subjects.
 CarryOut = Callable[[Sequence[str], str], Awaitable[Sequence[str]]]
 
 
 class FollowUps:
-    """`kinds` says who carries out entries of which kind. Entries of a kind that this release does not know stay."""
+    """`kinds` maps each kind of entry to the function that carries it out. Entries of kinds that this release
+    does not know stay."""
 
     def __init__(self, store: FollowUpStore, kinds: Mapping[str, CarryOut]) -> None:
         self._store = store

@@ -1,7 +1,7 @@
-"""A limit on what pushes hold at a time: memory for their bodies, and the time of the store.
+"""A limit on what pushes use at a time: memory for their bodies, and time of the store.
 
-Only pushes ask here. Heartbeats, results, claims and the calls of operators never wait for room, and never are refused
-for want of it.
+It applies only to pushes. Heartbeats, results, claims and operators' calls never wait for room, and are never
+refused for lack of it.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from jqmaster.errors import OverloadedError
 from jqmaster.live_value import LiveValue
 from jqmaster.service.jobs.push_pace import PushPace
 
-# Bulks whose jobs are decoded, and written, at a time. One more keeps the store busy while the next is decoded; the
-# store's other connections are for everybody who does not push.
+# Bulks whose jobs are decoded and written at a time. More than one keeps the store busy while the next is
+# decoded. The store's other connections are left for callers that do not push.
 BULKS_AT_A_TIME: Final = 4
-# Single pushes: beyond this the store is the bottleneck, and waiting would only grow.
+# Single pushes. Beyond this number the store is the bottleneck, and waits would only grow.
 MOST_SINGLE: Final = 5_000
 MOST_BULKS: Final = 64
 _RETRY_AFTER_S: Final = (1, 3)
@@ -25,7 +25,7 @@ _spread = random.Random()  # noqa: S311 - spreads repeats, guards nothing
 
 
 class Intake:
-    """`max_bytes`: of bodies, from their first byte until their answer."""
+    """`max_bytes` limits the bodies of all pushes; each counts from its first byte until its answer."""
 
     def __init__(self, pace: PushPace, max_bytes: LiveValue[int]) -> None:
         self.pace = pace
@@ -37,7 +37,7 @@ class Intake:
 
     @property
     def pushes(self) -> int:
-        """Under way now."""
+        """Return the number of pushes under way."""
         return self._single + self._bulks
 
     def enter(self, *, is_bulk: bool) -> "Visit":
@@ -77,7 +77,7 @@ class Intake:
     def _overloaded(self) -> OverloadedError:
         return OverloadedError(
             "more is pushed than can be taken in; nothing was accepted",
-            # Apart, or all would be back at the same moment.
+            # Spread the retries, or all would come back at the same moment.
             retry_after_s=_spread.randint(*_RETRY_AFTER_S),
         )
 
@@ -105,12 +105,13 @@ class Visit:
             self._intake.give_turn(asyncio.get_running_loop().time() - self._turn_since_s)
 
     def hold(self, size: int) -> None:
-        """Count so many more bytes of its body. Raise OverloadedError if there is no room for them."""
+        """Count `size` more bytes of its body. Raise OverloadedError if there is no room for them."""
         self._intake.hold(size)
         self._held_bytes += size
 
     async def read(self) -> None:
-        """The body is here, and will be decoded: a bulk, which is several times as large then, waits for its turn."""
+        """Note that the body is complete and will be decoded. A bulk waits for its turn, because decoding
+        makes it several times as large."""
         if self._is_bulk:
             await self._intake.take_turn()
             self._turn_since_s = asyncio.get_running_loop().time()

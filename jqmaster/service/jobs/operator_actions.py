@@ -24,10 +24,10 @@ from jqmaster.store.jobs.operator_actions import (
 from jqmaster.store.jobs.placement import StaleConstraints
 from jqmaster.store.jobs.records import RecordStore
 
-# Jobs in one round trip; the store does nothing else meanwhile.
+# Jobs in one round trip, during which the store does nothing else.
 MAX_CANCELS: Final = 100
 MAX_WAITING_CANCELS: Final = 5_000
-# Orders to workers under way. Further workers learn of a cancellation by their heartbeats.
+# The most orders to workers under way. Beyond it, workers learn of a cancellation by their heartbeats.
 MAX_ORDERS: Final = 200
 _READ_AGAIN: Final = 3
 
@@ -35,8 +35,8 @@ TellWorker = Callable[[str, str, str], Coroutine[None, None, None]]
 
 
 class JobActions:
-    """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; its failure is made
-    good by the answer to the worker's next heartbeat."""
+    """Component. `tell_worker(worker_id, job_id, token)` orders a worker to stop a canceled job; if that
+    fails, the answer to the worker's next heartbeat makes up for it."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class JobActions:
         """Cancel a job. Raise NotFoundError, ConflictError (it is over)."""
         if not is_id(job_id):
             raise unknown_job(job_id)
-        # Concurrent calls share a round trip, and a wait for the disk.
+        # Concurrent calls share a round trip and a wait for the disk.
         end = await self._cancels.submit(job_id)
         if isinstance(end, Exception):
             raise end
@@ -96,8 +96,8 @@ class JobActions:
         return [end is None for end in await self._steering.run_all_now(job_ids, counted_by)]
 
     async def retry_all(self, jobs: Sequence[Job], counted_by: CountedBy = NOBODY) -> list[bool]:
-        """Retry each job separately if it is unchanged since it was read, and return whether it was done. The jobs are
-        whole."""
+        """Retry each job separately if it has not changed since it was read, and return whether it was done.
+        The jobs must be whole."""
 
         def retry(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._steering.retry_all(some, constraints, counted_by)
@@ -107,7 +107,7 @@ class JobActions:
     async def patch_all(
         self, jobs: Sequence[Job], changes: Changes, counted_by: CountedBy = NOBODY
     ) -> list[bool]:
-        """Change each job separately, and return whether it was done. The jobs are whole."""
+        """Change each job separately, and return whether it was done. The jobs must be whole."""
 
         def change(some: Sequence[Job], constraints: ConstraintSet) -> Awaitable[list[Refusal | None]]:
             return self._steering.patch_all(some, changes, constraints, counted_by)
@@ -128,7 +128,7 @@ class JobActions:
                 except StateConflict as exc:
                     if exc.state not in FINISHED:
                         raise
-                    # It ended, or ran once more, between the look and the write.
+                    # It ended, or ran once more, between the read and the write.
             raise StateConflict(job.state)
 
         await self._steer(again, job_id, "be retried")
@@ -169,7 +169,7 @@ class JobActions:
         jobs: Sequence[Job],
         act: Callable[[Sequence[Job], ConstraintSet], Awaitable[list[Refusal | None]]],
     ) -> list[bool]:
-        """Match again those jobs that were matched against older constraints, and only those."""
+        """Match again only those jobs that were matched against older constraints."""
         ends: dict[str, bool] = {}
 
         async def some(constraints: ConstraintSet) -> None:
@@ -184,7 +184,7 @@ class JobActions:
         return [ends[job.id] for job in jobs]
 
     def _order_stop(self, claim: tuple[str, str] | None, job_id: str) -> None:
-        # If there are many at once, the rest learn of it by their heartbeats.
+        # If there are many at once, the other workers learn of it by their heartbeats.
         if claim is None or len(self._orders) >= MAX_ORDERS:
             return
         worker_id, token = claim

@@ -11,7 +11,7 @@ from jqmaster.store.jobs.order import OrderStore
 from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# Pages of dependents that one call goes through: other follow-ups get a turn in between.
+# The most pages of dependents in one call, so that other follow-ups get a turn in between.
 PAGES_AT_ONCE: Final = 20
 
 
@@ -22,16 +22,16 @@ class OrderFollowUps:
         self._store = store
         self._records = records
         self._constraints = constraints
-        # By job: where to go on among its dependents. Another leader begins anew.
+        # By job: the place among its dependents to continue from. A new leader begins from the start.
         self._cursors: dict[str, str] = {}
 
     def kinds(self) -> dict[str, CarryOut]:
-        """Return who carries out entries of which kind."""
+        """Return the function that carries out each kind of entry."""
         return {"order": self._release_all}
 
     async def _release_all(self, job_ids: Sequence[str], epoch: str) -> Sequence[str]:
-        """Make the dependents of jobs agree with how these stand; return the jobs that have more dependents than are
-        looked at in one call."""
+        """Bring the dependents of jobs in line with the jobs' present states; return the jobs that have more
+        dependents than one call handles."""
         return [job_id for job_id in filter(is_id, job_ids) if not await self._release(job_id, epoch)]
 
     async def _release(self, job_id: str, epoch: str) -> bool:

@@ -1,4 +1,4 @@
-"""Partial results of jobs: taken from workers, given to those who wait for them."""
+"""Partial results of jobs: taken from workers and given to callers that wait for them."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from jqmaster.service.jobs.reader import LOOK_AGAIN_S, unknown_job
 from jqmaster.service.jobs.waiters import FinishWaiters
 from jqmaster.store.jobs.parts import PartStore
 
-# A job whose parts come one by one wakes each listener for several of them together.
+# If a job's parts come one by one, each listener is woken once for several of them.
 LEAST_PAUSE_S: Final = 0.02
 
 
@@ -32,7 +32,7 @@ class PartService:
     async def save(
         self, worker_id: str, job_id: str, token: str, *, first: int, values: Sequence[bytes]
     ) -> None:
-        """Keep partial results of a job that the worker runs, all or none; those that came before count once.
+        """Keep partial results of a job that the worker runs, all or none; repeated ones count once.
 
         Raise ConflictError for a stale token, TooLargeError where the attempt would have too many.
         """
@@ -51,7 +51,7 @@ class PartService:
 
     @contextlib.contextmanager
     def listening(self, job_id: str) -> Iterator[asyncio.Event]:
-        """Give an event that is set when there may be something new of a job, before the store is asked."""
+        """Give an event that is set when a job may have something new. Enter this before asking the store."""
         with self._waiters.listening(job_id) as news:
             yield news
 

@@ -11,12 +11,13 @@ from jqmaster.lifecycle import BackgroundLoops
 logger = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-# So many waiting jobs keep all workers busy for a good while. More pushes would gain nothing now, and claims and
-# results need the time.
+# This many waiting jobs keep all workers busy for a good while. More pushes would gain nothing now, and
+# claims and results need the time.
 ENOUGH_WAITING: Final = 20_000
-# After a batch pushes rest for so many times what it took: they have a third of the time, all else the other two.
+# After a batch, pushes rest for this many times as long as it took. They get a third of the time, and
+# everything else gets two thirds.
 REST_SHARE: Final = 2.0
-# A store that hangs must not hold up the pushes that come when it is back.
+# A store that hung must not delay the pushes that come after it is back.
 LONGEST_REST_S: Final = 0.5
 
 
@@ -39,7 +40,7 @@ class PushPace:
         self.is_slowed = False
 
     def rest_s(self, took_s: float) -> float:
-        """Return how long pushes rest after a batch that took the store so long."""
+        """Return how long pushes rest after a batch that took the store `took_s`."""
         self._has_pushes = True
         return min(LONGEST_REST_S, took_s * REST_SHARE) if self.is_slowed else 0.0
 
@@ -52,5 +53,5 @@ class PushPace:
             try:
                 ready, running = await self._counts()
             except JqmasterError:
-                continue  # the pushes themselves will tell
+                continue  # the pushes themselves will report the fault
             self.is_slowed = ready > ENOUGH_WAITING and running > 0

@@ -22,12 +22,12 @@ from jqmaster.store.jobs.records import RecordStore
 from jqmaster.store.jobs.results import ResultStore
 from jqmaster.store.link.pages import RECORDS_PER_READ, pages
 
-# Each answer to an operator's command is a view, too. If hundreds of views waited for a connection, the leader's duties
-# would get none and take the store for unreachable.
+# Answers to operators' commands are views, too. If hundreds of views waited for a connection, the leader's
+# duties would get none and consider the store unreachable.
 VIEWS_AT_A_TIME: Final = 16
-# The store's word that a job ended can be lost; a long poll looks again this often.
+# The store's message that a job ended can be lost, so a long poll looks again this often.
 LOOK_AGAIN_S: Final = 5.0
-# A page of a filter that selects little goes on in the next call.
+# If the filter selects few jobs, a page stops after this time, and the next call continues.
 PAGE_WITHIN_S: Final = 0.15
 COUNT_WITHIN_S: Final = 0.5
 
@@ -49,7 +49,7 @@ class JobDetail:
 
 @dataclass(frozen=True, slots=True)
 class ListedJobs:
-    """A page of a list, and how many jobs there are by state, whatever the filter."""
+    """A page of a list, and the number of jobs by state, regardless of the filter."""
 
     page: Page
     counts: dict[JobState, int]
@@ -81,12 +81,12 @@ class JobReader:
         self._views = asyncio.Semaphore(VIEWS_AT_A_TIME)
 
     async def name_of(self, job_id: str) -> str | None:
-        """Return the name of a job; None if it does not exist, or no longer."""
+        """Return the name of a job; None if it does not exist, or no longer exists."""
         found = await self._records.get_without_argument([job_id]) if is_id(job_id) else {}
         return found[job_id].name if job_id in found else None
 
     async def names_of(self, job_ids: Collection[str]) -> dict[str, str]:
-        """Return the names of those of these jobs that exist."""
+        """Return the names of the jobs that exist."""
         asked = [job_id for job_id in job_ids if is_id(job_id)]
         found: dict[str, str] = {}
         for page in pages(asked, RECORDS_PER_READ):
@@ -104,7 +104,8 @@ class JobReader:
         history = await self._records.history(job_id)
         attempts = [entry for entry in history if entry.outcome != CONTINUED]
         events = [entry for entry in history if entry.outcome == CONTINUED]
-        # Other ends of attempts are in the history; those that go well, and the one that runs, cost no entry.
+        # All other ends of attempts are in the history. A successful attempt and the running one have no
+        # entry there.
         if job.state in (*HOLDS_SLOTS, JobState.SUCCEEDED):
             outcome = "success" if job.state is JobState.SUCCEEDED else None
             attempts.append(
@@ -119,8 +120,8 @@ class JobReader:
     async def page(
         self, wanted: JobFilter, *, limit: int, cursor: str | None, order: ListOrder | None
     ) -> ListedJobs:
-        """Return a page of jobs; without an order state by state, as they are worked through. Raise InvalidError for
-        a foreign cursor."""
+        """Return a page of jobs. Without an order, they come state by state, in the order in which they are
+        worked off. Raise InvalidError for a foreign cursor."""
         late_at_s = self._clock.monotonic_s() + PAGE_WITHIN_S
         if order is None:
             found = await self._inspector.scan(wanted, limit=limit, cursor=cursor)

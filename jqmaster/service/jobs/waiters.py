@@ -23,8 +23,8 @@ class FinishWaiters:
 
     @contextlib.contextmanager
     def listening(self, job_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set when the job is said to have ended. To be entered before the store is asked: its word
-        may come before its answer."""
+        """Give an event that is set when the store announces the job's end. Enter this before asking the
+        store, because the announcement may come before its answer."""
         event = asyncio.Event()
         self._waiting[job_id].add(event)
         try:

@@ -1,4 +1,4 @@
-"""A limit on calls that wait for an event: each holds a connection, and pushes need connections, too."""
+"""A limit on calls that wait for an event, because each holds a connection and pushes need connections, too."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from jqmaster.live_value import LiveValue
 
 # Shares of all connections.
 CLIENTS_SHARE: Final = 3 / 4
-# Workers that pull ask for jobs in what waiting clients leave, and in a part that those cannot take.
+# Workers that pull get the places that waiting clients leave, and a share that those clients cannot take.
 ALL_SHARE: Final = 7 / 8
 
 
@@ -21,7 +21,7 @@ class WaitingPlaces:
 
     @contextlib.contextmanager
     def take(self, *, is_worker: bool = False) -> Iterator[bool]:
-        """A place to wait in, given back at the end; False: there is none, and the caller is to be answered now."""
+        """Give a place to wait in, and take it back at the end. False: there is none, so answer the caller now."""
         share = ALL_SHARE if is_worker else CLIENTS_SHARE
         has_place = self.taken < max(1, int(self._most_connections.current * share))
         self.taken += has_place

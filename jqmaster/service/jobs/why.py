@@ -66,13 +66,14 @@ class WhyService:
         policy = self._policy.current
         fleet = FleetFacts(workers, policy.stale_ms, policy.deadline_extra_ms, self._reach())
         if snapshot and snapshot.standing:
-            # Its name has told which others the same workers take.
+            # Read the snapshot again with the other names that the same workers take: they follow from the
+            # job's name.
             rivals = rival_names(snapshot.job, snapshot.now_ms, fleet, seen.queues)
             if rivals:
                 snapshot = await self._store.snapshot(job_id, rivals, is_keyed=is_keyed)
         if snapshot is None:
             raise NotFoundError(f"no job {job_id[:64]}", code="unknown_job")
-        # Again, after the gates: whoever made one of them meanwhile is known by now.
+        # Reload after reading the gates, so that constraints created meanwhile are known.
         known = await self._constraints.reload()
         constraints = {one.cid: one for one in known.constraint_set.constraints}
         snapshot = _covered(snapshot, constraints, access.for_name(snapshot.job.name))
@@ -88,10 +89,10 @@ class WhyService:
 
 
 def _covered(snapshot: Snapshot, constraints: Mapping[str, Constraint], access: ContentAccess) -> Snapshot:
-    """Return the snapshot with the values of keys as the caller may see them: verdicts quote them."""
+    """Return the snapshot with key values as the caller may see them, because verdicts quote them."""
     gates = []
     for gate in snapshot.gates:
         constraint = constraint_of(gate, constraints)
-        # The value of a constraint that is gone is not shown at all.
+        # The value for a constraint that is gone is not shown at all.
         gates.append(replace(gate, value=access.key_text(constraint.key, gate.value) if constraint else ""))
     return replace(snapshot, gates=tuple(gates))

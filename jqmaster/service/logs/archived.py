@@ -9,10 +9,10 @@ from jqmaster.domain.logs.page import LogFilter, NumberedLine
 from jqmaster.domain.logs.piece import Piece, PieceName, newest
 from jqmaster.store.logs.archive import LogArchive
 
-# The archive is asked once in this time for a job of which it has nothing.
+# If the archive has nothing of a job, it is not asked again within this time.
 UNKNOWN_S: Final = 30.0
 MOST_UNKNOWN: Final = 10_000
-# Pieces of one page.
+# The most pieces that one page reads.
 MAX_READS: Final = 4
 
 
@@ -22,7 +22,7 @@ class ArchivedLogs:
     def __init__(self, archive: LogArchive, clock: Clock) -> None:
         self._archive = archive
         self._clock = clock
-        # Until when the archive has nothing of these jobs, the oldest first.
+        # By job: the time until which the archive is assumed to have nothing; the oldest entry comes first.
         self._unknown: OrderedDict[str, float] = OrderedDict()
 
     def ref(self, job_id: str) -> str:
@@ -30,11 +30,11 @@ class ArchivedLogs:
         return self._archive.ref(job_id)
 
     async def names(self, job_id: str) -> list[PieceName]:
-        """Return the pieces of the log of the job that had this ID last, in the order of their lines."""
+        """Return the pieces of the log of the last job with this ID, in the order of their lines."""
         return newest(await self._archive.names(job_id))
 
     async def names_of_gone(self, job_id: str) -> list[PieceName]:
-        """Return the same for a job that is gone, without asking each time for one that never was."""
+        """Return the same for a deleted job, without asking the archive each time about a job that never existed."""
         now_s = self._clock.monotonic_s()
         if self._unknown.get(job_id, now_s) > now_s:
             return []
@@ -49,7 +49,7 @@ class ArchivedLogs:
         return names
 
     async def pieces(self, job_id: str, names: Sequence[PieceName], after: int) -> AsyncIterator[Piece]:
-        """Yield the pieces with lines behind a place. One that was removed meanwhile is passed over."""
+        """Yield the pieces with lines behind a place. Skip a piece that has been removed meanwhile."""
         for name in names:
             if name.last <= after:
                 continue
@@ -61,8 +61,8 @@ class ArchivedLogs:
 async def filtered(
     pieces: AsyncIterator[Piece], after: int, limit: int, wanted: LogFilter
 ) -> tuple[list[NumberedLine], int | None]:
-    """Return at most `limit` entries behind a place, and the place behind the last of them; None: nothing is behind
-    them. Pieces may overlap. A filter that selects little reads a bounded number of them."""
+    """Return at most `limit` entries behind a place, and the place behind the last of them; None: nothing
+    follows. Pieces may overlap. Even if the filter selects little, a bounded number of pieces is read."""
     entries = list[NumberedLine]()
     reads = 0
     async for piece in pieces:

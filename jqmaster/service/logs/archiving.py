@@ -1,4 +1,4 @@
-"""Moves logs to the archive, and removes from it those of deleted jobs."""
+"""Moves logs to the archive, and removes the logs of deleted jobs from it."""
 
 import contextlib
 from enum import StrEnum
@@ -16,15 +16,16 @@ from jqmaster.store.logs.archiving import LogArchivingStore, LogsToArchive, Stor
 
 
 class ArchivingRound(StrEnum):
-    """The end of a move. CHANGED: lines went meanwhile, by a limit or with their job; the rest is for the next look."""
+    """The end of a move. CHANGED: lines were dropped meanwhile, by a limit or with their job; the next look
+    handles the rest."""
 
     WHOLE = "whole"
     CHANGED = "changed"
 
 
 class LogArchiving:
-    """`audience`: the access of those who may see everything; values that are redacted for them never leave. Methods
-    raise what the store raises, and ArchiveUnavailableError."""
+    """`audience`: the access of people who may see everything. Values that are redacted even for them never
+    reach the archive. Methods raise what the store raises, and ArchiveUnavailableError."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class LogArchiving:
         self._retention_ms = retention_ms
         self._audience = audience
         self.figures = figures
-        # Jobs whose log is being moved.
+        # Jobs whose logs are being moved.
         self._under_way: set[str] = set()
 
     async def due(self, passed_over: tuple[int, int]) -> LogsToArchive:
@@ -48,8 +49,8 @@ class LogArchiving:
         return await self._store.due(self._retention_ms.current, passed_over)
 
     async def move(self, epoch: str, job_id: str) -> ArchivingRound:
-        """Move a log, piece by piece. Nothing is dropped from the store before it was read again from the archive.
-        Raise DamagedError where the log cannot be read."""
+        """Move a log, piece by piece. Lines are dropped from the store only after they have been read back
+        from the archive. Raise DamagedError if the log cannot be read."""
         self._under_way.add(job_id)
         try:
             return await self._move(epoch, job_id)
@@ -66,8 +67,8 @@ class LogArchiving:
                     await self._write(piece)
                 is_left = await self._store.drop(epoch, piece)
             except BaseException:
-                # This master may have been held up, and another one has removed the log of a deleted job meanwhile.
-                # best effort: the archive is looked through once more an hour after the deletion.
+                # This master may have been held up while another one removed the log of a deleted job. best
+                # effort: the archive is checked once more an hour after the deletion.
                 with contextlib.suppress(JqmasterError):
                     await self._store.note_late(piece.job)
                 raise
@@ -81,10 +82,10 @@ class LogArchiving:
         return ArchivingRound.WHOLE
 
     async def erase(self, epoch: str) -> int:
-        """Remove logs of deleted jobs from the archive, the oldest of them; return how many. An hour later each is
-        looked for once more: a leader that was held up may have written behind the removal. One that cannot be noted
-        is removed again. One that is being moved waits: its next piece would come behind the
-        removal, and stay."""
+        """Remove logs of deleted jobs from the archive, the oldest first; return how many. An hour later,
+        look for each once more: a leader that was held up may have written after the removal. If a removal
+        cannot be noted, it is repeated. A log that is being moved waits, because its next piece would arrive
+        after the removal, and stay."""
         erasures = await self._store.erasures()
         first = [one for one in erasures.first if one[0] not in self._under_way]
         for job_id, deleted_ms in first:

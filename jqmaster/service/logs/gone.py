@@ -1,4 +1,4 @@
-"""Logs of jobs that are gone: those that wait for the archive, and those that are there."""
+"""Logs of deleted jobs: those that wait for the archive, and those in it."""
 
 from collections.abc import AsyncIterator
 
@@ -27,7 +27,7 @@ class GoneLogs:
     async def page(
         self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
     ) -> LinesPage | None:
-        """Return entries behind a place, as those who may see everything see them. None: there is no such log."""
+        """Return entries behind a place, as people who may see everything see them. None: there is no such log."""
         waiting = await self._store.read_gone(job_id, after)
         if isinstance(waiting, GoneLog):
             if tail is not None:
@@ -39,7 +39,7 @@ class GoneLogs:
         last = names[-1].last
         if tail is not None:
             after = max(after, last - tail)
-        # The last one also where all have been read: it says of what job it is.
+        # Read the last piece even if all lines have been read, because it names the job.
         first = next((n for n, name in enumerate(names) if name.last > after), len(names) - 1)
         known = await anext(self._archived.pieces(job_id, names[first:], 0), None)
         if known is None:
@@ -50,8 +50,8 @@ class GoneLogs:
         return LinesPage(None, entries, last if end is None else end, end is None, facts, True, known.name)
 
     async def erase(self, job_id: str) -> bool:
-        """Have the log removed, also where it waits for the archive; nobody can read it from now on. Return False if
-        there is none. Raise ConflictError where the job is not gone."""
+        """Have the log removed, even if it still waits for the archive; from now on nobody can read it.
+        Return False if there is none. Raise ConflictError if the job still exists."""
         waiting = await self._store.read_gone(job_id, 0)
         if not isinstance(waiting, GoneLog) and not await self._names(job_id, waiting):
             return False

@@ -1,4 +1,4 @@
-"""Logs of jobs: taken from workers, given to those who read or follow them."""
+"""Logs of jobs: taken from workers and given to callers that read or follow them."""
 
 import asyncio
 import contextlib
@@ -20,9 +20,9 @@ from jqmaster.service.logs.archived import ArchivedLogs, filtered
 from jqmaster.service.logs.gone import GoneLogs
 from jqmaster.store.logs.logs import ClaimLines, LogStore, SavedLines
 
-# A job that writes line by line wakes each follower for several of them together.
+# If a job writes line by line, each follower is woken once for several lines.
 LEAST_PAUSE_S: Final = 0.1
-# A filter that selects little reads no more than this for one page; the next call goes on from there.
+# One page reads no more than this, even if the filter selects little; the next call continues from there.
 MAX_READS: Final = 8
 
 
@@ -37,8 +37,8 @@ class SentLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogReceipt:
-    """`accepted` lines are kept, or were before; `dropped` ones, of any job, are missing now: the limits or the worker
-    dropped them. `stale`: jobs that the worker does not hold under these tokens."""
+    """`accepted`: lines that are kept, now or by an earlier call. `dropped`: lines of any job that the limits
+    or the worker dropped. `stale`: jobs that the worker does not hold under these tokens."""
 
     accepted: int
     dropped: int
@@ -68,8 +68,7 @@ class LogService:
         self._gone = gone
 
     async def save(self, worker_id: str, claims: Sequence[tuple[str, str, Sequence[SentLine]]]) -> LogReceipt:
-        """Keep lines of claims of a worker: job ID, token, and lines whose numbers grow. Those that came before count
-        once."""
+        """Keep lines of claims of a worker: job ID, token, and lines whose numbers grow. Repeated lines count once."""
         if not is_id(worker_id):
             return LogReceipt(0, 0, [job_id for job_id, _, _ in claims])
         most = self._limits.current.max_line_bytes
@@ -86,7 +85,7 @@ class LogService:
         done = await self._store.save(worker_id, given)
         for n, saved in enumerate(done):
             if saved.behind is not None:
-                # Not the call that came before, but one with some of its lines.
+                # This is no repeat of the call before, but a call with some of its lines.
                 rest = _behind(given[n], saved.behind)
                 (done[n],) = await self._store.save(worker_id, [rest])
         return self._taken(given, done)
@@ -116,9 +115,9 @@ class LogService:
         wait_s: float,
         tail: int | None = None,
     ) -> LinesPage:
-        """Return entries behind a line as soon as there are any, or the job is over; after `wait_s` an empty page.
-        `tail`: begin at most so many lines before the last one. Raise NotFoundError, ArchiveUnavailableError and
-        ArchiveDamagedError."""
+        """Return entries behind a line as soon as there are any or the job is over; after `wait_s` return an
+        empty page. `tail`: begin at most this many lines before the last one. Raise NotFoundError,
+        ArchiveUnavailableError and ArchiveDamagedError."""
         if not is_id(job_id):
             raise unknown_job(job_id)
         ends_at_s = self._clock.monotonic_s() + wait_s
@@ -132,7 +131,7 @@ class LogService:
                 after, tail = page.next, None
                 pause_s = min(left_s, LOOK_AGAIN_S)
                 if found.state in FINISHED:
-                    # The last lines may still come; then it is over.
+                    # The last lines may still come; after that, the log is over.
                     pause_s = min(pause_s, max(0.0, LATE_MS - found.over_ms) / 1000 + 0.01)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):
@@ -149,7 +148,7 @@ class LogService:
             if found.is_full:
                 found = await self._slice(job_id, after)
         if after < found.facts.archived and self._archived:
-            # Those that are here are on the next page.
+            # The entries in the store are on the next page.
             pieces = self._archived.pieces(job_id, await self._archived.names(job_id), after)
             entries, end = await filtered(pieces, after, limit, wanted)
             after = found.facts.archived if end is None else end
@@ -171,7 +170,7 @@ class LogService:
     async def gone_page(
         self, job_id: str, after: int, *, limit: int, wanted: LogFilter, tail: int | None = None
     ) -> LinesPage:
-        """Return entries of the log of a job that is gone, as `page` does. Raise NotFoundError,
+        """Return entries of the log of a deleted job, as `page` does. Raise NotFoundError,
         ArchiveUnavailableError and ArchiveDamagedError."""
         found = None
         if self._gone and is_id(job_id):
@@ -181,8 +180,8 @@ class LogService:
         return found
 
     async def erase_gone(self, job_id: str) -> None:
-        """Erase the log of a job that is gone, in the archive and where it waits for it. Raise NotFoundError,
-        ConflictError (the job is there) and ArchiveUnavailableError."""
+        """Erase the log of a deleted job, from the archive and from the store, where it waits for the
+        archive. Raise NotFoundError, ConflictError (the job still exists) and ArchiveUnavailableError."""
         if is_id(job_id):
             found = await self._store.read(job_id, 0, watch=False)
             if found is not None:

@@ -49,7 +49,7 @@ def draft_of(name: str, fields: Mapping[str, Any], old: Sequence[Destination] = 
 
 
 def describe(notice: Notice) -> dict[str, Any]:
-    """Return the document of a notice as clients read it, without what lets others in."""
+    """Return the document of a notice as clients read it, without its credentials."""
     return {
         "name": notice.name,
         "when": str(notice.when),

@@ -1,4 +1,4 @@
-"""Changes of notices by operators: what they are, whether they are muted, and what is known already."""
+"""Operators' changes of notices: edit, mute, acknowledge and test them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
@@ -21,14 +21,14 @@ from jqmaster.store.identity.audit import AuditStore, encode_entry
 from jqmaster.store.notices.documents import StoredNotice, StoredState, new_etag
 from jqmaster.store.notices.notices import NoticeStore
 
-# Each time somebody else changed the same notice, or the leader its memory, in between.
+# The most repeats, each because somebody else changed the notice meanwhile, or the leader changed its memory.
 MAX_REPEATS: Final = 20
-# Tests that wait to be sent; more say nothing more.
+# The most tests that wait to be sent; more would show nothing more.
 MAX_PENDING_TESTS: Final = 5
 
 
 class NoticeEditor:
-    """`can_sign`, `can_mail`: what this master is configured for. Methods raise what the store raises."""
+    """`can_sign`, `can_mail`: whether this master is configured for it. Methods raise what the store raises."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class NoticeEditor:
     async def put(
         self, name: str, fields: Mapping[str, Any], *, who: str, demands: Precondition = ANYHOW
     ) -> bool:
-        """Create or replace the notice; return whether it is new. A request that changes nothing writes nothing. A
-        destination that is sent back as it was shown stays as it is.
+        """Create or replace the notice; return whether it is new. A request that changes nothing writes
+        nothing. A destination that is sent back as it was shown keeps its value.
 
-        Raises InvalidError, PreconditionFailedError, ConflictError when there are too many, StoreUnavailableError when
-        others change it all the time.
+        Raises InvalidError, PreconditionFailedError, ConflictError when there are too many,
+        StoreUnavailableError when others change it all the time.
         """
         for _ in range(MAX_REPEATS):
             present, _ = await self._store.get(name)
@@ -68,7 +68,7 @@ class NoticeEditor:
         raise _too_busy(name)
 
     async def mute(self, name: str, until_ms: int, *, who: str, demands: Precondition = ANYHOW) -> None:
-        """Mute the notice until an instant; 0: mute it no longer. Raise NotFoundError, PreconditionFailedError."""
+        """Mute the notice until an instant; 0: end the mute. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
             present, _ = await self._store.get(name)
             _check(demands, name, present)
@@ -83,7 +83,7 @@ class NoticeEditor:
         raise _too_busy(name)
 
     async def delete(self, name: str, *, who: str, demands: Precondition = ANYHOW) -> None:
-        """Remove the notice, and what was to be told of it. Raise NotFoundError, PreconditionFailedError."""
+        """Remove the notice and its pending messages. Raise NotFoundError, PreconditionFailedError."""
         for _ in range(MAX_REPEATS):
             present, _ = await self._store.get(name)
             _check(demands, name, present)
@@ -97,8 +97,8 @@ class NoticeEditor:
         raise _too_busy(name)
 
     async def acknowledge(self, name: str, key: str | None, *, who: str) -> int:
-        """Send no more messages about the open incidents, or about that of `key`, until each is over; return how many
-        these are. Raise NotFoundError."""
+        """Send no more messages about the open incidents, or only about that of `key`, until each is over;
+        return how many incidents are concerned. Raise NotFoundError."""
 
         def change(stored: StoredState) -> int:
             open_ones = [one for one in stored.state.incidents.values() if key is None or one.key == key]
@@ -116,7 +116,8 @@ class NoticeEditor:
         return count
 
     async def test(self, name: str, *, who: str) -> str:
-        """Have a test message sent to all destinations, also of a muted notice; return its ID. Raise NotFoundError."""
+        """Have a test message sent to all destinations, even if the notice is muted; return its ID. Raise
+        NotFoundError."""
         now_ms = await self._now_ms()
         message = Message(new_id(), MessageKind.TEST, now_ms, asked_by=who)
 

@@ -1,4 +1,4 @@
-"""Decides what people are told of: rounds of the leader over all notices."""
+"""Decides what people are told: the leader's rounds over all notices."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -27,15 +27,16 @@ from jqmaster.store.notices.notices import DEFAULT_STATE, AllNotices, NoticeStor
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 2.0
-# Looks that read much are rarer.
+# Looks that read a lot are rarer.
 _EVERY_S: Final[Mapping[When, float]] = {When.DEFINITION_MISSED: 20.0, When.WORKER_LOST: 4.0}
 
 
 class NoticeEvaluation:
-    """One step of the store writes down the counts, the messages to send, and how far was looked: whatever dies in
-    between, nothing counts twice or not at all. Messages are then sent at least once, under IDs of their own.
+    """One step of the store writes the counts, the messages to send, and the place up to which was looked. So
+    everything counts exactly once, whatever dies in between. Messages are then sent at least once, each under
+    its own ID.
 
-    `mail_to`: who is told of failed jobs while there is no notice. Methods raise what the store raises.
+    `mail_to`: who is told about failed jobs while there is no notice. Methods raise what the store raises.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class NoticeEvaluation:
             except StaleEpochError:
                 raise
             except JqmasterError as exc:
-                # The other conditions are looked at all the same.
+                # The other conditions are still looked at.
                 logger.warning("cannot look for %s: %s", when, exc.detail)
                 continue
             has_more = has_more or not is_whole
@@ -93,7 +94,7 @@ class NoticeEvaluation:
         if (changed or has_moved) and not await self._store.put_states(
             changed, read.marks if has_moved else None, epoch=epoch
         ):
-            # People changed a notice meanwhile: the next round counts what this one did not.
+            # Somebody changed a notice meanwhile. The next round counts what this one did not.
             return 0.0
         await self._send(notices, epoch)
         return 0.0 if has_more else POLL_S
@@ -105,7 +106,7 @@ class NoticeEvaluation:
         return {name: (stored.notice, read.states[name]) for name, stored in read.notices.items()}
 
     async def _look(self, when: When, read: AllNotices) -> tuple[list[Seen] | None, bool]:
-        """Return what there is to see, None where it is not time to look, and whether that is all."""
+        """Return the findings (None: it is not time to look), and whether these are all."""
         if when in LASTING:
             return await self._lasting.look(when, read.now_ms), True
         now_s = self._clock.monotonic_s()
@@ -118,7 +119,7 @@ class NoticeEvaluation:
 
     @staticmethod
     def _forget_marks(read: AllNotices, wanted: set[When]) -> None:
-        """Forget how far conditions were looked at that nobody wants to hear of: a later notice begins anew."""
+        """Forget the marks of conditions that no notice wants, so that a later notice starts afresh."""
         for name in [name for name in read.marks.marks if name not in wanted]:
             del read.marks.marks[name]
 
@@ -146,6 +147,6 @@ class NoticeEvaluation:
                 stored.state.sent(sent)
                 self._figures.messages.update(str(one.kind) for one in sent)
                 done[key] = stored
-        # Where this fails, the next round makes the same deliveries, which are there already.
+        # If this fails, the next round makes the same deliveries again, and finds that they exist.
         if done:
             await self._store.put_states(done, epoch=epoch)

@@ -15,7 +15,7 @@ _NOTHING: Final = codec.pack(None)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A finding with the fields that matchers read. `lasted_ms`: for how long it has been so, of what lasts."""
+    """A finding with the fields that matchers read. `lasted_ms`: the duration so far of a lasting condition."""
 
     finding: IncidentItem
     fields: JobFields

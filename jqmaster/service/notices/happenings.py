@@ -1,4 +1,4 @@
-"""Conditions that happen: each is looked at from the mark on at which the last look ended."""
+"""Conditions that happen: each look starts at the mark where the last one ended."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ from jqmaster.store.notices.waiting_challenges import WaitingChallenge, WaitingC
 from jqmaster.store.operations.history import HistoryStore
 from jqmaster.store.workers.workers import WorkerStore
 
-# Jobs that one round counts; the next one goes on at once.
+# The most jobs that one round counts; the next round continues at once.
 MAX_PER_ROUND: Final = 10_000
-# Records of each definition that one look reads.
+# The most records of each definition that one look reads.
 _RUNS_PER_LOOK: Final = 20
 _MAX_LOST: Final = 2_000
 
-# How far a condition was looked at, as the store keeps it; None: never.
+# The place up to which a condition was looked at, as the store keeps it; None: it never was.
 Mark = Any
 
 
@@ -44,8 +44,8 @@ class HappeningsPage:
 
 
 class Happenings:
-    """The first look of a condition finds nothing, and begins where things are. `access`: what anybody may be shown of
-    errors. Methods raise what the stores raise."""
+    """The first look at a condition finds nothing, and only sets the mark to the present. `access`: what may
+    be shown of errors to everybody. Methods raise what the stores raise."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ class Happenings:
             seen += [
                 self._failure(one)
                 for one in await self._failed.read(job_ids)
-                # A message about a message would never end.
+                # Messages about messages would never end.
                 if not one.job.name.startswith(RESERVED_PREFIX) and is_meant(one)
             ]
             if mark >= now_ms - 1 or len(seen) >= MAX_PER_ROUND:
-                # A mark that would say nothing new is not written down.
+                # A mark that says nothing new is not written.
                 is_still = not found_any and mark >= began
                 return HappeningsPage(seen, began if is_still else mark, has_more=mark < now_ms - 1)
 
@@ -139,7 +139,7 @@ class Happenings:
 
     @property
     def _is_covered(self) -> bool:
-        """Return whether parts of jobs are redacted: then a text that was made of them is not sent around."""
+        """Return whether parts of jobs are redacted. If so, texts made from them are not sent out."""
         access = self._access.current
         return bool(access.error_text_cover) or access.redactor.has("argument", "headers", "error")
 
@@ -182,7 +182,7 @@ class Happenings:
     async def _lost_workers(self, mark: Mark, now_ms: int) -> HappeningsPage:
         workers, _ = await self._workers.all_with_time()
         lost = {worker.id: worker for worker in workers if worker.detached_by == "silence"}
-        # A worker that comes back, and is lost again, counts again.
+        # A worker that comes back and is lost again counts again.
         now_lost = sorted(lost)[:_MAX_LOST]
         if not isinstance(mark, list):
             return HappeningsPage([], now_lost)

@@ -1,4 +1,4 @@
-"""Conditions that last: each look finds what is so now, and for how long it has been."""
+"""Conditions that last: each look finds those that hold now, and since when."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -12,15 +12,15 @@ from jqmaster.service.constraints.reader import ConstraintReader
 from jqmaster.service.notices.findings import Seen, of_name
 from jqmaster.store.operations.history import HistoryStore
 
-# Each look at all constraints costs some reads of each.
+# A look at all constraints costs several reads for each of them.
 CONSTRAINTS_EVERY_S: Final = 10.0
 
 
 class Lasting:
-    """`store_faults`: by name, what is wrong with the store now. `log_due_ms`: since when the first log has waited for
-    the archive, in milliseconds since 1970; None: none waits, or there is no archive. How long something has lasted
-    counts from when this master looked first, but for the ages of waiting jobs and logs. Methods raise what the stores
-    raise."""
+    """`store_faults`: by name, what is wrong with the store now. `log_due_ms`: since when the first log has
+    waited for the archive, in milliseconds since 1970; None: none waits, or there is no archive. Durations
+    count from this master's first look, except the ages of waiting jobs and logs. Methods raise what the
+    stores raise."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Lasting:
         }
 
     async def look(self, when: When, now_ms: int) -> list[Seen]:
-        """Return what is so now."""
+        """Return the findings of now."""
         return await self._looks[when](now_ms)
 
     async def _old_backlog(self, now_ms: int) -> list[Seen]:

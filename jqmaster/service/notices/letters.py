@@ -1,4 +1,4 @@
-"""The texts of messages for people. `templates/` holds their forms."""
+"""The texts of messages for people. `templates/` has their templates."""
 
 import html
 import json
@@ -20,7 +20,7 @@ from jqmaster.net.link_template import links_of
 MAX_LINE: Final = 300
 MAX_SUBJECT: Final = 150
 
-# Nouns for the things that are counted: for one, and for several.
+# Nouns for the things that are counted, in singular and plural.
 _NOUNS: Final[Mapping[When, tuple[str, str]]] = {
     When.JOB_FAILED: ("job failed", "jobs failed"),
     When.NEW_FAILURE_GROUP: ("new kind of failure", "new kinds of failures"),
@@ -36,7 +36,7 @@ _LASTING: Final[Mapping[When, tuple[str, str]]] = {
     When.STORE_UNHEALTHY: ("The store is not healthy", "The store is healthy again"),
     When.LOG_ARCHIVE_BEHIND: ("Logs wait for the archive", "Logs no longer wait for the archive"),
 }
-# The page of the web UI that tells more, and its query.
+# The page of the web UI with more information, and its query.
 _PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
     When.JOB_FAILED: ("failures", {}),
     When.NEW_FAILURE_GROUP: ("failures", {}),
@@ -54,7 +54,7 @@ _PAGES: Final[Mapping[When, tuple[str, Mapping[str, str]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class LetterLine:
-    """One line; `links`: label and address."""
+    """One line; `links`: pairs of label and address."""
 
     text: str
     links: Sequence[tuple[str, str]] = ()
@@ -62,7 +62,7 @@ class LetterLine:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message in words. All of it is plain text; the forms escape it."""
+    """A message in words. All of it is plain text, which the templates escape."""
 
     subject: str
     lead: str
@@ -98,7 +98,7 @@ class Letter:
         )
 
     def slack(self) -> str:
-        """Return the body of a call of an incoming webhook as Slack defines it."""
+        """Return the body of a call to an incoming webhook as Slack defines it."""
         lines = [
             " ".join((f"• {_slack_text(line.text)}", *map(_slack_link, line.links))) for line in self.lines
         ]
@@ -112,15 +112,15 @@ class Letter:
 
 
 class Letters:
-    """`public_url`: the address of the web UI, to which links lead; None: there are none. `link_templates` are those
-    that lead from a job to other systems."""
+    """`public_url`: the address of the web UI, to which links lead; None: there are no links.
+    `link_templates` are those that lead from a job to other systems."""
 
     def __init__(self, public_url: str | None, link_templates: Sequence[str] = ()) -> None:
         self._link_templates = link_templates
         self._root = None if public_url is None else public_url.rstrip("/")
 
     def question_url(self, request_id: str) -> str | None:
-        """Return the address of the page on which people answer a challenge; None: nobody knows it."""
+        """Return the address of the page on which people answer a challenge; None: it is unknown."""
         return None if self._root is None else f"{self._root}/callbacks/{request_id}"
 
     def of(
@@ -130,8 +130,8 @@ class Letters:
         jobs: Mapping[str, Job],
         questions: Mapping[str, str] = MappingProxyType({}),
     ) -> Letter:
-        """Return the words of a message. `jobs`: those of its jobs that are there. `questions`: the addresses at which
-        people answer their challenges."""
+        """Return the words of a message. `jobs`: those of its jobs that still exist. `questions`: the
+        addresses at which people answer their challenges."""
         subject, lead = _subject(notice, message), _lead(notice, message)
         lines = []
         for text, count, job_id in message.lines:
@@ -166,7 +166,7 @@ class Letters:
 
 
 def plain(text: str, most: int) -> str:
-    """Return a text on one line without what does not print, so that nothing within it breaks a header or a line."""
+    """Return a text on one line without unprintable characters, so that nothing in it breaks a header or a line."""
     printable = "".join(c if c.isprintable() else " " for c in text[: 4 * most])
     shown = " ".join(printable.split())
     return shown if len(shown) <= most else shown[: most - 1] + "…"
@@ -214,7 +214,7 @@ def _html_links(links: Sequence[tuple[str, str]]) -> str:
 def _slack_text(text: str) -> str:
     """Return a text in which Slack sees no link, no mention and no markup."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    # A space of no width takes the meaning from what would be bold, italic, struck out or code.
+    # A zero-width space disables the characters that mark bold, italic, struck-out text and code.
     return "".join(f"{c}\u200b" if c in "*_~`" else c for c in escaped)
 
 

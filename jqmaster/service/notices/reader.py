@@ -11,7 +11,7 @@ from jqmaster.store.notices.notices import NoticeStore
 
 @dataclass(frozen=True, slots=True)
 class ShownNotice:
-    """A notice with what is open, and what was told."""
+    """A notice with its open incidents and the messages sent."""
 
     stored: StoredNotice
     state: NoticeState
@@ -36,7 +36,7 @@ class NoticeReader:
         return ShownNotice(stored, state.state)
 
     async def destination(self, name: str, nid: str, place: int) -> Destination | None:
-        """Return where messages of an incarnation of a notice go; None: it, or this place in it, is gone."""
+        """Return a destination of an incarnation of a notice; None: the notice, or this position in it, is gone."""
         stored, _ = await self._store.get(name)
         if stored is None or stored.notice.nid != nid or not 0 <= place < len(stored.notice.to):
             return None

@@ -20,8 +20,8 @@ _NAMES: Final = {Channel.MAIL: MAIL_NAME, Channel.WEBHOOK: WEBHOOK_NAME, Channel
 
 
 class NoticeSender:
-    """A message may be sent again at any time: its deliveries have always the same IDs. `prepare` returns when there is
-    somebody to run deliveries."""
+    """A message may be sent again at any time, because its deliveries always have the same IDs. `prepare`
+    returns once something is there to run deliveries."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class NoticeSender:
 
     async def send(self, notice: Notice, message: Message) -> bool:
         """Enqueue the deliveries of a message. Return False if there was no room. Raise what the store raises."""
-        # Links lead only to jobs that are there.
+        # Links lead only to jobs that still exist.
         job_ids = [job_id for _, _, job_id in message.lines if job_id]
         jobs = await self._records.get_without_argument(job_ids)
         questions = await self._questions(job_ids) if notice.when is When.CHALLENGE_WAITING else {}
@@ -52,7 +52,7 @@ class NoticeSender:
         outcomes = await self._constraints.under(
             lambda constraints: self._acceptance.enqueue(specs, constraints)
         )
-        # An ID that is taken is that of the delivery itself.
+        # If an ID is taken, the delivery itself has it.
         return not any(isinstance(outcome, BacklogFull) for outcome in outcomes)
 
     async def _questions(self, job_ids: Sequence[str]) -> dict[str, str]:
@@ -75,7 +75,8 @@ class NoticeSender:
                     for address in destination.addresses
                 ]
                 continue
-            # The job does not hold the URL, which may be a credential, and which people may replace meanwhile.
+            # The job does not contain the URL, because it may be a credential, and people may replace it
+            # meanwhile.
             argument = {"notice": notice.name, "nid": notice.nid, "place": place}
             body = (
                 letter.slack()
@@ -96,7 +97,7 @@ class NoticeSender:
 
 
 def _webhook_body(notice: Notice, message: Message, questions: Mapping[str, str]) -> str:
-    """Return the body of a webhook that tells of a message."""
+    """Return the body of a webhook that reports a message."""
     body = {
         "type": f"notice.{message.kind}",
         "timestamp": iso_ms(message.at_ms),

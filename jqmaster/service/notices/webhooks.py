@@ -1,4 +1,4 @@
-"""The webhooks of jobs' ends: a job of the masters' own delivers each of them."""
+"""The webhooks of jobs' ends. One of the masters' own jobs delivers each of them."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -26,13 +26,14 @@ from jqmaster.store.jobs.results import ResultStore
 
 logger = logging.getLogger(__name__)
 
-# The newest ends of a job that the list of its deliveries looks for.
+# The list of a job's deliveries looks for this many of the job's newest ends.
 MAX_LISTED: Final = 100
 
 
 class WebhookFollowUps:
-    """Makes a delivery of each end of a job that is to be told of. It may be carried out again at any time: the
-    delivery of an end has always the same ID. `prepare` returns when there is somebody to run deliveries."""
+    """Makes a delivery for each end of a job that is to be reported. It may be carried out again at any time,
+    because the delivery of an end always has the same ID. `prepare` returns once something is there to run
+    deliveries."""
 
     def __init__(
         self,
@@ -50,17 +51,17 @@ class WebhookFollowUps:
         self._prepare = prepare
 
     def kinds(self) -> dict[str, CarryOut]:
-        """Return who carries out entries of which kind."""
+        """Return the function that carries out each kind of entry."""
         return {"notify": self.enqueue}
 
     async def enqueue(self, subjects: Sequence[str], epoch: str) -> Sequence[str]:
         """Enqueue the deliveries of ends, and return those for which there was no room."""
-        del epoch  # the IDs of deliveries make a second one impossible
+        del epoch  # the deliveries' IDs rule out a second one
         ends = {subject: end for subject in subjects if (end := read_end(subject))}
         jobs = await self._records.get_without_argument([end.job_id for end in ends.values()])
         specs: dict[str, JobSpec] = {}
         for subject, end in ends.items():
-            # People may have deleted it.
+            # Somebody may have deleted it.
             if job := jobs.get(end.job_id):
                 specs.update({subject: spec} if (spec := await self._delivery(job, end)) else {})
         if not specs:
@@ -69,7 +70,8 @@ class WebhookFollowUps:
         outcomes = await self._constraints.under(
             lambda constraints: self._acceptance.enqueue(list(specs.values()), constraints)
         )
-        # An ID that is taken is that of the delivery itself, made before the job ran again or lost its result.
+        # If an ID is taken, the delivery itself has it: it was made before the job ran again or lost its
+        # result.
         return [
             subject
             for subject, outcome in zip(specs, outcomes, strict=True)
@@ -87,7 +89,7 @@ class WebhookFollowUps:
 
 @dataclass(frozen=True, slots=True)
 class WebhookDelivery:
-    """A delivery of an end of a job, and the attempts at it that ended, but for one that went well."""
+    """A delivery of an end of a job, and its attempts that ended, except a successful one."""
 
     job: Job
     attempts: Sequence[Attempt]
@@ -101,7 +103,7 @@ class DeliveryReader:
         self._actions = actions
 
     async def of_job(self, job_id: str) -> list[WebhookDelivery]:
-        """Return the deliveries of a job that are kept, that of its newest end first. Raise NotFoundError."""
+        """Return the stored deliveries of a job, that of its newest end first. Raise NotFoundError."""
         job = await existing_job(self._records, job_id)
         history = await self._records.history(job_id)
         ids = delivery_ids(job, (attempt.finished_at_ms for attempt in history))[:MAX_LISTED]
@@ -113,8 +115,8 @@ class DeliveryReader:
         ]
 
     async def resend(self, job_id: str, delivery_id: str) -> WebhookDelivery:
-        """Deliver once more, or now what waits for its next attempt. Raise NotFoundError, and ConflictError where it is
-        under way."""
+        """Deliver once more, or start a waiting next attempt now. Raise NotFoundError, and ConflictError if
+        it is under way."""
         known = next((one for one in await self.of_job(job_id) if one.job.id == delivery_id), None)
         if not is_id(delivery_id) or known is None:
             raise NotFoundError("the job has no such delivery", code="unknown_delivery")

@@ -1,4 +1,4 @@
-"""The settings in force at this master: what it was configured with, and on top of it what was changed at run time."""
+"""The settings in force at this master: its configured settings, overridden by changes at run time."""
 
 import asyncio
 import logging
@@ -21,9 +21,9 @@ from jqmaster.store.operations.settings import SettingsStore, StoredSettings
 
 logger = logging.getLogger(__name__)
 
-# A message makes it quick; this keeps the promise of one second where the message is lost.
+# Normally a message announces a change. If it is lost, this interval still keeps the promise of one second.
 POLL_S: Final = 0.5
-# Each time somebody changed them in between.
+# The most repeats, each because somebody changed the settings meanwhile.
 MAX_REPEATS: Final = 10
 AUDIT_TARGET: Final = "settings"
 NO_CHANGES: Final = StoredSettings(0, {})
@@ -32,9 +32,9 @@ T = TypeVar("T")
 
 
 class _Given(Settings):
-    """Settings from arguments alone: environment and file were read at the start, and may have changed since."""
+    """Settings from arguments alone. Environment and file were read at the start, and may have changed since."""
 
-    # Built at the first change of settings, not at each start.
+    # Build the model at the first change of settings, not at each start.
     model_config = SettingsConfigDict(defer_build=True)
 
     @classmethod
@@ -58,8 +58,8 @@ class LiveSetting:
 
 
 class LiveSettings:
-    """Component. `current` is replaced as a whole, and with it all that was derived of it; read it at each use, and
-    keep nothing of it."""
+    """Component. `current` is replaced as a whole, together with everything derived from it, so read it at
+    each use and keep no part of it."""
 
     def __init__(self, configured: Settings, store: SettingsStore) -> None:
         self.current = self._configured = configured
@@ -75,7 +75,7 @@ class LiveSettings:
         return self._stored.version
 
     async def start(self) -> None:
-        """Best effort: a store that is away by now is asked again."""
+        """Read the changes. Best effort: if the store is away, the loop asks it again."""
         await self._look()
         self._loops.spawn("look", self._keep_looking)
 
@@ -83,11 +83,11 @@ class LiveSettings:
         await self._loops.stop()
 
     def follow(self, obey: Callable[[Settings], None]) -> None:
-        """Call `obey` with the settings at every change, for what lies outside: it cannot read a live value."""
+        """Call `obey` with the settings at every change. This is for code outside that cannot read a live value."""
         self._followers.append(obey)
 
     def derive(self, make: Callable[[Settings], T]) -> LiveValue[T]:
-        """Return what `make` makes of the settings in force. It is made anew at every change."""
+        """Return a live value that `make` derives from the settings in force, again at every change."""
         value = LiveValue(make(self.current))
 
         def renew(settings: Settings) -> None:
@@ -97,11 +97,12 @@ class LiveSettings:
         return value
 
     def wake(self) -> None:
-        """Look again: somebody changed settings."""
+        """Make the loop look again, because somebody changed settings."""
         self._wake.set()
 
     async def change(self, changes: Mapping[str, Any], who: str) -> None:
-        """Change settings: in force here on return, at the other masters within a second. None reverts a change.
+        """Change settings. They are in force here on return, and at the other masters within a second. None
+        reverts a change.
 
         Raises InvalidError that names each field, ConflictError, and what `SettingsStore` raises.
         """
@@ -154,7 +155,7 @@ class LiveSettings:
 
     async def _look(self) -> None:
         try:
-            # Another number, whether higher or lower: a store that was restored has what it has.
+            # Compare for inequality, because a restored store may have a lower version.
             if await self._store.version() != self.version:
                 self._take(await self._store.load())
         except JqmasterError as exc:
@@ -180,9 +181,9 @@ class LiveSettings:
                 obey(settings)
 
     def _with(self, values: Mapping[str, Any]) -> Settings | None:
-        """Return the configured settings with these values on top, or None if they are inconsistent. Values that this
-        version of the program does not know, or does not take, are passed over: an older or newer one may have written
-        them."""
+        """Return the configured settings with these values on top, or None if they are inconsistent. Skip
+        values that this version of the program does not know or accept, because an older or newer one may
+        have written them."""
         taken = {
             key: value
             for key, value in values.items()
@@ -210,7 +211,7 @@ class LiveSettings:
                 if e["loc"]
             ]
         if not faults:
-            # Each by itself is right, and they do not go together.
+            # Each value is valid by itself, but they do not fit together.
             loose = self._configured.model_copy(update=known)
             faults = [
                 FieldError((field,), rule.text)
@@ -239,7 +240,7 @@ def _check_each(changes: Mapping[str, Any]) -> None:
 
 
 def _fault(info: SettingInfo, value: Any) -> str | None:
-    """Return what is wrong with a single value."""
+    """Return the fault of a single value."""
     match info.type:
         case "integer" if isinstance(value, bool) or not isinstance(value, int):
             return "must be an integer"

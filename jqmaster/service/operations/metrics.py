@@ -1,7 +1,7 @@
 """Metrics for Prometheus: counters of this process, and the state of the store that all masters share.
 
-Label values are job names within the bound of the tally, names of constraints and scripts, templates of routes: their
-number is bounded, whatever callers send.
+Label values are job names within the bound of the tally, names of constraints and scripts, and route
+templates, so their number is bounded, whatever callers send.
 """
 
 import asyncio
@@ -40,11 +40,11 @@ from jqmaster.domain.operations.tally import OTHER, Tally
 from jqmaster.errors import JqmasterError
 
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
-# However many scrape, the store is asked once within this.
+# The store is asked only once within this time, however many scrapers there are.
 KEEP_S: Final = 1.0
-# A store that is away must not keep the counters of this process from being read.
+# A store that is away must not prevent reading this process's counters.
 ASK_WITHIN_S: Final = 3.0
-# Names with ready jobs that are told apart, those with the most first.
+# The most names with ready jobs that get metrics of their own, those with the most jobs first.
 MAX_READY_NAMES: Final = 500
 
 LabelsT = TypeVar("LabelsT", bound=tuple[str, ...])
@@ -162,7 +162,7 @@ METRICS: Final = {
     )
 }  # fmt: skip
 
-# Coarser than what is counted: each is a line for each name.
+# They are coarser than the counted ones, because each bound is a line for each name.
 JOB_BOUNDS_MS: Final = tuple(bound for bound in BOUNDS_MS if bound in {4**n for n in range(1, 12)})
 _JOB_SLICES: Final = tuple(BOUNDS_MS.index(bound) + 1 for bound in JOB_BOUNDS_MS)
 
@@ -213,8 +213,8 @@ class _Look:
 
 
 class Metrics(Collector):
-    """Collects all metrics. `ask_store` raises the store's errors; `store_meters` are the clients whose calls are
-    counted."""
+    """Collects all metrics. `ask_store` raises the store's errors; `store_meters` are the store clients whose
+    calls are counted."""
 
     def __init__(
         self,
@@ -254,7 +254,7 @@ class Metrics(Collector):
     async def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         await self._refresh()
-        # With many names that is some 10 ms of work, which must not hold up the event loop.
+        # With many names this takes some 10 ms, which must not block the event loop.
         return await asyncio.to_thread(generate_latest, self._registry)
 
     async def _refresh(self) -> None:
@@ -421,7 +421,7 @@ class StoreMeter(Protocol):
 
 
 def bounded(ready: Mapping[str, tuple[int, int | None]]) -> dict[str, tuple[int, int | None]]:
-    """Return the names with the most ready jobs, and the others as one."""
+    """Return the names with the most ready jobs, and all others as one."""
     ordered = sorted(ready.items(), key=lambda item: (-item[1][0], item[0]))
     found = dict(ordered[:MAX_READY_NAMES])
     if rest := [of_name for _, of_name in ordered[MAX_READY_NAMES:]]:
@@ -467,7 +467,7 @@ def _gauge(name: str, values: Mapping[LabelsT, float]) -> GaugeMetricFamily:
 
 def _add_durations(family: HistogramMetricFamily, labels: tuple[str, ...], durations: Histogram) -> None:
     total = durations.count
-    # One without labels is there from the start, so that a query never misses it.
+    # A metric without labels exists from the start, so that queries always find it.
     if labels and not total:
         return
     buckets: list[tuple[str, float]] = []

@@ -13,7 +13,7 @@ from jqmaster.domain.identity.access import Scope
 
 SettingType = Literal["integer", "number", "boolean", "text", "list", "choice"]
 
-# The order in which people see them.
+# The groups are in the order in which people see them.
 GROUPS: Final[dict[str, tuple[str, ...]]] = {
     "Leases and dispatch": (
         "lease_ms", "offer_ms", "heartbeat_interval_s", "push_timeout_s", "max_push_jobs", "timeout_grace_s",
@@ -70,7 +70,8 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "store_connections",
     ),
 }  # fmt: skip
-# The other groups hold addresses, files, credentials, durability and connection options: read at the start only.
+# The other groups hold addresses, files, credentials, durability and connection options, which are read only
+# at the start.
 RUNTIME_GROUPS: Final = (
     "Leases and dispatch",
     "Silent workers",
@@ -183,7 +184,7 @@ def _change_scope(key: str, group: str) -> Scope | None:
 
 
 def _parts(annotation: Any) -> tuple[Any, ...]:
-    """Return the members of a union, without None."""
+    """Return the members of a union without None."""
     if get_origin(annotation) in (Union, types.UnionType):
         return tuple(arg for arg in get_args(annotation) if arg is not type(None))
     return (annotation,)

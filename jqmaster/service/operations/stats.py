@@ -28,7 +28,7 @@ from jqmaster.store.workers.workers import WorkerStore
 Span = Literal["1h", "3h", "6h", "24h", "7d", "30d"]
 NameOrder = Literal["name", "pushed", "failed", "ready"]
 
-# Each with its step and how many of them it has.
+# Each span has a step and a number of steps.
 SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
     "1h": ("minute", 60),
     "3h": ("minute", 180),
@@ -37,13 +37,13 @@ SPANS: Final[Mapping[Span, tuple[Step, int]]] = {
     "7d": ("hour", 168),
     "30d": ("hour", 720),
 }
-# Lists of all names read whole hours where these are exact enough.
+# Lists of all names read whole hours if these are exact enough.
 _SUMMED: Final[Mapping[Span, tuple[Step, int]]] = {**SPANS, "24h": ("hour", 24)}
 _MINUTE_S: Final = 60
-# Asked for again within this time, the answer is the same; of long spans little changes.
+# An answer is reused for this time. Answers for long spans are reused longer, because they change little.
 NOW_LIVES_S: Final = 0.9
 SUMS_LIVE_S: Final[Mapping[Span, float]] = {"1h": 2, "3h": 5, "6h": 10, "24h": 10, "7d": 60, "30d": 60}
-# Points of a history that are made before others get a turn.
+# The number of history points that are computed before other tasks get a turn.
 _POINTS_AT_ONCE: Final = 100
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class StoreState:
 
 
 class _Remembered(Generic[T]):
-    """A value that is computed once for all who ask within its life."""
+    """A value that is computed once for all callers within its life."""
 
     def __init__(self, clock: Clock, life_s: float, compute: Callable[[], Awaitable[T]]) -> None:
         self._clock = clock
@@ -144,8 +144,7 @@ class StatsService:
         }
 
     async def _rates(self, now_ms: int) -> dict[str, float]:
-        """Return the rates of the last minute: the current minute, completed by the missing part of the previous
-        one."""
+        """Return the rates of the last minute: the current minute plus the missing part of the previous one."""
         minute, into_ms = divmod(now_ms, STEP_MS["minute"])
         before, present = await self._history.series(TOTAL, "minute", [minute - 1, minute])
         share = 1 - into_ms / STEP_MS["minute"]
@@ -190,7 +189,7 @@ class StatsService:
         for number, found, all_together in zip(numbers, series, whole, strict=True):
             counts = found or NameCounts()
             if counts.backlog < 0 and all_together is not None and all_together.backlog >= 0:
-                # The leader looked, and names of which nothing was ready it did not see.
+                # The leader took a sample, which does not include names with no ready jobs.
                 counts.backlog = counts.oldest_wait_ms = 0
             points.append(_point(number * STEP_MS[step], counts))
             if len(points) % _POINTS_AT_ONCE == 0:
@@ -202,8 +201,8 @@ class StatsService:
     async def names(
         self, span: Span, *, q: str = "", sort: NameOrder = "name", limit: int, cursor: str | None = None
     ) -> dict[str, Any]:
-        """Return a page of the names that are counted, with their sums over the span. `q` is looked for in the name.
-        Raises InvalidError for a cursor that no page of this order gave."""
+        """Return a page of the counted names with their sums over the span. `q` is looked for in the name.
+        Raise InvalidError for a cursor that no page of this order gave."""
         rows = [row for row in await self._rows(span) if q in row["name"]]
         rows.sort(key=lambda row: _place(row, sort))
         if cursor is not None:
@@ -264,9 +263,9 @@ class StatsService:
         limit: int,
         cursor: str | None = None,
     ) -> dict[str, Any]:
-        """Return a page of the groups of final failures, the latest first. `q` is looked for, whatever its case, in the
-        name and in the part of the text that the caller may see; `version` among the workers on which it was seen last.
-        Raise InvalidError for a cursor that no page gave."""
+        """Return a page of the groups of final failures, the latest first. `q` is searched, ignoring case, in
+        the name and in the part of the text that the caller may see; `version` is searched among the versions
+        of workers that last had such failures. Raise InvalidError for a cursor that no page gave."""
         wanted, now_ms = q.casefold(), await self._history.now_ms()
         groups = [
             group

@@ -19,8 +19,8 @@ STANDINGS: Final = ("fresh", "stale", "draining", "detached")
 
 
 class StoreFactsReader:
-    """`stale_ms`: the silence after which a worker gets no new jobs, now. `log_retention_ms`: the age at which logs go
-    to the archive; None: there is none."""
+    """`stale_ms`: the silence after which a worker gets no new jobs, now. `log_retention_ms`: the age at
+    which logs go to the archive; None: there is no archive."""
 
     def __init__(
         self,
@@ -51,7 +51,8 @@ class StoreFactsReader:
         fresh = [worker for worker, kind in zip(workers, standings, strict=True) if kind == "fresh"]
         busy = sum(worker.busy for worker in fresh)
         ready = await self._inspector.names_ready(MAX_NAMES_READ)
-        # The leader looks for the first of the ready jobs every few moments; none of its samples: nobody knows.
+        # The leader samples the first ready job of each name every few moments. Without a sample, the wait is
+        # unknown.
         sample = await self._history.backlog()
         since_ms = {name: waiting.since_ms for name, waiting in sample.names.items()} if sample else {}
         return StoreFacts(

@@ -1,4 +1,4 @@
-"""Contracts of job names: what workers tell of them, and whether pushes keep to them."""
+"""Contracts of job names: workers declare them, and pushes are checked against them."""
 
 import asyncio
 import logging
@@ -19,11 +19,11 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Contracts are read again after this time, and sooner where an argument does not fit them.
+# Contracts are read again after this time, and sooner if an argument does not fit them.
 LIFE_S: Final = 5.0
 LEAST_LIFE_S: Final = 0.5
 MAX_NAMES: Final = 2_000
-# Names that were served are remembered, because nothing makes that untrue.
+# Names that have been served are remembered, because that never becomes untrue.
 MAX_SERVED: Final = 20_000
 # A finding of one name and kind is logged at most this often.
 LOG_EVERY_S: Final = 60.0
@@ -33,7 +33,7 @@ MAX_FINDINGS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class NameContracts:
-    """`live`: the workers that serve the name now, by the digest of the contract that they told ("": none)."""
+    """`live`: the workers that serve the name now, by the digest of the contract that they declared ("": none)."""
 
     told: Sequence[ToldContract]
     is_served: bool
@@ -42,7 +42,7 @@ class NameContracts:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The measure for pushes of one name: an argument fits if it fits one of the schemas, or if there is none."""
+    """The rules for pushes of one name: an argument fits if it fits one of the schemas, or if there are none."""
 
     at_s: float
     is_served: bool
@@ -51,7 +51,7 @@ class _Known:
 
 @dataclass(frozen=True, slots=True)
 class ContractBreach:
-    """A push that does not keep to the contract. `code`: `unserved_name` or `invalid_argument`."""
+    """A push that breaks the contract. `code`: `unserved_name` or `invalid_argument`."""
 
     code: str
     name: str
@@ -79,7 +79,7 @@ class ContractService:
         self._live_at_s = float("-inf")
 
     async def tell(self, names: Sequence[str], contracts: Mapping[str, Contract]) -> None:
-        """Note what a worker that registers tells. Raise InvalidError for an invalid schema."""
+        """Note the contracts that a registering worker declares. Raise InvalidError for an invalid schema."""
         errors = []
         for name, contract in contracts.items():
             try:
@@ -131,7 +131,7 @@ class ContractService:
         return {"is_served": found.is_served, "contracts": contracts, "warnings": _warnings(found)}
 
     async def check(self, specs: Sequence[JobSpec], *, is_bulk: bool, refuses: bool) -> list[str]:
-        """Judge a push, and return the codes of what was found. Raise InvalidError for it if `refuses`."""
+        """Check a push, and return the codes of the findings. If `refuses`, raise InvalidError for them."""
         findings: list[ContractBreach] = []
         for n, spec in enumerate(specs):
             if finding := await self._judge(spec, ("jobs", n) if is_bulk else ()):
@@ -152,11 +152,11 @@ class ContractService:
         return sorted({finding.code for finding in findings})
 
     def were_served(self, names: Collection[str]) -> bool:
-        """Return whether it is known, without a look into the store, that workers have served all of these names."""
+        """Return whether it is known, without reading the store, that workers have served all of these names."""
         return self._served.issuperset(names)
 
     async def unserved(self, names: Collection[str]) -> list[str]:
-        """Return those of these names that no worker has ever served. A name that was served is looked up once, any
+        """Return those of these names that no worker has ever served. A served name is looked up once, any
         other again after `LEAST_LIFE_S`."""
         others = [name for name in dict.fromkeys(names) if name not in self._served]
         now_s = self._clock.monotonic_s()
@@ -165,7 +165,7 @@ class ContractService:
         ]
         if not asked:
             return others
-        # Until this look is over, other pushes of these names go by the one before.
+        # Until this lookup is done, other pushes of these names use the result of the one before.
         self._unserved_at_s.update((name, now_s) for name in asked if name in self._unserved_at_s)
         missing = set(await self._contracts.unserved(asked))
         if missing:
@@ -178,7 +178,8 @@ class ContractService:
         return [name for name in others if name not in served]
 
     async def _live_names(self, now_s: float) -> set[str]:
-        """Return the names of registered workers. Those that registered at an older release told none."""
+        """Return the names of registered workers. Those that registered with an older release are not in the
+        store's list of served names."""
         if now_s - self._live_at_s >= LIFE_S:
             self._live = {name for worker in await self._workers.all() for name in worker.spec.names}
             self._live_at_s = now_s
@@ -192,7 +193,8 @@ class ContractService:
         self._served.update(names)
 
     async def misfits(self, spec: JobSpec) -> list[FieldError]:
-        """Return what of the argument does not fit the contracts in force, whatever is done about it."""
+        """Return the parts of the argument that do not fit the contracts in force, whether or not pushes are
+        refused for that."""
         finding = await self._judge(spec, ())
         return finding.errors if finding and finding.code == "invalid_argument" else []
 
@@ -201,7 +203,7 @@ class ContractService:
         finding = _finding(known, spec, loc)
         if finding is None:
             return None
-        # A worker may have told another contract just now.
+        # A worker may just have declared another contract.
         again = await self._look_up(spec.name, LEAST_LIFE_S)
         return finding if again is known else _finding(again, spec, loc)
 
@@ -221,8 +223,8 @@ class ContractService:
             return known
 
     def _in_force(self, found: NameContracts) -> list[ArgumentSchema]:
-        """Return the schemas of live workers; those of one release may differ from those of the next. While none is
-        live, the one that was told last counts."""
+        """Return the schemas of live workers, which may differ between releases. While no worker is live, the
+        last declared contract counts."""
         told = [one for one in found.told if one.digest in found.live] if found.live else found.told[:1]
         if not told or any(one.contract.argument_schema is None for one in told) or "" in found.live:
             return []
@@ -230,7 +232,7 @@ class ContractService:
         for one in told:
             try:
                 schemas.append(self._schema_of(one.contract))
-            except BadSchemaError:  # told to a master with another version of the library
+            except BadSchemaError:  # declared to a master with another version of the library
                 return []
         return [schema for schema in schemas if schema is not None]
 
@@ -265,7 +267,7 @@ def _finding(known: _Known, spec: JobSpec, loc: tuple[str | int, ...]) -> Contra
     try:
         argument = as_json(spec.argument)
     except (ValueError, TypeError):
-        # A schema of JSON says nothing about such a value.
+        # A JSON Schema says nothing about such a value.
         return None
     least: list[Misfit] | None = None
     for schema in known.schemas:
@@ -276,7 +278,7 @@ def _finding(known: _Known, spec: JobSpec, loc: tuple[str | int, ...]) -> Contra
             least = misfits
     assert least is not None
     errors = [FieldError((*loc, "argument", *misfit.path), misfit.message) for misfit in least]
-    # Values are content, and stay out of the log.
+    # Values are content, so they stay out of the log.
     keywords = ", ".join(
         f"{'.'.join(map(str, ('argument', *misfit.path)))[:100]}: {misfit.keyword}" for misfit in least[:3]
     )

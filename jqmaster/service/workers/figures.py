@@ -13,7 +13,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 # Whole minutes before the current one.
 MINUTES: Final = 5
-# Masters tell their counts every few seconds.
+# Masters flush their counts every few seconds.
 LIVES_S: Final = 2.0
 
 
@@ -61,7 +61,7 @@ class FiguresCache:
 
     async def _read(self, current: int) -> Mapping[str, WorkerCounts]:
         over = range(current - MINUTES, current)
-        # Masters add to the current minute only, so each one that is over is read once.
+        # Masters add to the current minute only, so each past minute is read once.
         self._over = {minute: counts for minute, counts in self._over.items() if minute in over}
         for minute in over:
             if minute not in self._over:

@@ -42,8 +42,8 @@ class MasterService:
         return listed, masters.epoch
 
     async def demote(self, master_id: str, who: str) -> int:
-        """Tell the leader to hand over, and return the epoch that ends. The others elect within
-        moments. `who` stands in the audit log.
+        """Tell the leader to hand over, and return the epoch that ends. The others elect within moments.
+        `who` is the name for the audit log.
 
         Raises NotFoundError, and ConflictError with code `not_leader` or `no_other_master`.
         """

@@ -24,8 +24,8 @@ _CHANGES: Final[Mapping[WorkerOrder, Mapping[str, Any]]] = {
 
 
 class WorkerActions:
-    """`tell(worker_id, order)` gives a worker an order at once; where it fails, the answer to the next heartbeat tells.
-    Methods raise what the store raises."""
+    """`tell(worker_id, order)` gives a worker an order at once; if it fails, the answer to the next heartbeat
+    carries the order. Methods raise what the store raises."""
 
     def __init__(self, workers: WorkerStore, *, tell: TellWorker) -> None:
         self._workers = workers
@@ -41,8 +41,8 @@ class WorkerActions:
 
         * drain: it takes no more jobs and finishes those that it runs.
         * resume: it gets jobs again.
-        * detach: its jobs run elsewhere when it has stopped them, or when their leases end. A detached worker may be
-          detached again.
+        * detach: its jobs run elsewhere once it has stopped them, or when their leases end. A detached worker
+          may be detached again.
         """
         before = await existing_worker(self._workers, worker_id)
         entry = encode_entry(
@@ -66,9 +66,10 @@ class WorkerActions:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, who: str, *, is_kept: bool = False, now_ms: int = 0
     ) -> Worker:
-        """Set how many jobs the worker may have, from its next claim on; None: as many as it registered. It learns that
-        from the answer to its next heartbeat, and finishes jobs beyond that number. `is_kept`: workers that register
-        later on its node with its labels get as many. Raise NotFoundError, ConflictError (detached)."""
+        """Set how many jobs the worker may have, from its next claim on; None: as many as it registered. It
+        learns the number from the answer to its next heartbeat, and finishes jobs beyond it. `is_kept`:
+        workers that register later on its node with its labels get the same number. Raise NotFoundError,
+        ConflictError (detached)."""
         before = await existing_worker(self._workers, worker_id)
         spec = before.spec
         kept = None
@@ -94,11 +95,11 @@ class WorkerActions:
             return await existing_worker(self._workers, worker_id)
 
     async def slot_rules(self) -> list[SlotRule]:
-        """Return the slots that are kept for workers to come."""
+        """Return the rules of slots for future workers."""
         return await self._workers.slot_rules()
 
     async def drop_slot_rule(self, rule_id: str, who: str) -> None:
-        """Remove a rule of slots: workers that register later get their own. Raise NotFoundError."""
+        """Remove a rule of slots: later workers get the number that they register. Raise NotFoundError."""
         rule = next((one for one in await self._workers.slot_rules() if one.id == rule_id), None)
         before = None
         if rule is not None:

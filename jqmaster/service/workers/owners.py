@@ -1,4 +1,5 @@
-"""Which caller a worker belongs to: the token that registered it, or one that has proved the worker's secret since."""
+"""The owners of workers. A worker belongs to the token that registered it, or to one that has since proved
+the worker's secret."""
 
 import hashlib
 import hmac
@@ -15,15 +16,15 @@ logger = logging.getLogger(__name__)
 
 # Owners that any token may follow: none, and the caller of a master that had no tokens.
 _FREE: Final = ("", LOCAL)
-# Workers whose owner is remembered here; the least recently seen one is read again.
+# The most workers whose owners are cached here; the least recently seen one is dropped.
 MAX_KNOWN: Final = 10_000
 
 
 class WorkerOwners:
-    """Judges by a copy, which costs one read of the store per worker.
+    """Checks against a cached copy, which costs one read of the store per worker.
 
-    A worker that another master has given to a new token stays open to its former token here until this master forgets
-    it. Both tokens are of the same process then, and a revoked one is not let in at all.
+    A worker that another master has given to a new token stays open to its former token here until this
+    master forgets it. Both tokens are of the same process then, and a revoked one is not let in at all.
     """
 
     def __init__(self, workers: WorkerStore) -> None:
@@ -31,7 +32,7 @@ class WorkerOwners:
         self._known: OrderedDict[str, str] = OrderedDict()
 
     def check_names(self, names: tuple[str, ...] | list[str], caller: Principal) -> None:
-        """Raise ForbiddenError that names each name which the caller's token is not bound to."""
+        """Raise ForbiddenError that lists each name that the caller's token does not allow."""
         allows = caller.allows_name
         if allows is None:
             return
@@ -46,9 +47,9 @@ class WorkerOwners:
             )
 
     async def check(self, worker_id: str, caller: Principal) -> None:
-        """Raise ForbiddenError (`foreign_worker`) where the worker belongs to another caller.
+        """Raise ForbiddenError (`foreign_worker`) if the worker belongs to another caller.
 
-        Passes a worker that is not known, which the operation itself refuses, and one without an owner.
+        Let an unknown worker pass, because the operation itself refuses it, and a worker without an owner.
         """
         if self._remembers(worker_id, caller) or not is_id(worker_id):
             return
@@ -62,10 +63,10 @@ class WorkerOwners:
     async def check_heartbeat(
         self, worker_id: str, caller: Principal, *, token: bytes, proof: str | None
     ) -> None:
-        """As `check`. A worker changes hands by the proof of its secret.
+        """As `check`, but proof of the worker's secret makes the caller the owner.
 
-        A worker that a master of an earlier release registered has no owner: its first heartbeat gives it one. So it is
-        with a worker that registered before there were tokens.
+        A worker has no owner if a master of an earlier release registered it, or if it registered before
+        there were tokens. Its first heartbeat gives it one.
         """
         if self._remembers(worker_id, caller) or not is_id(worker_id):
             return
@@ -104,9 +105,9 @@ class WorkerOwners:
 
 
 def adoption_proof(secret: str, worker_id: str, token: bytes) -> str:
-    """Return what shows that the caller with this token is the worker itself.
+    """Return the proof that the caller with this token is the worker itself.
 
-    The line feeds keep `/challenge`, which signs a nonce for anybody, from making one.
+    `/challenge` signs nonces for anybody. The line feeds prevent it from producing such a proof.
     """
     text = f"adopt\n{worker_id}\n{hashlib.sha256(token).hexdigest()}"
     return hmac.digest(secret.encode(), text.encode(), "sha256").hex()

@@ -1,4 +1,4 @@
-"""Polls of workers that pull, while they wait at this master."""
+"""Long polls of workers that pull, while they wait at this master."""
 
 import asyncio
 import logging
@@ -20,18 +20,19 @@ from jqmaster.store.workers.polls import NoPoll, PollReply, PollStore
 logger = logging.getLogger(__name__)
 
 MAX_WAIT_S: Final = 60.0
-# A poll that does not want to wait still gives the leader this much time, as it may be another master.
+# Even a poll that asks for no wait gives the leader this much time, because the leader may be another master.
 LEAST_WAIT_S: Final = 0.25
-# Messages make it quick, this makes it sure.
+# Messages make answers fast, and this regular look makes them certain.
 LOOK_S: Final = 2.0
-# After a poll that another one of the same worker ended; what asks in a loop shall not spin.
+# The retry delay of a poll that a newer poll of the same worker replaced, so that a client in a loop does not
+# spin.
 AGAIN_AFTER_S: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A worker's request for jobs. The same `poll_id` again repeats a call whose answer was lost; a call with "" cannot
-    be repeated. `refused` holds (job ID, token) of the offers that the worker does not take."""
+    """A worker's request for jobs. A call with the same `poll_id` repeats one whose answer was lost; a call
+    with "" cannot be repeated. `refused` has (job ID, token) of each offer that the worker refuses."""
 
     max_jobs: int
     wait_s: float
@@ -46,7 +47,7 @@ class _Hanging:
     def __init__(self, poll_id: str) -> None:
         self.id = poll_id
         self.news = asyncio.Event()
-        # Set once it is written down, or never will be.
+        # This is set once the poll is written to the store, or never will be.
         self.opened = asyncio.Event()
         self.reply: PollReply | None = None
         self.is_gone = False
@@ -58,9 +59,9 @@ class _Hanging:
 
 
 class PollDesk:
-    """Component. A poll is a capacity that the leader's claim uses up: it is written down in the store, so that any
-    leader finds it, and so is what it was given, so that any master can answer its repeat. While it hangs here it costs
-    a future, and no connection to the store."""
+    """Component. A poll offers capacity that the leader's claim uses up. The store has the poll, so that any
+    leader finds it, and the jobs given to it, so that any master can answer a repeat. While a poll waits
+    here, it costs a future, and no connection to the store."""
 
     def __init__(
         self,
@@ -84,17 +85,19 @@ class PollDesk:
         self._loops.spawn("look", self._keep_looking)
 
     async def stop(self) -> None:
-        """Every poll is answered now, with what it was given or with nothing; later ones are refused."""
+        """Answer every poll now, with the jobs that it was given or with none; refuse later polls."""
         self._is_stopping = True
         self.look_all()
         await self._loops.stop()
         await asyncio.gather(*self._drops, return_exceptions=True)
 
     async def poll(self, worker_id: str, ask: Ask, gone: Callable[[], Awaitable[None]]) -> PollReply:
-        """Jobs as soon as there are some; none when the wait is over, the worker is told to drain or this master stops.
+        """Return jobs as soon as there are some; none when the wait is over, the worker is told to drain, or
+        this master stops.
 
-        `gone` returns when nobody waits for the answer any more. Raise NotFoundError, ConflictError (it has an address,
-        or is detached), RateLimitedError (another poll of this worker took the place of this one), OverloadedError.
+        `gone` returns when nobody waits for the answer any more. Raise NotFoundError, ConflictError (it has
+        an address, or is detached), RateLimitedError (another poll of this worker took the place of this
+        one), OverloadedError.
         """
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
@@ -109,7 +112,7 @@ class PollDesk:
         if before:
             before.is_replaced = True
             before.news.set()
-        # Before the store is asked: its word may come before its answer.
+        # Enter the poll before asking the store, because the store's message may come before its answer.
         self._hanging[worker_id] = poll
         watch = asyncio.ensure_future(gone())
         watch.add_done_callback(lambda done: None if done.cancelled() else poll.left())
@@ -122,7 +125,8 @@ class PollDesk:
                 del self._hanging[worker_id]
 
     async def _filled(self, reply: PollReply) -> PollReply:
-        """Return the reply with what its jobs get besides their records. Jobs that ended meanwhile are left out."""
+        """Return the reply with its jobs' checkpoints, callbacks and inputs added. Jobs that ended meanwhile
+        are left out."""
         jobs: Sequence[ClaimedJob] = [offer.job for offer in reply.offers]
         await self._progress.give_checkpoints(jobs)
         offered = await self._challenges.give_callbacks(jobs)
@@ -136,8 +140,8 @@ class PollDesk:
         wait_s = min(max(ask.wait_s, LEAST_WAIT_S), MAX_WAIT_S)
         ends_at_s = asyncio.get_running_loop().time() + wait_s
         try:
-            # In the order in which they came: to the store the newest poll of a worker is the one opened last, and it
-            # gives jobs to no other.
+            # Open polls in the order of their arrival. The store considers the poll opened last the newest,
+            # and gives jobs to no other.
             if before:
                 await before.opened.wait()
             if poll.is_replaced:
@@ -155,7 +159,7 @@ class PollDesk:
                 is_over = True
             poll.news.clear()
             if poll.is_gone:
-                # Whom it was meant for asks again, here or elsewhere, and gets it then.
+                # The worker asks again, here or elsewhere, and gets its jobs then.
                 await self._polls.drop(worker_id, poll.id)
                 return reply
             if poll.reply is not None:
@@ -165,13 +169,14 @@ class PollDesk:
             is_over = is_over or self._is_stopping
             reply = _checked(worker_id, await self._polls.take(worker_id, poll.id, ends=is_over))
             if reply.is_draining and not (reply.offers or is_over):
-                # It is told at once. A worker that asks on while it drains is not answered sooner than any other.
+                # Tell it to drain at once. If it keeps polling while it drains, it is answered no sooner than
+                # any other worker.
                 is_over = True
                 reply = _checked(worker_id, await self._polls.take(worker_id, poll.id, ends=True))
         return reply
 
     async def _withdraw(self, worker_id: str, poll_id: str) -> PollReply:
-        """Withdraw the worker's poll. Jobs that it was given meanwhile go back."""
+        """Withdraw the worker's poll. Jobs that it was given meanwhile are returned."""
         if poll := self._hanging.get(worker_id):
             poll.is_replaced = True
             poll.news.set()
@@ -203,7 +208,7 @@ class PollDesk:
         drop.add_done_callback(self._drops.discard)
 
     def look(self, worker_id: str) -> None:
-        """The store may have something for this worker's poll."""
+        """Look again, because the store may have something for this worker's poll."""
         if poll := self._hanging.get(worker_id):
             poll.news.set()
 

@@ -18,9 +18,10 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# A fleet that starts behind one address registers at once. More wait for no answer in vain than any fleet has starting.
+# A fleet that starts behind one address registers all at once. If more wait at once, they wait in vain for
+# addresses that never answer: no fleet has so many starting.
 MAX_AT_ONCE: Final = 200
-# A worker that is started anew more often crashes, or two of them fight for one address.
+# If a worker registers more often, it keeps crashing, or two workers fight over one address.
 OFTEN: Final = 5
 _UNVERIFIED: Final = (
     "the address was not proven to be the worker's: POST {url}/challenge must be answered there with the proof of "
@@ -31,13 +32,13 @@ _BINARY: Final = "the proof is right, but sent as binary: it must be text (a Mes
 
 class AddressProver(Protocol):
     async def prove(self, url: str, nonce: str) -> Any:
-        """Return the value that the worker at `url` gave as its proof for `nonce`. Raise AddressRefusedError, whose
-        text is for the log."""
+        """Return the proof that the worker at `url` gave for `nonce`. Raise AddressRefusedError, whose text
+        is for the log."""
         ...
 
 
 class Registrations:
-    """Further registrations are refused after `failures_per_minute` failures of one caller."""
+    """After `failures_per_minute` failures of one caller, its further registrations are refused."""
 
     def __init__(self, prover: AddressProver, clock: Clock, *, failures_per_minute: LiveValue[int]) -> None:
         self._prover = prover
@@ -48,9 +49,10 @@ class Registrations:
         self._failures_per_minute = failures_per_minute
 
     async def check(self, url: str, secret: str, caller: str) -> None:
-        """Have whoever serves `url` prove that it knows `secret`.
+        """Make the server at `url` prove that it knows `secret`.
 
-        Raises AddressRefusedError (`address_unverified`), and RateLimitedError while the caller was wrong too often.
+        Raises AddressRefusedError (`address_unverified`), and RateLimitedError while the caller has failed
+        too often.
         """
         now_s = self._clock.monotonic_s()
         if self._failures.count(caller, now_s) >= self._failures_per_minute.current:
@@ -99,6 +101,6 @@ class Registrations:
             is_right = hmac.compare_digest(proof.encode(), expected.encode())
             return ("", "") if is_right else ("whoever answers there does not know the secret", _UNVERIFIED)
         if isinstance(proof, bytes) and hmac.compare_digest(proof, expected.encode()):
-            # It is the worker's own, and learns nothing about others.
+            # The fault concerns the worker itself, so it reveals nothing about others.
             return _BINARY, _BINARY
         return "the answer of whoever serves it has no proof in it", _UNVERIFIED

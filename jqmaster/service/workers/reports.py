@@ -24,7 +24,7 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# A longer message is cut: it is for people, and every failed attempt keeps one.
+# A longer message is cut, because it is for people and every failed attempt keeps one.
 MAX_MESSAGE: Final = 1_000
 NO_CHALLENGE: Final = "reported as challenged, but the attempt opened no challenge with this request ID"
 
@@ -60,8 +60,8 @@ class ReportService:
         return _split([job_id for job_id, _ in claims], verdicts)
 
     async def results(self, worker_id: str, outcomes: Sequence[Outcome]) -> tuple[list[str], list[str]]:
-        """Return the IDs of jobs whose outcome counts (or did before), and of those whose token is stale. Raise
-        NotFoundError where the worker is not registered."""
+        """Return the IDs of jobs whose outcome counts, now or by an earlier report, and of those whose token
+        is stale. Raise NotFoundError where the worker is not registered."""
         if not is_id(worker_id):
             raise unknown_worker(worker_id)
         succeeded = [o for o in outcomes if o.type == "success"]
@@ -82,7 +82,7 @@ class ReportService:
         if others:
             settlements = await self._decide(worker_id, others)
             if not settlements:
-                await existing_worker(self._workers, worker_id)  # no script is called that would find out
+                await existing_worker(self._workers, worker_id)  # no script runs that would find out
             verdicts = await self._settlements.settle(worker_id, settlements)
             more_accepted, more_stale = _split([s.job_id for s in settlements], verdicts)
             accepted, stale = accepted + more_accepted, stale + more_stale
@@ -93,7 +93,7 @@ class ReportService:
     async def _await_callbacks(
         self, worker_id: str, outcomes: Sequence[Outcome]
     ) -> tuple[list[str], list[Outcome]]:
-        """Return the jobs that await their callbacks, and the failures of those that opened no such challenge."""
+        """Return the jobs that now await callbacks, and failures for those that opened no such challenge."""
         challenged = [o for o in outcomes if o.type == "challenged"]
         reports = []
         for outcome in challenged:
@@ -110,7 +110,7 @@ class ReportService:
 
     async def _decide(self, worker_id: str, outcomes: Sequence[Outcome]) -> list[Settlement]:
         jobs = await self._records.get_without_argument([o.job_id for o in outcomes])
-        # Only who asks for a hold needs the constraints, and then as they are now.
+        # Only a hold needs the constraints, and it needs their newest edition.
         constraints = await self._constraints.reload() if any(o.hold for o in outcomes) else None
         settlements = []
         for outcome in outcomes:
@@ -121,7 +121,8 @@ class ReportService:
                 decision = decide(job, outcome, jitter=self._rng.random())
             else:
                 noted = await self._challenges.note_not_ready(worker_id, outcome.job_id, outcome.token)
-                # A stale token has no say, which the script that settles finds as well.
+                # None: the token is stale. The decision does not matter, because the settling script refuses
+                # the token too.
                 decision = (
                     decide(job, outcome, jitter=0.0)
                     if noted is None
@@ -148,8 +149,8 @@ class ReportService:
 
 
 def _hold(constraints: ConstraintSnapshot, order: HoldOrder, for_ms: int) -> GateHold | None:
-    """Return the gate to hold; None if it does not exist: the deferral still counts, as a worker need not know the
-    current constraints."""
+    """Return the gate to hold; None if it does not exist. The deferral still counts, because a worker need
+    not know the current constraints."""
     stored = constraints.named(order.constraint)
     fault = ""
     if stored is None or not stored.constraint.enabled:

@@ -17,10 +17,10 @@ import msgspec
 
 from jqmaster.domain.instant import iso_ms
 
-# More say nothing new.
+# The most misfits that are reported; more would say nothing new.
 MAX_FAULTS: Final = 10
 _MAX_MESSAGE: Final = 300
-# Patterns of workers must not be able to keep a master busy: this engine takes linear time.
+# Workers' patterns must not be able to keep a master busy, so this engine takes linear time.
 _PATTERNS: Final = jsonschema_rs.RegexOptions()
 
 
@@ -32,8 +32,8 @@ def _is_text_of(kind: Any, text: str) -> bool:
     return True
 
 
-# Formats are rules where the tasks of the SDK read the text by the same rules. The rest only inform: libraries differ
-# on what a mail address is.
+# These formats are enforced, because the SDK's tasks read such texts by the same rules. All others only
+# inform: libraries differ on what a mail address is.
 _CHECKED: Final = {
     "byte": bytes, "date": dt.date, "date-time": dt.datetime, "decimal": Decimal, "duration": dt.timedelta,
     "time": dt.time, "uuid": UUID,
@@ -54,7 +54,7 @@ class BadSchemaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A value of an argument that does not fit. `message` may quote the value; `keyword` is the rule that it breaks."""
+    """A value in an argument that does not fit. `message` may quote the value; `keyword` is the rule that it breaks."""
 
     path: tuple[str | int, ...]
     message: str
@@ -77,7 +77,7 @@ class ArgumentSchema:
             raise BadSchemaError(str(exc).partition("\n")[0][:_MAX_MESSAGE]) from exc
 
     def misfits(self, argument: Any) -> list[Misfit]:
-        """Return what does not fit of an argument that `as_json` made; none: all fits."""
+        """Return the misfits of an argument that `as_json` made; empty if all of it fits."""
         if self._validator.is_valid(argument):
             return []
         found = []
@@ -90,8 +90,8 @@ class ArgumentSchema:
 
 
 def _meant(error: Any) -> list[Any]:
-    """Return the errors inside the one alternative of `anyOf` or `oneOf` whose type the value has, as for an object or
-    null; else the error itself."""
+    """If only one alternative of `anyOf` or `oneOf` has the value's type, as with object or null, return the
+    errors inside it; otherwise return the error itself."""
     alternatives = getattr(error.kind, "context", None) or []
     near = [
         errors

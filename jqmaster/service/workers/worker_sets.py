@@ -1,4 +1,4 @@
-"""Orders to many workers at once: those of a version, a machine, a label, or named one by one."""
+"""Orders to many workers at once, selected by version, machine or label, or by their IDs."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ AT_ONCE: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class WorkerSelection:
-    """Workers that have all of what is given; `label`: its name and its value."""
+    """Workers that meet all given conditions; `label`: its name and value."""
 
     worker_ids: frozenset[str] | None = None
     node_id: str | None = None
@@ -39,7 +39,7 @@ class WorkerSelection:
 
 
 class WorkerSets:
-    """Each worker gets the order, and an audit entry, as if it were named alone. Raises what the store raises."""
+    """Each worker gets the order and an audit entry, as if it were the only one. Raises what the store raises."""
 
     def __init__(self, workers: WorkerStore, actions: WorkerActions) -> None:
         self._workers = workers
@@ -55,7 +55,7 @@ class WorkerSets:
         ]
 
     async def order(self, order: SetOrder, selection: WorkerSelection, who: str) -> list[Worker]:
-        """Give the order, and return the workers that got it. One that left meanwhile is not among them."""
+        """Give the order, and return the workers that got it, without those that left meanwhile."""
         concerned = await self.concerned(order, selection)
         room = asyncio.Semaphore(AT_ONCE)
 

@@ -44,11 +44,11 @@ class WorkerService:
     async def register(
         self, spec: WorkerSpec, owner: str = "", *, caller: str = "", companion_of: str = ""
     ) -> Registration:
-        """A new worker ID, which belongs to the caller named `owner`; `caller`: see `caller_of`; `companion_of`: see
-        `Worker`.
+        """Register a worker. Return its new ID, which belongs to the caller named `owner`; `caller`: see
+        `caller_of`; `companion_of`: see `Worker`.
 
-        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if that was so
-        too often with this owner and caller.
+        Raises AddressRefusedError if the server at the URL does not know the secret, RateLimitedError if that
+        happened too often with this owner and caller.
         """
         if spec.url is not None:
             await self._registrations.check(spec.url, spec.secret, f"{owner}, {caller}")
@@ -71,14 +71,14 @@ class WorkerService:
         reports: Sequence[ProgressReport] = (),
         asks_to_continue: bool = False,
     ) -> HeartbeatReply:
-        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or an
-        earlier one, at which the claims were listed. Raise NotFoundError if the worker is not, or no longer,
-        registered."""
+        """Renew leases, and save the reports of claims that hold their jobs. `as_of_ms` is the store time, or
+        an earlier one, at which the claims were listed. Raise NotFoundError if the worker is not registered,
+        or no longer."""
         answer = await self._workers.renew(worker_id, claims, free, as_of_ms) if is_id(worker_id) else None
         if answer is None:
             raise unknown_worker(worker_id)
         if reports and (stale := await self._progress.save(worker_id, reports)):
-            # Held when the leases were renewed, and over when the reports were saved.
+            # The claim was held when the leases were renewed, but over when the reports were saved.
             answer = replace(answer, lost=answer.lost | (stale - answer.to_cancel))
         if asks_to_continue and answer.detached_by == "silence":
             return await self._let_continue(worker_id, claims, answer)
@@ -99,7 +99,7 @@ class WorkerService:
         return await self._workers.all()
 
     async def held(self, worker_id: str) -> list[Job]:
-        """Return the jobs that it holds and that can be read, the oldest first."""
+        """Return the readable jobs that the worker holds, the oldest first."""
         job_ids = await self._workers.claims(worker_id)
         jobs = await self._records.get_without_argument(job_ids)
         return [jobs[job_id] for job_id in job_ids if job_id in jobs]
@@ -107,7 +107,7 @@ class WorkerService:
     async def _let_continue(
         self, worker_id: str, claims: Sequence[tuple[str, str]], answer: HeartbeatReply
     ) -> HeartbeatReply:
-        """Let a worker that was silent go on: its leases have just been renewed, so nobody else has its jobs."""
+        """Let a worker that was silent go on. Its leases have just been renewed, so nobody else has its jobs."""
         held = [claim for claim in claims if claim not in answer.lost and claim not in answer.to_cancel]
         worker = await self._workers.get(worker_id)
         jobs = await self._records.get_without_argument([job_id for job_id, _ in held])
