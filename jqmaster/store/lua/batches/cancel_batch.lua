@@ -1,5 +1,5 @@
 #!lua
--- Cancels a batch that is not complete: it takes no new member, and the leader cancels those that are not over.
+-- Cancels a batch that is not complete: it takes no new members, and the leader cancels its unfinished members.
 -- KEYS batch:hash batches_due:zset
 -- ARGV now_ms tag batch_id
 -- REPLY ok | unknown | complete

@@ -1,5 +1,5 @@
 #!lua
--- Removes a batch that a call made to fill it, if nothing came of it: no callback starts.
+-- Removes a batch that a call created to fill and then never filled. Starts no callback.
 -- KEYS batch:hash
 -- ARGV now_ms tag batch_id filled_by(the call)
 -- REPLY ok | kept

@@ -1,6 +1,6 @@
 #!lua
--- Looks at batches whose time has come, at most `limit` a call: cancels those that expire, and removes complete ones
--- that are over their retention, or that a call made to fill them and never did.
+-- Looks at batches that are due, at most `limit` a call. Cancels those that expire; removes complete ones that are past
+-- their retention, and those that a call created to fill and never filled.
 -- KEYS epoch:string batches:zset batches_due:zset
 -- ARGV now_ms tag epoch limit retention_ms
 -- REPLY ok:removed,canceled,ms until the next is due (0: some are, -1: none waits) | stale_epoch

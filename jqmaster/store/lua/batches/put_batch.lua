@@ -18,7 +18,7 @@ local tag = ARGV[2]
 if mark ~= '' and redis.call('HGET', rules_key, 'mark') ~= mark then return {'other_data'} end
 local present = redis.call('HGET', batch_key, 'spec')
 if present then
-  -- See enqueue.lua: a repeat writes, or WAIT would lie.
+  -- A repeat writes too, or WAIT would confirm what never replicated: see enqueue.lua.
   if present ~= spec then return {'taken'} end
   redis.call('HSET', batch_key, 'spec', spec)
   -- The newest call answers for a batch that is not sealed yet: no older one may drop it.

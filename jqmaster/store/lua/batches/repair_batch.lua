@@ -1,6 +1,6 @@
 #!lua
--- Puts the counts of a batch right, as they were counted of the records of its members, unless it changed since; writes
--- again what must follow from its state.
+-- Corrects the counts of a batch to those counted from its members' records, unless it changed since. Writes again what
+-- must follow from its state.
 -- KEYS epoch:string audit:stream
 -- ARGV now_ms tag epoch batch_id changes(of the batch, as it was counted) counts(MessagePack: {count: number})
 --   audit_entry audit_max [+ id(of a member that has no record)]

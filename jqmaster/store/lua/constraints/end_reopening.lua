@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- All gates of a constraint were looked at after its change; unless it has changed again since.
+-- Notes that all gates of a constraint were looked at after its change, unless it has changed again since.
 -- KEYS epoch:string reopened:zset
 -- ARGV epoch cid version
 -- REPLY ok | stale_epoch

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Lets through again what lies aside at gates whose time has come, or that may let more through than when they closed.
+-- Brings back what is parked at gates whose time has come, or that may now let more through than when they closed.
 -- KEYS epoch:string gates_due:zset holds:hash
 -- ARGV now_ms tag epoch limit [+ gate]
 -- REPLY ok:gates opened by time,ms until the next opens by time(-1: none),1 if jobs may start that could not before |
@@ -20,7 +20,7 @@ for _, gate_id in ipairs(due) do
   if tonumber(redis.call('HGET', holds_key, gate_id) or 0) <= now_ms then redis.call('HDEL', holds_key, gate_id) end
 end
 parking.open_all(due)
--- Whatever lay there may have come back already, by the claim of another name.
+-- Due gates count as opened: a claim for another name may already have brought back what lay there.
 local has_opened = #due > 0
 for i = FIRST, #ARGV do
   local _, has_come_back = parking.open(ARGV[i])

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Removes what was kept of gates of one constraint behind which nothing waits and nothing runs, and with the last of
--- them what was kept of a constraint that is gone.
+-- Removes the data of a constraint's gates behind which nothing waits and nothing runs. With the last of them it
+-- removes what was kept of a constraint that is gone.
 -- KEYS epoch:string counted:set shadowed:hash gates:hash served:hash crowded:zset limits:hash
 -- ARGV tag epoch cid cursor(0: from the start) limit(gates looked at, about)
 -- REPLY ok:removed,where to go on(0: that was all) | stale_epoch
@@ -16,7 +16,7 @@ local scanned, idle = redis.call('HSCAN', gates_key, cursor, 'COUNT', limit), {}
 local found = scanned[2]
 for i = 1, #found, 2 do
   local gate_id = found[i]
-  -- A gate without a key is not kept where nothing waits.
+  -- A gate without a key has no entry here while nothing waits.
   if string.sub(found[i + 1], 1, 2) == '0:' and
     redis.call('EXISTS', tag .. 'slots:' .. gate_id, tag .. 'starts:' .. gate_id) == 0 then
     idle[#idle + 1] = gate_id

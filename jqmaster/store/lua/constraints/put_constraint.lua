@@ -23,8 +23,8 @@ local ETAG_LENGTH = 16
 local present = redis.call('HGET', constraints_key, name) or ''
 if string.sub(present, 1, ETAG_LENGTH) ~= expected_etag then return {'changed', present} end
 if present == '' and document ~= '' and redis.call('HLEN', constraints_key) >= max_constraints then return {'full'} end
--- Every change is a new version, which caches ask for; a new edition has every unfinished job matched again.
--- As high as the clock at least: a store that fell back to an older state must not give a number to other rules again.
+-- Every change gets a new version, which caches ask for; a new edition has every unfinished job matched again. Both are
+-- at least as high as the clock: a store that fell back to an older state must not reuse a number for other rules.
 local function raised(field)
   local number = string.format('%.0f', math.max(tonumber(redis.call('HGET', rules_key, field) or 0) + 1, now_ms))
   redis.call('HSET', rules_key, field, number)

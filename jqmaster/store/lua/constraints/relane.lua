@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Puts unfinished jobs into the lanes that the rules of this edition give them. One that runs holds its slots from now
+-- Puts unfinished jobs into the lanes that the rules of this edition give them. A running job holds its slots from now
 -- on where the new lane says, whether there is room or not.
 -- KEYS epoch:string rules:hash damaged:set
 -- ARGV now_ms tag epoch edition lanes(as lib/lanes/homes.lua reads them)
@@ -25,7 +25,7 @@ local PLACE_LENGTH = 10
 local is_unfinished = layout.is_unfinished
 local READY = layout.STATE.ready
 
--- The work of its attempt is, or was, with another system.
+-- Returns whether another system does, or did, the work of the job's attempt.
 local function is_handed_over(id, head)
   local challenge = challenges.open_one(id, head)
   return challenge and challenge.since ~= nil
@@ -36,7 +36,8 @@ if (redis.call('HGET', rules_key, 'edition') or '0') ~= edition then return {'st
 edition = tonumber(edition)
 local moved, running, keys, written, filled = 0, {}, {}, {}, 0
 for i = FIRST, #ARGV do keys[i - FIRST + 1] = tag .. 'job:' .. ARGV[i] end
--- In one command, as a read by itself costs several times as much; but long arguments are left where they are.
+-- Reads short records in one command, because single reads cost several times as much. Long arguments stay where they
+-- are.
 local records = read == 'whole' and redis.call('MGET', unpack(keys))
 for i, key in ipairs(keys) do
   local id = ARGV[FIRST + i - 1]
@@ -62,7 +63,7 @@ for i, key in ipairs(keys) do
       else
         homes.write(key, head, lane, definitions[number].bytes)
       end
-      -- A job that awaits its callback holds its slots as one that runs.
+      -- A job that awaits its callback holds its slots like a running one.
       local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
       local waits = holds_slots and 0 or 1
       lanes.count(old, old_own, -1, -waits)
@@ -82,7 +83,7 @@ for i, key in ipairs(keys) do
 end
 if filled > 0 then redis.call('MSET', unpack(written)) end
 lane_writes.write(nil)
--- After the old slots were freed: a gate may be in both lanes.
+-- Slots are taken after the old ones were freed, because a gate may be in both lanes.
 for _, claim in ipairs(running) do
   for _, ids in ipairs(claim.gates) do passing.pass(ids, claim.holder, claim.begun, now_ms) end
   if claim.is_handed_over then

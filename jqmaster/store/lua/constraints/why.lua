@@ -103,7 +103,7 @@ end
 
 -- --- who comes before it
 
--- Its own queue, then the others that may.
+-- Returns the job's own queue, then the others that may come before it.
 local function names_before()
   local own_name = lane.queue
   local names, is_listed = {own_name}, {[own_name] = true}

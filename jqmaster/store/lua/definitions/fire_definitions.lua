@@ -95,7 +95,7 @@ local function fire(definition, i, at)
     end
   end
   local became = enqueue(definition, at, head)
-  -- A job that finds no room replaces none.
+  -- A job for which there is no room replaces no other job.
   if head and became ~= 'backlog_full' then cancel(last_job, head) end
   if became == 'fired' then definition.last_job, definition.made = ARGV[at + 4], true end
   return became

@@ -1,6 +1,6 @@
 #!lua
--- Takes in events: each, with what its definitions make of it, in one step. An event whose key was seen within the
--- window starts nothing, and is answered as the first one was.
+-- Accepts events, each in one step with what its definitions make of it. An event whose key was seen within the window
+-- starts nothing, and gets the answer of the first one.
 -- KEYS rules:hash scheduled:zset expiring:zset definition_clocks:hash event_edition:string events:zset
 --   event_bodies:hash event_groups:zset event_slots:hash
 -- ARGV now_ms tag wake_channel(empty: nobody to wake) finished_channel edition(of the rules)
@@ -77,7 +77,7 @@ local function put_aside(definition, entry, event_id, is_debounced)
   if group then
     local values = redis.call('HMGET', tag .. 'event_group:' .. group, 'since', 'bytes')
     since_ms, size = tonumber(values[1]), tonumber(values[2] or 0)
-    -- A group that was lost, or a part of it, gathers no more: what is left of it is ended.
+    -- A group that was lost, in whole or in part, takes no more events: what is left of it is closed.
     if not since_ms or (not is_debounced and size + #argument > max_argument_bytes) then
       close(slot, group)
       if redis.call('EXISTS', tag .. 'event_group:' .. group) == 0 then redis.call('ZREM', groups_key, group) end
@@ -157,7 +157,7 @@ run_records.write_added(now_ms)
 if #kept > 0 then
   lists.zadd(events_key, kept)
   redis.call('HSET', bodies_key, unpack(bodies))
-  -- A bounded part of what is too old or too much: the rest goes with the next events.
+  -- Removes a bounded number of events that are too old or too many; the rest goes with the next events.
   local oldest_ms = string.format('%.0f', now_ms - events_life_ms)
   local gone = redis.call('ZRANGE', events_key, '-inf', '(' .. oldest_ms, 'BYSCORE', 'LIMIT', 0, MOST_REMOVED)
   local over = math.min(redis.call('ZCARD', events_key) - max_events, MOST_REMOVED)

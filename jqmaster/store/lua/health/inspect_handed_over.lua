@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the faults among jobs that are told to have handed their work over at a gate.
+-- Reads the faults among jobs that are listed as having handed over their work at a gate.
 -- KEYS handed_over_gates:set
 -- ARGV tag gate [+ id]
 -- REPLY ok:is_listed,[id of each that holds no slot there]

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Reads the fault of the log of each job, or without any job that of the sum of all sizes, at one instant: empty for a
+-- Reads the fault of each job's log, or, without any job, that of the sum of all sizes, at one instant: empty for a
 -- sound one.
 -- KEYS
 -- ARGV tag [+ id]

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Marks the data with a generation, once. Also in a full store, which else no master could start on to drain it.
+-- Marks the data with a generation, once. This works in a full store too: otherwise no master could start on it to
+-- drain it.
 -- KEYS generation:string rules:hash
 -- ARGV fresh
 -- REPLY ok:the mark
@@ -9,6 +10,6 @@ local fresh = ARGV[1]
 
 local kept = redis.call('GET', generation_key) or fresh
 redis.call('SET', generation_key, kept)
--- A push reads the edition of the rules there anyway.
+-- The mark is here too, because a push reads the edition from this hash anyway.
 redis.call('HSET', rules_key, 'mark', kept)
 return {'ok', kept}

@@ -1,7 +1,6 @@
 #!lua flags=allow-oom
--- Puts right what was left behind of events: an event that is not there whole goes, a group that is never due becomes
--- due, a group without events goes, and so does the name of a definition that does not exist; events reach a definition
--- again that they start.
+-- Repairs what was left behind of events. Removes incomplete events, groups without events, and the names of
+-- definitions that do not exist; makes groups due that would never be; lists definitions again that events start.
 -- KEYS epoch:string events:zset event_bodies:hash event_groups:zset event_slots:hash event_definitions:set
 --   definitions:hash event_edition:string audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) event_edition(of the definitions that events start, if one
@@ -75,7 +74,7 @@ end
 
 function mend.unlisted(member)
   local etag, name = string.sub(member, 1, ETAG_LENGTH), string.sub(member, ETAG_LENGTH + 1)
-  -- Another document may not be started by events.
+  -- The definition has changed: perhaps events do not start it any more.
   if string.sub(redis.call('HGET', definitions_key, name) or '', 1, ETAG_LENGTH) ~= etag then return false end
   if redis.call('SADD', names_key, name) == 0 then return false end
   redis.call('SET', edition_key, event_edition)

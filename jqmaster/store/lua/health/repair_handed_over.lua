@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Takes jobs off the list of those that have handed their work over at a gate, where they hold no slot; lists the gate.
+-- Removes jobs that hold no slot at a gate from its list of jobs that have handed over their work; lists the gate.
 -- KEYS epoch:string handed_over_gates:set audit:stream
 -- ARGV now_ms tag epoch gate audit_entry audit_max [+ id]
 -- REPLY ok:how many were put right | stale_epoch

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Makes what names these jobs agree with their records, which are never changed; of a job that has no record it removes
--- what is left.
+-- Makes everything that names these jobs agree with their records, which are never changed. Removes what is left of a
+-- job that has no record.
 -- KEYS epoch:string results:zset rules:hash damaged:set audit:stream
 -- ARGV now_ms tag epoch found_in(as inspect_jobs takes it) lease_ms result_ttl_ms wake_channel(empty: nobody to wake)
 --   audit_entry audit_max [+ id]
@@ -83,7 +83,7 @@ local function forget(id)
       tag .. 'awaits:' .. id)
 end
 
--- In the index of its state, and in no other.
+-- Puts a job into the index of its state, and removes it from every other.
 local function put_in_its_index(id, head, state)
   local count = 0
   for index_state, key in pairs(index_of) do
@@ -125,7 +125,7 @@ local function put_in_its_index(id, head, state)
   return count + 1
 end
 
--- Among the claims of its worker while it runs, and of nobody else.
+-- Puts a running job among the claims of its worker, and removes it from any others.
 local function put_under_its_worker(id, head, state)
   local count = 0
   local worker = record.worker_of(head) ~= layout.NO_ID and record.uuid_text(record.worker_of(head)) or nil
@@ -144,7 +144,7 @@ local function put_slots_right(id, head, state)
   local holds_slots = state == layout.STATE.running or state == layout.STATE.awaiting_callback
   for gate_list in pairs(gate_lists) do
     local held = redis.call('HGET', tag .. 'slots:' .. gate_list, id)
-    -- The token of one that awaits its callback may be void: nobody runs it now.
+    -- The token of a job that awaits its callback may be void, because nobody runs it now.
     local is_foreign = held and held ~= token and state == layout.STATE.running
     if not holds_slots then
       count = count + free(gate_list, id)
@@ -160,7 +160,7 @@ local function put_slots_right(id, head, state)
   return count
 end
 
--- A worker takes its callbacks where they are there, and only then.
+-- Offers the job to workers if its callbacks have arrived, and only then.
 local function put_callbacks_right(id, head, state)
   if state ~= layout.STATE.awaiting_callback or challenges.fault_of(id, head) == '' then return 0 end
   local challenge = challenges.open_one(id, head)
@@ -171,7 +171,7 @@ local function put_callbacks_right(id, head, state)
   return 1
 end
 
--- It waits for each of its predecessors that may still end as it needs, and they know of it.
+-- Makes a job wait for each predecessor that may still end as it needs, and lists it as a dependent there.
 local function put_order_right(id, key, head, state)
   if state ~= layout.STATE.awaiting_jobs or dependents.fault_of(id, MOST_PREDECESSORS) == '' then return 0 end
   return dependents.wait_again(id, key, head) and 1 or 0

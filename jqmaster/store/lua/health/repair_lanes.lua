@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Puts lanes where their first jobs belong, among the open ones: a claim asks their gates anyhow, and lays them aside
+-- Puts lanes among the open ones, where their first jobs belong. A claim checks their gates anyway, and parks them
 -- again.
 -- KEYS epoch:string rules:hash audit:stream
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) audit_entry audit_max [+ lane]
@@ -18,13 +18,13 @@ local now_ms, epoch, wake_channel, audit_entry = clock.now_ms(ARGV[1]), ARGV[3],
 local audit_max = tonumber(ARGV[6])
 local tag = ARGV[2]
 local FIRST = 7
--- Entries under which a lane may stand besides: looked for among so many.
+-- How many entries are searched for others of the same lane.
 local LOOKED_AT = 500
 
 if not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end
 local edition = tonumber(redis.call('HGET', rules_key, 'edition') or '0')
 
--- A lane that nothing tells of is made anew without gates, of no edition, so that the leader matches its jobs again.
+-- Recreates a lane whose own key was lost, without gates and of no edition, so that the leader matches its jobs again.
 local function found_again(lane)
   local first = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, 0, 0)
   local head = first[1] and record.read_head(tag .. 'job:' .. first[1]) or ''

@@ -4,7 +4,7 @@
 -- KEYS login_attempts:hash
 -- ARGV now_ms window_ms most_of_address most_of_user max_fields address user(empty: of nobody in particular)
 -- REPLY ok | limited:wait_ms
--- CHECKS FIRST how many there were within the window, of either
+-- CHECKS FIRST how many attempts there were within the window, from the address and for the user
 -- include lib/clock.lua
 local attempts_key = KEYS[1]
 local now_ms, window_ms, most_of_address = clock.now_ms(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -12,8 +12,8 @@ local most_of_user = tonumber(ARGV[4])
 local max_fields, address, user = tonumber(ARGV[5]), 'a' .. ARGV[6], ARGV[7]
 
 local since_ms = tonumber(redis.call('HGET', attempts_key, 'since_ms') or '0')
--- A clock that was set back must not lock anybody out for longer.
--- When the hash is full all counts begin anew: were others refused instead, whoever fills it would lock everybody out.
+-- A clock that was set back must not lock anybody out for longer. A full hash makes all counts begin anew: if others
+-- were refused instead, whoever fills it would lock everybody out.
 local is_new = now_ms - since_ms >= window_ms or now_ms < since_ms or redis.call('HLEN', attempts_key) + 2 > max_fields
 if not is_new then
   local of_address = tonumber(redis.call('HGET', attempts_key, address) or '0')

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
--- When tokens were last used, as a master noted it.
+-- Notes when tokens were last used, as a master saw it.
 -- KEYS tokens:hash token_uses:hash
 -- ARGV [+ id used_at_ms]
 -- REPLY ok
--- CHECKS FIRST nothing that could refuse: one that is gone is left out, and a later use stands
+-- CHECKS FIRST nothing that could refuse: a token that is gone is left out, and a later use stands
 local tokens_key, uses_key = KEYS[1], KEYS[2]
 local FIRST, WIDTH = 1, 2
 

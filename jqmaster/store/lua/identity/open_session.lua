@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Opens a session for a user or token that was just proved, ends the one that the same browser had before, and takes
--- the attempt back that was counted.
+-- Opens a session for a user or token that was just proved, ends the previous session of the same browser, and takes
+-- back the login attempt that was counted.
 -- KEYS session:hash sessions:zset credentials:hash logins:hash login_attempts:hash access:stream access_folds:hash
 -- ARGV now_ms digest subject(`user:NAME`, `token:ID`, `config:DIGEST`, `oidc:NAME`)
 --   field(in `users` or `tokens`, which are the credentials) expected(as it was proved; empty: it is not kept here)
@@ -24,7 +24,7 @@ local now = string.format('%.0f', now_ms)
 local until_ms = string.format('%.0f', now_ms + life_ms)
 redis.call('ZREMRANGEBYSCORE', sessions_key, '-inf', now)
 local surplus = redis.call('ZCARD', sessions_key) - max_sessions
--- One more is to come.
+-- Makes room for the new session.
 if surplus >= 0 then
   for _, oldest in ipairs(redis.call('ZRANGE', sessions_key, 0, surplus)) do
     redis.call('UNLINK', session_prefix .. oldest)

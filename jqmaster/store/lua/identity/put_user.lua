@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end, but for the
+-- Makes, changes or removes a user, and writes down who did it. Whatever changed, the user's sessions end, except the
 -- one in which the user changed it.
 -- KEYS users:hash logins:hash sessions:zset identity:hash access:stream access_folds:hash
 -- ARGV now_ms name expected(as it was read; empty: there must be none) document(empty: remove it) access_entry

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Reads what several logs got behind a position of each, at one instant, with the number of the first entry of each
--- that was read.
+-- Reads the entries of several logs after a position in each, at one instant, with the number of the first entry that
+-- was read from each.
 -- KEYS [+ log:stream]
 -- ARGV limit(entries of each log) [+ position number(of the entry at the position; 0: nothing was read before)]
 -- REPLY ok:[first number, [position, [field value]]](of each log)

@@ -1,6 +1,6 @@
 #!lua
--- Removes entries that were carried out, and puts those that could not be behind all others. An entry that was written
--- again meanwhile stays as it is.
+-- Removes follow-ups that were carried out, and moves those that could not be carried out behind all others. An entry
+-- that was written again meanwhile stays as it is.
 -- KEYS epoch:string follow_ups:zset
 -- ARGV epoch [+ entry number(as it was read) is_done(1, or 0: it could not be carried out)]
 -- REPLY ok:removed | stale_epoch

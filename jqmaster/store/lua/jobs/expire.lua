@@ -35,7 +35,7 @@ for _, id in ipairs(due) do
     skipped = skipped + 1
     names[skipped] = record.name_of(head)
   elseif state == layout.STATE.running or state == layout.STATE.awaiting_callback then
-    -- It may come back to wait: looked at again later.
+    -- The job may come back to wait, so it is looked at again later.
     running[#running + 1] = now_ms + expiry.RECHECK_MS
     running[#running + 1] = id
   end

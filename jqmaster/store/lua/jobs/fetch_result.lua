@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives the result of a finished job and shortens its life to the grace time; of an unfinished one the state, and marks
--- that someone waits.
+-- Returns the result of a finished job and shortens the result's life to the grace time. Returns the state of an
+-- unfinished job and marks that someone waits.
 -- KEYS job:string result:string results:zset
 -- ARGV now_ms job_id grace_ms watch(1: mark an unfinished job)
 -- REPLY ok:result | nothing | unfinished:state

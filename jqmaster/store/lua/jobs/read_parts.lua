@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives the partial results of a job's present attempt behind a place, and the state of the job; marks that someone
--- waits for the end of one that is not over.
+-- Returns the partial results of a job's present attempt after a place, and the state of the job. Marks that someone
+-- waits for the end of an unfinished job.
 -- KEYS job:string parts:stream
 -- ARGV attempt number(of the place; 0: before the first part) max_parts watch(1: mark an unfinished job)
 -- REPLY ok:state:attempt:[id value, of each part] | unknown

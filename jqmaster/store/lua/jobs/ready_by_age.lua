@@ -1,7 +1,7 @@
 #!lua flags=no-writes
--- The first ready jobs of some lanes behind a position, by age (the order of their IDs) and not by priority. A lane is
--- ordered by ID within each priority, so these runs are merged. A call looks at a bounded number of runs and tells
--- where to go on: at which lane, and at which rank in it.
+-- Reads the first ready jobs of some lanes after a position, by age (the order of their IDs) and not by priority. A
+-- lane is ordered by ID within each priority, so these runs are merged. A call looks at a bounded number of runs and
+-- tells where to go on: at which lane, and at which rank in it.
 -- KEYS [+ ready:zset]
 -- ARGV after(empty: from the start) count first_rank(of the first lane) is_backward(1: the youngest first)
 -- REPLY ok:[id],next_lane(0: all were read),next_rank
@@ -14,7 +14,7 @@ local function comes_before(id, other)
   return id < other
 end
 
--- The IDs of the next members of a run come into its buffer; false if there are none.
+-- Reads the IDs of a run's next members into its buffer. Returns false if there are none.
 local function refill(run)
   if run.first > run.last then return false end
   local low, high = run.first, math.min(run.last, run.first + run.size - 1)
@@ -30,7 +30,7 @@ local function refill(run)
   return ids[1] ~= nil
 end
 
--- The rank of the first member from `first` to before `last`, all of one priority, that is behind `after`.
+-- Returns the rank of the first member behind `after`, among those from `first` to before `last`, all of one priority.
 local function rank_behind(key, first, last)
   while first < last do
     local middle = math.floor((first + last) / 2)
@@ -68,7 +68,7 @@ for lane = 1, #KEYS do
   if not read_lane(lane) then break end
 end
 
--- The run whose next job comes first is the last of the list.
+-- Sorts the runs: the one whose next job comes first is last.
 table.sort(runs, function(a, b) return comes_before(b.ids[1], a.ids[1]) end)
 
 local function put_back(run)

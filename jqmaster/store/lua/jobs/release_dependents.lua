@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Makes some dependents of a job agree with how it stands now: those that wait for nothing else start, or are skipped
--- where it did not end as they need it; tells which skipped ones may have to be revived. Where the job is gone, so is
--- what it knew of its dependents when all were looked at.
+-- Makes some dependents of a job agree with its present state: those that wait for nothing else start, or are skipped
+-- if it did not end as they need. Tells which skipped ones may have to be revived. If the job is gone, its list of
+-- dependents goes too, once all were looked at.
 -- KEYS epoch:string awaiting_jobs:zset scheduled:zset skipped:zset expiring:zset
 -- ARGV now_ms tag epoch wake_channel(empty: nobody to wake) finished_channel job_id cursor(0: from the beginning) count
 -- REPLY ok:cursor(0: all were looked at),[name](of each that was skipped),[id](to be revived) | stale_epoch
@@ -26,7 +26,7 @@ local page = redis.call('ZSCAN', dependents_key, cursor, 'COUNT', count)
 local left, scheduled, skipped, watched, names, revivable = {}, {}, {}, {}, {}, {}
 local has_ready = false
 
--- The first cause of the end of this job: the job that was not skipped for another one, and its state.
+-- Returns the root cause of this job's end: the job that was not skipped because of another, and its state.
 local function root()
   if state == layout.STATE.skipped then
     local first = redis.call('HGET', tag .. 'awaits:' .. job_id, 'root')

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- A worker's heartbeat: it lives, and it keeps the claims that it names and still holds, unless it was cut off for
--- good.
+-- Takes a worker's heartbeat: the worker lives, and keeps the claims that it names and still holds, unless it was cut
+-- off for good.
 -- KEYS worker:hash workers:zset running:zset epoch:string fence:string
 -- ARGV now_ms worker_id worker_id_bytes free as_of_ms(how late, at least, the claims were listed; 0: unknown) lease_ms
 --   offer_ms grace_ms job_prefix [+ id token_bytes]

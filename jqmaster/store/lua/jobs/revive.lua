@@ -1,6 +1,6 @@
 #!lua
--- Makes a job that was skipped for one of its predecessors wait again, if each of them has succeeded or may still do
--- so; one that waits for none of them any more starts. It has all its retries, and no more expires.
+-- Makes a job that was skipped because of a predecessor wait again, if each predecessor has succeeded or may still do
+-- so. A job that waits for none of them any more starts. It has all its retries, and no longer expires.
 -- KEYS job:string expiring:zset rules:hash awaiting_jobs:zset scheduled:zset skipped:zset
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   finished_at_ms(when it was skipped, as the caller read it)
@@ -38,7 +38,7 @@ local target = #pending > 0 and layout.STATE.awaiting_jobs or due_at_ms > now_ms
   or layout.STATE.ready
 redis.call('ZREM', skipped_key, id)
 followed.moved(job_key, head, target, now_ms)
--- From the state to the end.
+-- Overwrites the fields from the state to the end.
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(target, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, due_at_ms, 0, 0))

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- The first running jobs behind a position, ordered by the start of their attempts, of a part of the index, which is
--- ordered by the ends of leases.
+-- Reads part of the index, which is ordered by the ends of leases, and returns its first running jobs after a position,
+-- ordered by the start of their attempts.
 -- KEYS running:zset
 -- ARGV after_ms(empty: from the start) after_id count from_rank most job_prefix is_backward(1: the latest first)
 -- REPLY ok:[id started_ms],members_read

@@ -1,6 +1,6 @@
 #!lua
--- Keeps partial results of a job that the worker runs. Those of an earlier attempt are dropped with the first one of a
--- later. Parts that the claim sent before are passed over, so that a call can be repeated.
+-- Keeps partial results of a job that the worker runs. The first part of a later attempt drops those of an earlier one.
+-- Parts that the claim sent before are passed over, so that a call can be repeated.
 -- KEYS job:string parts:stream
 -- ARGV job_id token_bytes worker_id_bytes first(number of the first value; they grow within the claim) max_parts
 --   max_bytes keep_ms finished_channel [+ value]

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Saves what a worker tells of jobs that it runs: progress, and a checkpoint for the next attempt. With a checkpoint,
--- earlier losses of the job do not count any more.
+-- Saves what a worker reports on jobs that it runs: progress, and a checkpoint for the next attempt. After a
+-- checkpoint, earlier losses of the job no longer count.
 -- KEYS
 -- ARGV now_ms tag worker_id_bytes [+ id token_bytes has_progress(1; 0: leave it) fraction(empty: unknown) message
 --   checkpoint(empty: leave it)]
@@ -24,7 +24,7 @@ for i = FIRST, #ARGV, WIDTH do
     if checkpoint ~= '' then
       fields[#fields + 1] = 'checkpoint'
       fields[#fields + 1] = checkpoint
-      -- It got on: losses count towards the limit when nothing is saved between them.
+      -- The job got on: losses count towards the limit only while nothing is saved between them.
       local _, _, losses = record.attempts_of(head)
       if losses > 0 then redis.call('SETRANGE', job_key, layout.losses.offset, '\0\0') end
     end

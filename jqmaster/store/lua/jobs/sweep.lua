@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Removes finished jobs of one state that are over their retention, the oldest first, at most `limit` a call, and the
--- uniqueness keys that they took last. Results live by themselves. Members of a batch that is not over are kept, and so
--- are jobs whose end is still to be told of, and those that dependents may still need; all are looked at again after
--- one more retention. With an archive, logs stay until they are there.
+-- Removes finished jobs of one state that are past their retention, the oldest first, at most `limit` a call, and the
+-- uniqueness keys that they took last. Results have their own lifetime. Members of an unfinished batch are kept, and so
+-- are jobs whose end is still to be reported, and those that dependents may still need; all are looked at again after
+-- one more retention. With an archive, logs stay until they are in it.
 -- KEYS epoch:string finished:zset expiring:zset
 -- ARGV now_ms tag epoch limit retention_ms max_jobs archives_logs(1: there is an archive)
 -- REPLY ok:removed | stale_epoch

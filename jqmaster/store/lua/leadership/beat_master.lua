@@ -10,7 +10,7 @@ local now_ms, master_id, info, forget_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[
 local max_masters = tonumber(ARGV[5])
 local MAX_REMOVED = 100
 
--- The longest silent first; whoever is removed by mistake (the clock was stepped) is back with its next beat.
+-- Reads the longest silent first. A master removed by mistake (the clock was stepped) is back with its next beat.
 local oldest = redis.call('ZRANGE', masters_key, 0, MAX_REMOVED - 1, 'WITHSCORES')
 local surplus = redis.call('ZCARD', masters_key) - max_masters
 redis.call('HSET', info_key, master_id, info)

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- The sub-leader takes the lead from a leader that gives no sign of life, before its lock has run out; written down.
+-- Lets the sub-leader take the lead from a leader that gives no sign of life, before that leader's lock has run out,
+-- and writes it down.
 -- KEYS leader:string epoch:string demoted:string masters:zset audit:stream
 -- ARGV now_ms holder(the silent one) silent_id seen_ms(when it was last seen, as the caller knows it) master_id nonce
 --   ttl_ms hold_ms audit_entry audit_max wake_channel

@@ -8,7 +8,7 @@
 -- include lib/leadership.lua
 local leader_key, epoch_key, demoted_key = KEYS[1], KEYS[2], KEYS[3]
 local now_ms, master_id, nonce, ttl_ms = clock.now_ms(ARGV[1]), ARGV[2], ARGV[3], ARGV[4]
--- A holder's setting may be longer than the caller's.
+-- The holder's lock may be set to live longer than the caller's.
 local MOST_LIVES = 4
 
 local holder = redis.call('GET', leader_key)

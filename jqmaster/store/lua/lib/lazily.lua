@@ -13,7 +13,7 @@ local lazily = (function()
     return setmetatable({make}, FIRST_USE)
   end
 
-  -- Whether any of its fields was read: one that gathers writes has none otherwise.
+  -- Returns whether any of its fields was read: if not, a module that gathers writes has none.
   local function is_made(module)
     return rawget(module, 1) == nil
   end

@@ -5,8 +5,8 @@ local leadership = (function()
     return redis.call('GET', epoch_key) == epoch
   end
 
-  -- Writes down who leads from now on, and under which epoch. As high as the clock at least, so that a store that fell
-  -- back to an older state does not give an epoch again.
+  -- Writes down who leads from now on, and under which epoch. The epoch is at least as high as the clock, so that a
+  -- store that fell back to an older state does not reuse one.
   local function begin(leader_key, epoch_key, now_ms, master_id, nonce, ttl_ms)
     local newest = tonumber(string.match(redis.call('GET', epoch_key) or '0', '^%d+'))
     local epoch = string.format('%.0f:%s', math.max(newest + 1, now_ms), nonce)

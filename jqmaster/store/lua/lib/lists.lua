@@ -1,12 +1,12 @@
 -- Lists, and commands over their members.
 local lists = (function()
-  -- Also to a list that grows to hundreds: `#` is a search.
+  -- Takes `#` once, because it is a search and lists grow to hundreds.
   local function add_pair(list, first, second)
     local n = #list
     list[n + 1], list[n + 2] = first, second
   end
 
-  -- The list under a key of a table of lists, which has it from now on.
+  -- Returns the list under a key of a table of lists, and creates it if it is missing.
   local function under(of_key, key)
     local list = of_key[key]
     if not list then

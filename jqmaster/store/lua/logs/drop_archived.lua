@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Drops chunks of a job's log that the archive has, up to line `last`; and with the last of them all that is known of
--- the log of a job that is gone.
+-- Drops chunks of a job's log that the archive has, up to line `last`. With the last chunk of a job that is gone, drops
+-- all that is known of its log.
 -- KEYS epoch:string log:hash logs:stream log_waits:zset
 -- ARGV tag epoch job_id archived(as it was) last chunks(as many as the archive has) bytes
 -- REPLY ok:1 if chunks are left | changed | stale_epoch

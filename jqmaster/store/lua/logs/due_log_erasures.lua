@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Gives the deleted jobs whose log is to be removed from the archive, and those for which it is to be looked for once
+-- Returns the deleted jobs whose log is to be removed from the archive, and those whose log is to be looked for once
 -- more, with the instants of their deletion, the oldest first.
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV now_ms late_ms(after the deletion) limit

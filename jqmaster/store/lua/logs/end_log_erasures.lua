@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes that logs of deleted jobs were removed from the archive. They are looked for once more after a while: a leader
--- that was held up may have written a piece behind the removal.
+-- Notes that logs of deleted jobs were removed from the archive. They are looked for once more after a while, because a
+-- leader that was held up may have written a piece after the removal.
 -- KEYS epoch:string log_erasures:zset log_erased:zset
 -- ARGV epoch [+ job_id]
 -- REPLY ok:logs that were noted | stale_epoch

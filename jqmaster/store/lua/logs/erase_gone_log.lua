@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Drops the log of a job that is gone where it waits for the archive, and has it removed from there.
+-- Drops the log of a job that is gone while it waits for the archive, and has it removed from the archive.
 -- KEYS job:string log_erasures:zset
 -- ARGV now_ms tag job_id
 -- REPLY ok | kept

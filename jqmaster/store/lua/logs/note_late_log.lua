@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Notes that a piece of a log may have come to the archive late, from a leader that was held up: where the job was
--- deleted meanwhile, and its log removed, it is to be removed again. Any master may say so.
+-- Notes that a leader that was held up may have archived a piece of a log late. If the job was deleted meanwhile, and
+-- its log removed, the log is to be removed again. Any master may say so.
 -- KEYS log_erasures:zset log_erased:zset
 -- ARGV job_id created_ms(of the job)
 -- REPLY ok:1 if it is to be removed

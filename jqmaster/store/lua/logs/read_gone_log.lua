@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Gives the log lines behind a place of a job that is gone, and whose log waits for the archive.
+-- Returns the log lines after a place, of a job that is gone and whose log waits for the archive.
 -- KEYS log:hash logs:stream log_erasures:zset log_erased:zset
 -- ARGV job_id after(number of a line) max_chunks
 -- REPLY ok:record:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | erased |

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives the log lines of a job behind a place, and the state of the job; marks that someone waits for the end of one
--- that is not over.
+-- Returns the log lines of a job after a place, and the state of the job. Marks that someone waits for the end of an
+-- unfinished job.
 -- KEYS job:string log:hash logs:stream
 -- ARGV now_ms after(number of a line) max_chunks watch(1: mark an unfinished job)
 -- REPLY ok:state:over_ms:attempt:[last, dropped, size, archived, ref]:[end, attempt, base and chunk, of each] | unknown

@@ -19,7 +19,7 @@ local late_ms, over_ms, max_job_bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), to
 local max_bytes = tonumber(ARGV[9])
 local finished_channel, is_final = ARGV[10], layout.is_final
 local FIRST, WIDTH = 11, 5
--- So that one call does not hold up the store: the next one goes on.
+-- Bounds what one call removes, so that it does not hold up the store: the next one goes on.
 local MOST_MADE_ROOM = 200
 
 local head = record.beginning(job_key, layout.worker_id.last)
@@ -39,7 +39,7 @@ else
 end
 local last = known[6] and tonumber(known[6])
 if not last then
-  -- The first lines, or a damaged number, which the newest chunk knows.
+  -- These are the first lines, or the number is damaged: the newest chunk knows it.
   local newest = redis.pcall('XREVRANGE', logs_key, '+', '-', 'COUNT', 1)
   last = newest[1] and tonumber(string.match(newest[1][1], '^%d+')) or 0
 end

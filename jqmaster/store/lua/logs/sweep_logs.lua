@@ -29,7 +29,7 @@ for _ = 1, limit do
   else
     local lines, _, is_left = job_logs.drop_oldest(oldest)
     dropped = dropped + lines
-    -- Also one that nothing else names any more.
+    -- Removes the entry even of a job that nothing else names any more.
     if gone and not is_left then redis.call('ZREM', waits_key, gone) end
   end
 end

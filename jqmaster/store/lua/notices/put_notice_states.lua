@@ -11,7 +11,7 @@ local epoch = ARGV[1]
 local FIRST, WIDTH = 2, 3
 local EDITION_LENGTH = 16
 
--- A colon begins the names of memories that belong to no notice of people.
+-- Names that begin with a colon are of memories that belong to no notice of people.
 local function is_own(name) return string.sub(name, 1, 1) == ':' end
 
 if epoch ~= '' and not leadership.holds(epoch_key, epoch) then return {'stale_epoch'} end

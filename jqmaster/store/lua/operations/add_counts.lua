@@ -28,7 +28,7 @@ local function has_events(counted)
   return (counted[DISCARDED] or 0) > 0
 end
 
--- By the name that it is counted under: what comes together.
+-- Counts that come together, by the name under which they are counted.
 local order, sums = {}, {}
 for i = FIRST, #ARGV, WIDTH do
   local name, counted = ARGV[i], counts.read(ARGV[i + 1])

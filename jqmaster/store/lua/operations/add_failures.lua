@@ -57,7 +57,7 @@ local function add_versions(before, told)
   return versions
 end
 
--- Notes with an ignored group what may end that: the group itself forgets versions of workers and hours.
+-- Keeps, with an ignored group, what may end the ignoring: the group itself forgets versions of workers and hours.
 local function tell_ignore(id, hours, told)
   local packed = redis.call('HGET', ignores_key, id)
   local ok, ignore = pcall(cmsgpack.unpack, packed or '')

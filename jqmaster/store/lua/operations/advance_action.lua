@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
--- Writes down how far an action on many jobs came, and tells whether somebody wishes its end. One that is over is kept
--- for a while, without the IDs that it was given.
--- `done` is what its progress says at least: a master of the release before counts there alone.
+-- Writes down how far an action on many jobs came, and tells whether somebody wants it to end. A finished action is
+-- kept for a while, without the IDs that it was given. `done` is at least what its progress says, because a master of
+-- the previous release counts there alone.
 -- KEYS epoch:string running_actions:set action:hash audit:stream watched:set
 -- ARGV now_ms epoch action_id progress done audit_entry(empty: it goes on) audit_max keep_ms [+
 --   job_id(its end is counted in the progress)]

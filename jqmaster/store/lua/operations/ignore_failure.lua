@@ -1,5 +1,5 @@
 #!lua
--- Keeps that people ignore a group of failures, with who wanted it.
+-- Marks a group of failures as ignored by people, and keeps who wanted it.
 -- KEYS failure_groups:hash failure_ignores:hash audit:stream
 -- ARGV now_ms group_id ignore(MessagePack) audit_entry audit_max
 -- REPLY ok | unknown

@@ -1,5 +1,5 @@
 #!lua
--- Leaves what the leader saw of the backlog for all masters to read, for a while.
+-- Keeps, for a while, what the leader saw of the backlog, for all masters to read.
 -- KEYS epoch:string backlog:string
 -- ARGV epoch sample(MessagePack) lives_ms
 -- REPLY ok | stale_epoch

@@ -14,8 +14,8 @@ local audit_max, wake_channel = ARGV[5], ARGV[6]
 
 local version = redis.call('HGET', settings_key, 'version') or '0'
 if version ~= expected_version then return {'changed'} end
--- As high as the clock at least: a store that fell back to an older state must not give a number to other settings
--- again.
+-- The version is at least as high as the clock: a store that fell back to an older state must not reuse one for other
+-- settings.
 version = string.format('%.0f', math.max(tonumber(version) + 1, now_ms))
 redis.call('HSET', settings_key, 'version', version, 'document', document)
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

@@ -13,7 +13,7 @@ local tag = ARGV[2]
 local FIRST = 3
 local MAX_LANES, MAX_PRIORITIES = 20, 5
 
--- 0 where its record does not tell: see decode_claimed in jqmaster/store/codec.py.
+-- Returns 0 if the record does not tell: see decode_claimed in jqmaster/store/codec.py.
 local function ready_since(id)
   local head = record.read_head(tag .. 'job:' .. id)
   if head == '' or record.state_of(head) ~= layout.STATE.ready then return 0 end

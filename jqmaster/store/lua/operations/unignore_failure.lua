@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Ends that a group of failures is ignored, with who wanted it.
+-- Stops ignoring a group of failures, and writes down who wanted it.
 -- KEYS failure_groups:hash failure_ignores:hash audit:stream
 -- ARGV now_ms group_id audit_entry audit_max
 -- REPLY ok | unknown | same

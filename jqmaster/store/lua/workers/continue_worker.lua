@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- A worker that was cut off for its silence has asked to go on: it belongs to the fleet again, and the history of each
--- run that goes on says so.
+-- Takes back into the fleet a worker that was cut off for its silence and has asked to go on. The history of each run
+-- that goes on says so.
 -- KEYS worker:hash running:zset
 -- ARGV now_ms worker_id_bytes tag is_last(1: the question has no further claims) wake_channel(empty: nobody to wake) [+
 --   id token_bytes history_entry]

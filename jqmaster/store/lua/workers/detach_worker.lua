@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- People cut a worker off for good: it gets no more jobs, its leases are renewed no more, and it is told to stop.
--- Written down with who wanted it.
+-- Lets people cut a worker off for good: it gets no more jobs, its leases are no longer renewed, and it is told to
+-- stop. Writes down who wanted it.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
 -- REPLY ok:1 if that is new | unknown
@@ -12,10 +12,10 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'detached_by')
 if not worker[1] then return {'unknown'} end
--- See drain_worker.lua.
+-- A repeat writes too: see drain_worker.lua.
 redis.call('HSET', worker_key, 'is_detached', 1)
 if worker[2] == 'operator' or worker[2] == 'successor' then return {'ok', 0} end
--- One that fell silent might have gone on: now it may not.
+-- A worker that fell silent could have gone on: now it may not.
 redis.call('HSET', worker_key, 'detached_by', 'operator')
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)
 if wake_channel ~= '' then redis.call('PUBLISH', wake_channel, 'workers') end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- A worker gets no more jobs and finishes those that it runs, until it is told to go on; written down with who wanted
--- it.
+-- Drains a worker: it gets no more jobs and finishes those that it runs, until it is told to go on. Writes down who
+-- wanted it.
 -- KEYS worker:hash audit:stream
 -- ARGV now_ms audit_entry audit_max wake_channel(empty: nobody to wake)
 -- REPLY ok:1 if that is new | unknown | detached
@@ -13,7 +13,7 @@ local now_ms, audit_entry, audit_max, wake_channel = clock.now_ms(ARGV[1]), ARGV
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_draining', 'is_detached')
 if not worker[1] then return {'unknown'} end
 if worker[3] == '1' then return {'detached'} end
--- A repeat writes, or WAIT would lie; it leaves no other trace.
+-- A repeat writes too, or WAIT would confirm what never replicated; it leaves no other trace.
 redis.call('HSET', worker_key, 'is_draining', 1)
 if worker[2] == '1' then return {'ok', 0} end
 audit_log.write(audit_key, now_ms, audit_entry, audit_max)

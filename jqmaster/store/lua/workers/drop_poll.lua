@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Nobody waits for the answer to a poll any more: nothing is claimed for it, and what it was given is for the next one.
+-- Drops a poll whose answer nobody awaits any more: nothing is claimed for it, and the next poll gets what it was
+-- given.
 -- KEYS worker:hash
 -- ARGV poll_id(empty: the newest, whichever it is)
 -- REPLY ok | over | unknown

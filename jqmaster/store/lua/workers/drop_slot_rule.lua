@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes a rule of slots; written down with who wanted it. Workers that are registered keep their slots.
+-- Removes a rule of slots, and writes down who wanted it. Workers that are registered keep their slots.
 -- KEYS slot_rules:hash audit:stream
 -- ARGV now_ms rule_id audit_entry audit_max
 -- REPLY ok | unknown

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Makes a worker known. Another one that served the same address gets nothing more; what it holds is free at once if it
--- is known to have ended, and else when its leases end.
+-- Registers a worker. Another worker that served the same address gets nothing more. Its claims are free at once if it
+-- is known to have ended, otherwise when its leases end.
 -- KEYS worker:hash workers:zset worker_urls:hash epoch:string running:zset slot_rules:hash
 -- ARGV now_ms worker_id url(empty: it pulls) worker_prefix claims_prefix wake_channel(empty: nobody to wake)
 --   until_ms(after it the caller has given up) rule_id(of the slots kept for its node and labels) [+ field value]
@@ -25,15 +25,15 @@ local freed = ''
 if replaced and replaced ~= worker_id and redis.call('EXISTS', worker_prefix .. replaced) == 1 then
   local former_key = worker_prefix .. replaced
   redis.call('HSET', former_key, 'is_detached', 1, 'detached_by', 'successor')
-  -- Else the address has moved, perhaps, and the former one lives where nobody can reach it: it may run its jobs until
-  -- its leases end.
+  -- Unless the place is the same, the address may have moved, and the former worker may live unreachable: it may run
+  -- its jobs until its leases end.
   local place = redis.call('HGET', worker_key, 'place') or ''
   if place ~= '' and redis.call('HGET', former_key, 'place') == place then freed = replaced end
 end
 if freed ~= '' then
   redis.call('HSET', worker_prefix .. freed, 'is_gone', 1)
-  -- Its process has ended: its leases end now, and the leader takes them back. They are as many as its slots, 1,000 at
-  -- most; in pieces, as no command takes more.
+  -- Its process has ended: its leases end now, and the leader takes the claims back. There are as many as its slots,
+  -- 1,000 at most, written in pieces because no command takes more.
   local ends = {}
   for _, id in ipairs(redis.call('SMEMBERS', claims_prefix .. freed)) do
     ends[#ends + 1] = now_ms

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Sets how many jobs a worker may have, and keeps that for those that register after it on its node with its labels;
--- written down with who wanted it. Jobs that it runs beyond that number run on.
+-- Sets how many jobs a worker may have, keeps that for workers that register later on its node with its labels, and
+-- writes down who wanted it. Jobs that the worker runs beyond that number run on.
 -- KEYS worker:hash slot_rules:hash audit:stream
 -- ARGV now_ms max_jobs(0: as the worker registered) rule_id rule(MessagePack; empty: not kept) audit_entry audit_max
 --   wake_channel(empty: nobody to wake)
@@ -15,10 +15,10 @@ local audit_max, wake_channel = ARGV[6], ARGV[7]
 local worker = redis.call('HMGET', worker_key, 'max_jobs', 'is_detached', 'own_max_jobs')
 if not worker[1] then return {'unknown'} end
 if worker[2] == '1' then return {'detached'} end
--- Registered at a master of release 0.2, which keeps no second number: the present one is its own.
+-- A master of release 0.2 keeps no second number: for a worker registered there, the present one is its own.
 local own = worker[3] or worker[1]
 if max_jobs == '0' then max_jobs = own end
--- A repeat writes, or WAIT would lie; it leaves no other trace.
+-- A repeat writes too, or WAIT would confirm what never replicated; it leaves no other trace.
 redis.call('HSET', worker_key, 'max_jobs', max_jobs, 'own_max_jobs', own)
 local kept = rule ~= '' and max_jobs .. ' ' .. rule
 local is_kept = not kept or redis.call('HGET', slot_rules_key, rule_id) == kept

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Reads the jobs that a poll was given; without any, it waits on, or ends. It is over when another poll took its place.
+-- Reads the jobs that a poll was given. A poll without any waits on, or ends. It is over when another poll took its
+-- place.
 -- KEYS worker:hash mail:string epoch:string
 -- ARGV now_ms worker_id_bytes poll_id ends(1: it ends in any case) job_prefix
 -- REPLY mail:now_ms,epoch,is_draining,[id record] | open:now_ms,epoch,is_draining | over | unknown | detached

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
 -- Lets running attempts wait for the callbacks of the challenges that they opened, each only for the holder of its
--- token. Their slots at constraints stay theirs, but for constraints that do not count such jobs. Where the callbacks
--- came already, a worker may run them at once.
+-- token. They keep their slots, except at constraints that do not count such jobs. If the callbacks have already
+-- arrived, a worker may run them at once.
 -- KEYS running:zset awaiting:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes wake_channel(empty: nobody to wake) [+ id token_bytes digest(of its request ID)]
 -- REPLY ok:[1 accepted, 0 stale, 2 it opened no such challenge],[name](of each whose callbacks are there) | unknown
--- CHECKS FIRST state, token, worker and challenge of each; where none counts, that the worker is registered
+-- CHECKS FIRST state, token, worker and challenge of each; if none is valid, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/lists.lua

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 -- Ends attempts whose challenge was not answered in time, as the leader decided, unless it was answered or they ended
--- meanwhile. A job that is due with its callbacks waits for a worker.
+-- meanwhile. A job whose callbacks have arrived waits for a worker instead.
 -- KEYS epoch:string running:zset awaiting:zset results:zset damaged:set
 -- ARGV now_ms tag epoch result_ttl_ms finished_channel [+ id
 --   target_state(empty: its record cannot be read) index_key delay_ms cause is_counted history_entry result]

@@ -1,6 +1,6 @@
 #!lua
--- Opens a challenge for the attempt that holds a job. One that the attempt opened before is void. A repeat of a call
--- that opened one changes nothing, however late it comes.
+-- Opens a challenge for the attempt that holds a job. An earlier challenge of the attempt becomes void. Repeating a
+-- call that opened one changes nothing, however late it comes.
 -- KEYS job:string challenged:zset worker:hash
 -- ARGV now_ms tag worker_id_bytes job_id token_bytes shown digest wait_ms expect meta(empty: none)
 --   sign_header(empty: callbacks are not signed) sign_secret sign_lead sign_encoding
@@ -28,7 +28,7 @@ local before, list = challenges.open_one(id, head)
 list = list or challenges.read(id)
 for _, challenge in ipairs(list) do
   if challenge.digest == digest then
-    -- WAIT would else confirm what never replicated.
+    -- Otherwise WAIT would confirm a write that never replicated.
     record.write_again(job_key, head)
     return {'ok', record.name_of(head), now_ms, 0}
   end
@@ -48,7 +48,7 @@ local flags = record.flags_of(head)
 if not record.has_flag(flags, layout.FLAG.has_challenge) then
   record.set_flags(job_key, flags + layout.FLAG.has_challenge)
 end
--- The job was ready after all: the next time that it is not is counted anew.
+-- The job was ready after all, so the count of times that it is not ready begins anew.
 if record.has_flag(flags, layout.FLAG.has_progress) then
   redis.pcall('HDEL', tag .. 'progress:' .. id, 'not_ready_since_ms', 'not_ready_times')
 end

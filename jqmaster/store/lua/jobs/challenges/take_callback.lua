@@ -1,6 +1,6 @@
 #!lua
--- Takes a callback of an open challenge, also before its attempt has reported it. With the last one that it expects,
--- workers may run them.
+-- Takes a callback of an open challenge, even before its attempt has reported the challenge. Once the last expected
+-- callback is there, workers may run them.
 -- KEYS job:string challenges:string
 -- ARGV now_ms tag job_id digest(of the request ID) identity(tells it from other callbacks) body_digest content_type
 --   body wake_channel(empty: nobody to wake) is_verified(1: its signature is right, or it is the answer to the form)
@@ -30,7 +30,7 @@ if found.state == challenges.OPEN or found.state == challenges.SUCCEEDED or foun
   for _, one in ipairs(found.taken or {}) do
     if one[1] == identity then
       if one[2] ~= body_digest then return {'conflict', name} end
-      -- WAIT would else confirm what never replicated.
+      -- Otherwise WAIT would confirm a write that never replicated.
       record.write_again(job_key, head)
       return {'repeated', name}
     end

@@ -1,5 +1,5 @@
 #!lua
--- Keeps what the outside system tells of an open challenge, for people.
+-- Keeps the progress that the outside system reports on an open challenge, for people.
 -- KEYS job:string challenges:string
 -- ARGV now_ms tag job_id digest(of the request ID) fraction(empty: unknown) message
 -- REPLY ok | over | unknown

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Gives a worker jobs whose callbacks are there, and ready jobs: taken, leased, marked and counted in one step. Ready
--- jobs that no gate holds back go by the smallest priority, then by the oldest.
+-- Gives a worker jobs whose callbacks have arrived, and ready jobs: takes, leases, marks and counts them in one step.
+-- Ready jobs that no gate holds back go by the smallest priority, then by the oldest.
 -- KEYS epoch:string worker:hash claims:set running:zset fence:string skipped:zset damaged:set rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes limit lease_ms offer_ms grace_ms tag tokens(16 bytes each) finished_channel
 --   worker_id mail_channel(empty: its poll hangs at the caller) max_bytes(of records given out, but for the last one)
@@ -8,7 +8,7 @@
 -- REPLY ok:now_ms,busy,first_fence,passed_over(expired or damaged),is_exhausted(1: these names have no more that may
 --   start),ms until a gate opens(-1: none closed by time),[id record],[name](of each that had expired) | stale_epoch |
 --   stale_rules | gone | no_poll | full:busy
--- CHECKS FIRST epoch, edition of the rules, worker, that one that pulls asks for jobs, free slots, each gate, each
+-- CHECKS FIRST epoch, edition of the rules, worker, that a pulling worker asks for jobs, free slots, each gate, each
 --   record
 -- include lib/lazily.lua
 -- include lib/clock.lua
@@ -47,11 +47,11 @@ if is_pulling and tonumber(worker[6] or 0) <= now_ms then return {'no_poll'} end
 local busy = redis.call('SCARD', claims_key)
 limit = math.min(limit, tonumber(worker[1]) - busy)
 if is_pulling then limit = math.min(limit, tonumber(worker[7])) end
--- One that workers were lost under is to take no other along.
+-- A job under which workers were lost runs alone, so that it takes no other job down with it.
 if busy > 0 and worker[4] and redis.call('SISMEMBER', claims_key, worker[4]) == 1 then limit = 0 end
 if limit <= 0 then return {'full', busy} end
 
--- Their attempts began long ago, and hold what others wait for.
+-- Jobs with callbacks go first: their attempts began long ago and hold slots that others wait for.
 local has_more_callbacks = rules[3] and callbacks.take(rules[3], FIRST, limit, now_ms)
 for i = FIRST, #ARGV do open_lanes.add_name(ARGV[i], limit, now_ms) end
 lane_queue.sort()
@@ -63,11 +63,11 @@ local function may_go_on()
   return count < limit and bytes <= max_bytes and read_count() < MAX_READ and jobs_aside + lanes_aside < MAX_MOVES
 end
 
--- Takes jobs of a lane as long as they come before those of the next one. Returns how many start, and which job is its
--- first then.
+-- Takes jobs of a lane while they come before those of the next lane. Returns how many start, and score and ID of the
+-- job that is then first.
 local function take_many(lane, group, score, id, order, room)
   local next_item = lane_queue.first()
-  -- Whom it stands for may come before the job after this one: they come back, and into the queue, after each.
+  -- Lanes parked behind this one may come before its next job: stop after each job, so that they return to the queue.
   local has_keys = #lane.keyed > 0
   local is_awaited = has_keys and #parking.closed_among(lane.keyed) > 0
   local taken, moved = 0, false
@@ -83,7 +83,7 @@ local function take_many(lane, group, score, id, order, room)
   return taken, score, id
 end
 
--- Most jobs have no gates, and pay for none of what looks at them.
+-- Most jobs have no gates, and should not pay for the code that looks at gates.
 local function first_closed(ids)
   return #ids > 0 and gates.first_closed(ids, now_ms) or nil
 end
@@ -99,7 +99,7 @@ local function serve(item)
   local lane = lanes.by_id(item.lane_id)
   closed_by = first_closed(lane.keyed)
   if closed_by then
-    -- Jobs taken from the lane before count when it is placed again.
+    -- Jobs already taken from the lane count when it is placed again.
     open_lanes.put(parking.park(lane, closed_by))
     lanes_aside = lanes_aside + 1
     return
@@ -111,7 +111,7 @@ local function serve(item)
   local order = id and turns.order_of(lane, id) .. lane.id
   lanes.touch(lane).has_moved = true
   if id and lane_queue.comes_before(item.score, item.order, {score = score, order = order}) then
-    -- Later than it was listed: whom it stands for may come before it.
+    -- The lane now stands later than it was listed, so lanes parked behind it may come before it.
     if #lane.keyed > 0 then open_lanes.put(parking.follow(lane, nil)) end
     local next_item = lane_queue.first()
     if next_item and not lane_queue.comes_before(score, order, next_item) then
@@ -145,7 +145,7 @@ while lane_queue.first() and may_go_on() do
     serve(item)
   end
 end
--- A lane that has more stands in the queue again, also where the limit ended the search.
+-- A lane with more jobs is in the queue again, even if the limit ended the search.
 local is_exhausted = not lane_queue.first() and not is_cut_short and open_lanes.are_all_read()
   and not has_more_callbacks
 
@@ -156,7 +156,7 @@ if is_pulling and #offers > 0 then
 end
 if lazily.is_made(passing) then passing.write(now_ms) end
 if lazily.is_made(served) then served.write() end
--- Lanes that come back only now were not looked at.
+-- This call has not looked at lanes that come back only now.
 if lane_writes.write(nil) then is_exhausted = false end
 return {'ok', now_ms, busy + #claimed / 2, first_fence, passed_over, is_exhausted and 1 or 0,
   lazily.is_made(gates) and gates.ms_until_opening(now_ms) or -1, claimed, expired_names}

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Gives a worker that holds nothing one job to itself: one that earlier workers were lost under. Taken, leased, marked
--- and counted in one step.
+-- Gives a worker that holds nothing one job to itself, under which earlier workers were lost. Takes, leases, marks and
+-- counts it in one step.
 -- KEYS epoch:string worker:hash claims:set running:zset retrying:zset suspects:set fence:string rules:hash mail:string
 -- ARGV now_ms epoch edition worker_id_bytes job_id token_bytes lease_ms offer_ms grace_ms tag worker_id
 --   mail_channel(empty: its poll hangs at the caller)
 -- REPLY ok:now_ms,fence,record | stale_epoch | stale_rules | gone | no_poll | busy | over | closed
--- CHECKS FIRST epoch, edition of the rules, that the worker is there and holds nothing, that one that pulls asks for
+-- CHECKS FIRST epoch, edition of the rules, that the worker exists and holds nothing, that a pulling worker asks for
 --   jobs, that the job waits for this, each gate
 -- include lib/clock.lua
 -- include lib/leadership.lua
@@ -48,7 +48,7 @@ if record.has_flag(flags, layout.FLAG.confirmed) then flags = flags - layout.FLA
 local fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
 redis.call('SET', fence_key, string.format('%.0f', fence))
 local attempt, failures, losses, returned = record.attempts_of(head)
--- From the state to the worker.
+-- Overwrites the fields from the state to the worker.
 redis.call('SETRANGE', key, layout.state.offset, string.char(layout.STATE.running, flags, layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8i8i8', attempt + 1, failures, losses, returned, 0, now_ms, 0, now_ms + offer_ms, fence)
   .. token_bytes .. worker_id_bytes)

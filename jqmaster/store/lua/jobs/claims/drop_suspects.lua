@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Takes jobs off the list of those that wait for a worker to themselves, where they wait no more.
+-- Removes jobs that wait no more from the list of those that wait for a worker to themselves.
 -- KEYS epoch:string suspects:set
 -- ARGV epoch job_prefix [+ id]
 -- REPLY ok:dropped | stale_epoch

@@ -85,15 +85,15 @@ local function bounding_gates(number)
   return backlogs[number]
 end
 
--- Jobs of one push have their terms in common, as a rule: what follows from these is made once. `head` is the record up
--- to the digest.
+-- Jobs of one push usually have the same terms, so what follows from these is made once. `head` is the record up to the
+-- digest.
 local kinds, kinds_seen = {}, {}
 local kind_of = (function()
-  -- Within the terms, which begin with the priority, the time of creation is still empty.
+  -- Offsets within the terms, which begin with the priority. The time of creation in them is still empty.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- From the start to the worker.
+  -- The fields from the start to the worker are empty so far.
   local now_bytes = struct.pack('>i8', now_ms)
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   return function(terms)
@@ -119,7 +119,8 @@ for _, item in ipairs(following) do
   for _, gate_id in ipairs(bounding_gates(item[1]) or {}) do rooms[gate_id] = rooms[gate_id] - item[2] end
 end
 local status, seen, is_new, told, is_refused = {}, {}, false, {}, false
--- The two loops over all jobs take most of the time of a bulk: what most jobs do not need costs them one comparison.
+-- The two loops over all jobs take most of the time of a bulk, so a feature costs the jobs that do not use it one
+-- comparison.
 local args = ARGV
 for i = 1, count do
   local at = FIRST + (i - 1) * WIDTH
@@ -195,8 +196,8 @@ local function placed(kind)
   return kind
 end
 
--- A job in the store becomes job number `holder.from` of this push; it keeps its ID, its age and the digest of its own
--- request. A debounced one waits again, but never beyond its bound.
+-- Gives a stored job the content of job number `holder.from` of this push. It keeps its ID, its age and the digest of
+-- its own request. A debounced job waits again, but never beyond its bound.
 local function replace(holder)
   local at = FIRST + (holder.from - 1) * WIDTH
   local id, head, kind = holder.id, holder.head, placed(kinds[ARGV[at + 1]])
@@ -253,7 +254,8 @@ for i = 1, count do
     end
     if kind.expires_at_ms > 0 then lists.add_pair(expiring, kind.expires_at_ms, id) end
   elseif status[i] == 0 then
-    -- A repeat writes what is there already: WAIT on its connection would else confirm a write that never replicated.
+    -- A repeat writes what is there already: otherwise WAIT on its connection would confirm a write that never
+    -- replicated.
     redis.call('SETRANGE', keys[i], layout.digest.offset, ARGV[at + 2])
   end
 end

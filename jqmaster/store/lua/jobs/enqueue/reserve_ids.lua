@@ -29,7 +29,7 @@ for i = FIRST, #ARGV, WIDTH do
     redis.call('SET', prefix .. key_digest, text, 'PX', life_ms)
     is_new[key_digest] = false
   else
-    -- See enqueue.lua: a repeat writes, or WAIT would lie.
+    -- A repeat writes too, or WAIT would confirm what never replicated: see enqueue.lua.
     redis.call('SET', prefix .. key_digest, text, 'KEEPTTL')
   end
   answers[#answers + 1] = string.sub(text, 1, 36)

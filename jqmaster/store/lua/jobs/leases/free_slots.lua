@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Frees at these gates the slots of claims that were set aside without anything telling their gates.
+-- Frees, at these gates, the slots of claims that were set aside while nothing told which gates they had passed.
 -- KEYS epoch:string running:zset
 -- ARGV tag epoch ids(MessagePack: [id, …]) [+ gates(as slots:{gates} names them)]
 -- REPLY ok:1 if jobs may start that could not before | stale_epoch

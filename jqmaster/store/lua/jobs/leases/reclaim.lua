@@ -30,7 +30,7 @@ for i = FIRST, #ARGV, WIDTH do
     -- The token dies with the lease: what its holder still reports is stale.
     record.void_token(tag .. 'job:' .. id)
     attempts.keep_failure(id, head, target, result, results_key, now_ms + result_ttl_ms)
-    -- Lost, and not ready again at once: it waits for a worker to itself.
+    -- A lost job that is not ready again at once waits for a worker to itself.
     if target == layout.STATE.retrying and is_loss == '1' then suspects[#suspects + 1] = id end
     reclaimed[#reclaimed + 1] = 1
   else

@@ -27,15 +27,15 @@ for i = FIRST, #ARGV, WIDTH do
     and not record.has_flag(record.flags_of(head), layout.FLAG.confirmed) then
     local attempt, failures, losses, offers = record.attempts_of(head)
     local challenge = challenges.open_one(id, head)
-    -- It was offered for its callbacks, and waits for another worker that runs them.
+    -- A job that was offered for its callbacks waits for another worker that runs them.
     local goes_on = challenge and challenges.is_answered(challenge)
     local flags, target = record.flags_of(head), goes_on and layout.STATE.awaiting_callback or layout.STATE.ready
     if not goes_on and record.has_flag(flags, layout.FLAG.has_challenge) then
       if challenge then challenges.close(id, head, target, challenge.opened) end
-      -- Also where its challenges cannot be read any more: a job that is ready has no callback, and begins anew.
+      -- Clears the flag even if the challenges can no longer be read: a ready job has no callback, and begins anew.
       flags = flags - layout.FLAG.has_challenge
     end
-    -- From the state to the start.
+    -- Overwrites the fields from the state to the start.
     redis.call('SETRANGE', key, layout.state.offset, string.char(target, flags)
       .. string.sub(head, layout.cause.at, layout.cause.last)
       .. struct.pack('>I4I4I2I2i8i8', goes_on and attempt or attempt - 1, failures, losses,

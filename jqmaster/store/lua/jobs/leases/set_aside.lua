@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Takes claims out of the way whose record cannot be read, so that they hold up neither the leader nor a worker's slot,
--- nor what waits for theirs.
+-- Sets aside claims whose records cannot be read, so that they hold up neither the leader, nor a worker's slot, nor
+-- jobs that wait for their slots.
 -- KEYS epoch:string running:zset damaged:set workers:zset
 -- ARGV tag epoch [+ id]
 -- REPLY ok:set aside,[id of each whose gates cannot be told: it may hold slots still],1 if jobs may start that could
@@ -21,7 +21,7 @@ for i = FIRST, #ARGV do
   local id = ARGV[i]
   if redis.call('ZREM', running_key, id) == 1 then
     redis.call('SADD', damaged_key, id)
-    -- Its holder stood in the record, which cannot be read.
+    -- The record, which cannot be read, named the holder, so every worker's claims are searched.
     for _, worker_id in ipairs(workers) do redis.call('SREM', tag .. 'claims:' .. worker_id, id) end
     local lane, own, is_all = lanes.home_of_damaged(tag .. 'job:' .. id)
     if lane then

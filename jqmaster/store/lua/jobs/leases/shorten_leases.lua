@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- After the store's clock was set back no lease lasts longer than a new one: of those who live no more nobody else
--- would end them.
+-- Shortens leases after the store's clock was set back, so that none lasts longer than a new one. Otherwise nobody
+-- would end the leases of workers that no longer live.
 -- KEYS epoch:string running:zset
 -- ARGV now_ms epoch lease_ms limit
 -- REPLY ok:how many were shortened | stale_epoch

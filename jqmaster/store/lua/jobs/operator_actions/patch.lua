@@ -1,5 +1,5 @@
 #!lua
--- Changes priority, time, retries or timeout of a job that waits; its lane may be another one after that.
+-- Changes priority, time, retries or timeout of a waiting job, which may then belong to another lane.
 -- KEYS job:string rules:hash
 -- ARGV now_ms tag job_id wake_channel(empty: nobody to wake) edition lanes(as lib/lanes/homes.lua reads them)
 --   priority(empty: as it is) run_at_ms(empty) max_retry(empty) timeout_ms(empty)

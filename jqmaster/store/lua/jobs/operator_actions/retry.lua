@@ -34,7 +34,7 @@ end
 local unique_digest, scope, until_ms
 if record.has_flag(record.flags_of(head), layout.FLAG.unique) then
   unique_digest, scope, until_ms = uniqueness.of_record(job_key, head)
-  -- A job that has started once holds no key until its start.
+  -- A key that is held until the start is not taken again by a job that has started once.
   if scope == layout.SCOPE.until_start and (record.attempts_of(head)) > 0 then unique_digest = nil end
 end
 if unique_digest then
@@ -44,15 +44,15 @@ end
 redis.call('ZREM', tag .. index[state], id)
 followed.moved(job_key, head, layout.STATE.ready, now_ms)
 if state == layout.STATE.succeeded and entry ~= '' then
-  -- The attempt that went well had no entry while it was the last.
+  -- The successful attempt had no history entry while it was the last one.
   history.add(history_key, finished_at_ms, entry)
   history.trim(history_key)
 end
--- From the state to the end: the attempts count on.
+-- Overwrites the fields from the state to the end; the attempts count on.
 redis.call('SETRANGE', job_key, layout.state.offset,
   string.char(layout.STATE.ready, record.flags_of(head), layout.CAUSE.none)
   .. struct.pack('>I4I4I2I2i8i8i8', (record.attempts_of(head)), 0, 0, 0, 0, 0, 0))
--- No token and no expiry outlive the end: an old holder is stale, and the operator wants it to run.
+-- Token and expiry do not outlive the end: an old holder is stale, and the operator wants the job to run.
 record.void_token(job_key)
 record.set_int64(job_key, layout.expires_at_ms.offset, 0)
 if unique_digest then

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Lets handlers start that asked first: yes only while the claim is the worker's and its lease is not over.
+-- Lets handlers start that ask first: only while the worker holds the claim and its lease is not over.
 -- KEYS running:zset worker:hash
 -- ARGV now_ms worker_id_bytes job_prefix [+ id token_bytes]
 -- REPLY ok:[1 confirmed, 0 stale] | unknown
@@ -18,7 +18,7 @@ for i = FIRST, #ARGV, WIDTH do
   local head = record.beginning(key, layout.worker_id.last)
   local lease_end = redis.call('ZSCORE', running_key, id)
   local is_held = record.is_held_by(head, token_bytes, worker_id_bytes)
-  -- From the end of its lease on, whoever looks next may give the job away.
+  -- Once the lease has ended, whoever looks next may give the job away.
   if is_held and lease_end and tonumber(lease_end) > now_ms then
     local flags = record.flags_of(head)
     if not record.has_flag(flags, layout.FLAG.confirmed) then flags = flags + layout.FLAG.confirmed end

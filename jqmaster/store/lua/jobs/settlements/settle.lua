@@ -6,7 +6,7 @@
 --   target_state index_key delay_ms cause is_counted history_entry(empty: none) result held_gate(empty: none) hold_ms]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[run_ms(-1: it did not end just now)] |
 --   unknown
--- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
+-- CHECKS FIRST state, token and worker of each; if none is valid, that the worker is registered
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/gates.lua

@@ -5,7 +5,7 @@
 --   result]
 -- REPLY ok:[1 accepted, 0 stale],1 if jobs may start that could not before,[name run_ms
 --   jobs](of those that ended just now) | unknown
--- CHECKS FIRST state, token and worker of each; where none counts, that the worker is registered
+-- CHECKS FIRST state, token and worker of each; if none is valid, that the worker is registered
 -- include lib/lazily.lua
 -- include lib/clock.lua
 -- include lib/jobs/record.lua
@@ -27,10 +27,10 @@ local accepted, ended, finished_at, results, watched, runs = {}, {}, {}, {}, {},
 local count, known = 0, 0
 local now_bytes, now_text = struct.pack('>i8', now_ms), string.format('%.0f', now_ms)
 
--- Jobs that were claimed together have much in common, and what follows from it is made once.
--- By what a record has from the state to the start of the attempt; false where that does not run.
+-- Jobs that were claimed together have much in common, so what follows from it is made once. `endings` is by the bytes
+-- of a record from the state to the start of the attempt; false if that attempt does not run.
 local endings = {}
--- By what it has from the lane to the number of gates.
+-- These are by the bytes of a record from the lane to the number of gates.
 local homes, homes_seen = {}, {}
 local keys, is_ended = {}, {}
 for i = FIRST, #ARGV, WIDTH do keys[(i - FIRST) / WIDTH + 1] = job_prefix .. ARGV[i] end
@@ -39,7 +39,7 @@ local args = ARGV
 for number = 1, #keys do
   local key, at = keys[number], FIRST + (number - 1) * WIDTH
   local id, token_bytes, result = args[at], args[at + 1], args[at + 2]
-  -- One that is named twice has ended since it was read.
+  -- A job that is named twice has ended since it was read.
   if is_ended[id] then forget_heads() end
   local head = head_of(number)
   local is_ours = #head >= layout.head.length and sub(head, layout.token.at, layout.token.last) == token_bytes
@@ -50,7 +50,7 @@ for number = 1, #keys do
     local state, flags = byte(head, layout.state.at, layout.flags.at)
     local has_challenge = record.has_flag(flags, layout.FLAG.has_challenge)
     if has_challenge then flags = flags - layout.FLAG.has_challenge end
-    -- From the state to the end.
+    -- The fields from the state to the end.
     ending = state == layout.STATE.running and {patch = string.char(layout.STATE.succeeded, flags, layout.CAUSE.none)
         .. sub(head, layout.attempt.at, layout.started_at_ms.last) .. now_bytes,
       run_ms = now_ms - record.int64(head, layout.started_at_ms.at),
@@ -93,7 +93,7 @@ for number = 1, #keys do
     local is_repeat = is_ours and byte(head, layout.state.at) == layout.STATE.succeeded
     accepted[number] = is_repeat and 1 or 0
     known = known + accepted[number]
-    -- See enqueue.lua: a repeat writes, or WAIT would lie.
+    -- A repeat writes too, or WAIT would confirm what never replicated: see enqueue.lua.
     if is_repeat then record.write_again(key, head) end
   end
 end

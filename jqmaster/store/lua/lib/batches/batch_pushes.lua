@@ -14,7 +14,7 @@ local batch_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- The status of jobs of a batch that takes no new member; nil where it does.
+  -- Returns the status of jobs whose batch takes no new members; nil if it takes them.
   local function refusal(batch_id)
     if refused[batch_id] == nil then refused[batch_id] = STATUS[batches.refusal(batch_id)] or false end
     return refused[batch_id] or nil

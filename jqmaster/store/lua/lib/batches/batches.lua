@@ -43,13 +43,13 @@ local batches = lazily.made_by(function()
     if count_of(to) then add(id, count_of(to), 1) end
   end
 
-  -- A waiting member becomes another job, as if it had never been one.
+  -- A waiting member becomes another job, as if it had never been in the batch.
   local function leave(id, job_id)
     add(id, 'total', -1)
     table.insert(lists.under(left, id), job_id)
   end
 
-  -- A member is deleted by people. One that succeeded, or was discarded, is no more missed than before.
+  -- People delete a member. One that succeeded or was discarded leaves the counts; any other counts as deleted.
   local function lose(id, job_id, state)
     if state == layout.STATE.succeeded or state == layout.STATE.discarded then
       add(id, 'total', -1)
@@ -80,7 +80,7 @@ local batches = lazily.made_by(function()
       'batches', 'batches_succeeded', 'batches_failed', 'parent', 'told', 'canceled_at_ms', 'on_success', 'on_complete',
       'on_failure', 'changes'}
     local values = redis.pcall('HMGET', key, unpack(fields))
-    -- Its members go on where a batch was removed, or its key was overwritten.
+    -- Members go on without a batch that was removed, or whose key was overwritten.
     if values.err or not values[1] then return end
     local batch, changed = {}, {}
     for n, field in ipairs(fields) do
@@ -105,8 +105,8 @@ local batches = lazily.made_by(function()
     if is_complete ~= was_complete then
       set('state', is_complete and 'complete' or 'sealed')
       lists.add_pair(changed, 'completed_at_ms', is_complete and string.format('%.0f', now_ms) or '')
-      -- A complete one is looked at soon, and then when its retention is over.
-      -- It does not expire when members are retried then.
+      -- A complete batch is looked at soon, and again when its retention is over. If members are retried then, it does
+      -- not expire.
       if is_complete then redis.call('ZADD', tag .. 'batches_due', now_ms, id)
       else redis.call('ZREM', tag .. 'batches_due', id) end
     end
@@ -147,8 +147,8 @@ local batches = lazily.made_by(function()
     follow_ups.write()
   end
 
-  -- The batch takes no new member, and the leader cancels those that are not over. `canceled_at_ms`: what it has; empty
-  -- where it was not canceled before. The caller calls `write`.
+  -- Makes the batch take no new members, and has the leader cancel the unfinished ones. `canceled_at_ms`: its present
+  -- value; empty if it was not canceled before. The caller calls `write`.
   local function cancel(id, now_ms, canceled_at_ms)
     local key = tag .. 'batch:' .. id
     if canceled_at_ms == '' then redis.call('HSET', key, 'canceled_at_ms', string.format('%.0f', now_ms)) end

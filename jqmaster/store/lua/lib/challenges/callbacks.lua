@@ -3,11 +3,12 @@
 -- include lib/lists.lua
 -- include lib/challenges/challenges.lua
 -- include lib/jobs/taking.lua
--- Claims jobs that have their callbacks: `callbacks:{name}` orders them by when a worker may run them.
+-- Claims jobs whose callbacks have arrived: `callbacks:{name}` orders them by when a worker may run them.
 local callbacks = lazily.made_by(function()
   local job_prefix = ARGV.tag .. 'job:'
 
-  -- As a claim of it has it, from the state to the returned offers; nil where the record does not wait for a worker.
+  -- Returns the claimed record's bytes from the state to the returned offers; nil if the job does not wait for a
+  -- worker.
   local function as_claimed(job)
     if type(job) ~= 'string' or #job < layout.name.at then return nil end
     if string.byte(job, layout.version.at) ~= layout.VERSION then return nil end
@@ -29,7 +30,7 @@ local callbacks = lazily.made_by(function()
         bytes = taking.take_callback(id, job, beginning, now_ms)
         taken[#taken + 1] = id
       end
-      -- One that does not wait for this any more is only taken off the list.
+      -- A job that no longer waits for this is only removed from the list.
       challenges.withdraw(id, name)
     end
     lists.call('ZREM', ARGV.tag .. 'awaiting_callback', taken)

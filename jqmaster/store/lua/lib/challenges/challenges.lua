@@ -21,7 +21,7 @@ local challenges = lazily.made_by(function()
   local NO_DEADLINE = 4102444800000
   local OPEN, SUCCEEDED, FAILED, EXPIRED, VOID = 0, 1, 2, 3, 4
 
-  -- Those of a job; empty where there are none, or they cannot be read.
+  -- Returns the challenges of a job; empty if there are none, or they cannot be read.
   local function read(id)
     local packed = redis.pcall('GET', tag .. 'challenges:' .. id)
     if type(packed) ~= 'string' then return {} end
@@ -38,7 +38,7 @@ local challenges = lazily.made_by(function()
     redis.call('SET', tag .. 'challenges:' .. id, cmsgpack.pack(list))
   end
 
-  -- The one that the job's attempt opened, and the list that it is in; nil where there is none.
+  -- Returns the challenge that the job's attempt opened, and the list that it is in; nil if there is none.
   local function open_one(id, head)
     if #head < layout.head.length or not record.has_flag(record.flags_of(head), layout.FLAG.has_challenge) then
       return nil
@@ -53,15 +53,15 @@ local challenges = lazily.made_by(function()
     return challenge.taken ~= nil and #challenge.taken >= (challenge.expect or 1)
   end
 
-  -- The queue of a job: its name, with the labels that it asks for, as claims ask for it.
+  -- Returns the queue of a job as claims ask for it: the job's name, with the labels that it asks for.
   local function queue_of(head)
     local lane = redis.call('GET', tag .. 'lane:' .. record.hex(record.lane_id_of(head)))
     return lane and string.match(lane, '^([^\n]+)\n') or record.name_of(head)
   end
 
-  -- The job waits for a worker that runs its callbacks, from `at_ms` on.
+  -- Makes the job wait, from `at_ms` on, for a worker that runs its callbacks.
   local function offer(id, name, at_ms)
-    -- In the hash of the rules, which each claim reads: a claim asks nothing more where no callback waits.
+    -- The names are in the rules hash, which each claim reads: a claim asks nothing more if no callback waits.
     local names = redis.call('HGET', tag .. 'rules', 'callback_names') or ''
     if not string.find('\n' .. names, '\n' .. name .. '\n', 1, true) then
       redis.call('HSET', tag .. 'rules', 'callback_names', names .. name .. '\n')
@@ -70,7 +70,7 @@ local challenges = lazily.made_by(function()
     redis.call('ZADD', tag .. 'awaiting_callback', NO_DEADLINE, id)
   end
 
-  -- It does not any more.
+  -- The job no longer waits for such a worker.
   local function withdraw(id, name)
     if redis.call('ZREM', tag .. 'callbacks:' .. name, id) > 0
       and redis.call('EXISTS', tag .. 'callbacks:' .. name) == 0 then
@@ -82,7 +82,7 @@ local challenges = lazily.made_by(function()
     end
   end
 
-  -- The disagreement between a job that awaits callbacks and the list of those that have them; empty: none.
+  -- Returns how a job that awaits callbacks disagrees with the list of those that have them; empty if it does not.
   local function fault_of(id, head)
     if head == '' then return '' end
     local challenge = open_one(id, head)
@@ -98,7 +98,7 @@ local challenges = lazily.made_by(function()
     return ''
   end
 
-  -- Ends a challenge: bodies go, what tells them apart stays.
+  -- Ends a challenge: drops the bodies of its callbacks, and keeps what tells them apart.
   local function finish(id, challenge, list, state, head, now_ms)
     challenge.state, challenge.ended, challenge.sign, challenge.link = state, now_ms, nil, nil
     if is_answered(challenge) and record.state_of(head) == layout.STATE.running then
@@ -109,8 +109,8 @@ local challenges = lazily.made_by(function()
     write(id, list)
   end
 
-  -- Ends the challenge of an attempt that ends, as the job's state says: the attempt's outcome is that of a challenge
-  -- that was answered. `head` is the record as it was.
+  -- Ends the challenge of an attempt that ends. An answered challenge gets the outcome of the attempt, which the job's
+  -- state tells. `head` is the record as it was.
   local function close(id, head, target, now_ms)
     local challenge, list = open_one(id, head)
     if not challenge then return end

@@ -11,7 +11,8 @@ local gates = lazily.made_by(function()
   local known = {}
   local first_opening_ms = nil
 
-  -- `room` is for so many starts; `due_ms` is when it may open by time alone. A gate whose constraint is gone is open.
+  -- `room` is the number of starts that fit; `due_ms` is when the gate may open by time alone. A gate whose constraint
+  -- is gone is open.
   local function of(id, now_ms)
     local gate = known[id]
     if gate then return gate end
@@ -57,7 +58,7 @@ local gates = lazily.made_by(function()
     end
   end
 
-  -- Until the first of those opens that something waits for; -1 where none opens by time.
+  -- Returns the ms until the first awaited gate opens; -1 if none opens by time.
   local function ms_until_opening(now_ms)
     return first_opening_ms and math.max(0, first_opening_ms - now_ms) or -1
   end

@@ -2,8 +2,8 @@
 -- include lib/lists.lua
 -- include lib/constraints/gate_ids.lua
 -- Jobs whose work is with another system, by the gates at which they hold slots: `handed_over:{gate}` has their IDs,
--- and `handed_over_gates` lists the gates that have any. They keep their slots, and a constraint with
--- `counts_awaiting: false` does not count them: so a change of it is in force at once.
+-- and `handed_over_gates` lists the gates that have any. They keep their slots, and a constraint with `counts_awaiting:
+-- false` does not count them, so a change of the constraint is in force at once.
 local handed_over = lazily.made_by(function()
   local tag = ARGV.tag
   local has_any = nil
@@ -27,9 +27,9 @@ local handed_over = lazily.made_by(function()
     return fewer
   end
 
-  -- Their slots at these gates are given back.
+  -- Removes jobs whose slots at these gates are given back.
   local function remove(gate_list, ids)
-    -- Once for a script: where no job has handed its work over, that is all it costs.
+    -- Asks once per script: if no job has handed over its work, that is the whole cost.
     if has_any == nil then has_any = redis.call('EXISTS', tag .. 'handed_over_gates') == 1 end
     if not has_any then return end
     for _, gate_id in ipairs(gate_ids.split(gate_list)) do remove_at(gate_id, ids) end

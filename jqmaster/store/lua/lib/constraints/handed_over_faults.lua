@@ -1,8 +1,8 @@
 -- include lib/lazily.lua
 -- include lib/jobs/record.lua
 -- include lib/constraints/slots.lua
--- Jobs that are told to have handed their work over at a gate where they hold no slot: their constraint would let too
--- many start.
+-- Jobs that are listed as having handed over their work at a gate, but hold no slot there: their constraint would let
+-- too many start.
 local handed_over_faults = lazily.made_by(function()
   local tag = ARGV.tag
 
@@ -21,7 +21,7 @@ local handed_over_faults = lazily.made_by(function()
       or (state == layout.STATE.running and record.has_flag(record.flags_of(head), layout.FLAG.has_challenge))
   end
 
-  -- Those of these jobs that are wrong there.
+  -- Returns those of these jobs that are wrongly listed there.
   local function among(gate_id, ids)
     local wrong = {}
     for _, id in ipairs(ids) do

@@ -32,7 +32,7 @@ local limit_kinds = lazily.made_by(function()
     return math.max(gate.period_ms, math.min(REMEMBERED_MS, whole_periods_ms))
   end
 
-  -- The start that has to leave the period first, where `excess` more than the limit are in it.
+  -- Returns when the period has room again, if it has `excess` more starts than the limit.
   local function opening_after(gate, excess)
     local oldest = redis.call('ZRANGEBYSCORE', tag .. 'starts:' .. gate.id, gate.now_ms - gate.period_ms, '+inf',
       'WITHSCORES', 'LIMIT', excess, 1)
@@ -61,14 +61,14 @@ local limit_kinds = lazily.made_by(function()
       local key, kept_ms = tag .. 'starts:' .. gate.id, remembered_ms(gate)
       redis.call('ZREMRANGEBYSCORE', key, '-inf', '(' .. string.format('%.0f', now_ms - kept_ms))
       redis.call('ZADD', key, unpack(begun))
-      -- One value without a rate, where others have one: nothing else bounds its starts.
+      -- If this key value has no rate but others do, nothing else bounds its starts.
       if not gate.rate_limit then redis.call('ZREMRANGEBYRANK', key, 0, -MAX_REMEMBERED - 1) end
-      -- Older starts say nothing more, whoever's clock moved.
+      -- Older starts no longer matter, whichever clock moved.
       redis.call('PEXPIRE', key, kept_ms + 1000)
     end,
   }
 
-  -- A worker asked that nothing pass for a while: no part of a constraint.
+  -- A worker asked that nothing pass for a while. This is not part of a constraint.
   local has_holds = nil
   local hold = {
     room = function(gate, _, now_ms)
@@ -93,7 +93,7 @@ local limit_kinds = lazily.made_by(function()
 
   local all, with_start = {concurrency, rate, hold, pause}, {rate}
 
-  -- For how many starts all of them leave room, and when the gate opens by time alone; nil where no clock decides.
+  -- Returns how many starts all kinds leave room for, and when the gate opens by time alone; nil if no clock decides.
   local function room_of(gate, limits, now_ms, room)
     local due_ms = nil
     for n = 1, #all do
@@ -104,7 +104,7 @@ local limit_kinds = lazily.made_by(function()
     return room, due_ms ~= NEVER and due_ms or nil
   end
 
-  -- The same instant, after more starts.
+  -- Returns when the gate opens by time alone, after more starts.
   local function opening_of(gate)
     local due_ms = nil
     for n = 1, #all do

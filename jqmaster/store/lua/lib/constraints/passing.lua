@@ -9,7 +9,7 @@
 local passing = lazily.made_by(function()
   local tag = ARGV.tag
   local add_pair, under = lists.add_pair, lists.under
-  -- By owner, and by gate for those that jobs bring along.
+  -- `passed` is by owner; the others are by gate, for gates that jobs bring along.
   local passed, held_own, begun_own = {}, {}, {}
   -- By constraint: jobs that it would have delayed, were it in force.
   local shadowed = {}

@@ -6,7 +6,7 @@ local served = lazily.made_by(function()
   local tag = ARGV.tag
   local newest, of_cid = nil, {}
 
-  -- Instants in the form of the IDs with which they are compared; each is later than all before it.
+  -- Returns an instant in the form of the IDs with which it is compared; each is later than all before it.
   local function next_stamp(now_ms)
     newest = math.max((newest or tonumber(redis.call('GET', tag .. 'served_stamp') or 0)) + 1, now_ms * 1000)
     local ms = math.floor(newest / 1000)

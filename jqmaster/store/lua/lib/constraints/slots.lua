@@ -4,8 +4,8 @@
 -- include lib/constraints/constraints.lua
 -- include lib/constraints/handed_over.lua
 -- Slots are kept under the gates that a claim passes together: `slots:{gates}` for each keyed gate by itself, and for
--- all shared gates of a group at once; of each of those `slot_counts` has the sum. So it costs the same however many
--- there are.
+-- all shared gates of a group at once. `slot_counts` has the sum for each of the shared gates. So the cost is the same
+-- however many gates there are.
 local slots = lazily.made_by(function()
   local tag = ARGV.tag
   local split, is_shared = gate_ids.split, gate_ids.is_shared
@@ -15,14 +15,14 @@ local slots = lazily.made_by(function()
     return redis.call('HLEN', tag .. 'slots:' .. gate_id)
   end
 
-  -- Those that count.
+  -- Returns how many slots of a gate count.
   local function used(gate_id)
     local limits = constraints.limits_of(gate_id)
     if not (limits and limits.is_awaiting_free) then return held(gate_id) end
     return math.max(0, held(gate_id) - handed_over.count(gate_id))
   end
 
-  -- The work of a job is with another system. Returns the gates at which others may have its slot.
+  -- Notes that another system does the work of a job. Returns the gates at which others may have its slot.
   local function hand_over(gate_lists, id)
     local freed = {}
     for _, gate_list in ipairs(gate_lists) do
@@ -37,7 +37,7 @@ local slots = lazily.made_by(function()
     return freed
   end
 
-  -- The lists of gates under which the slots of this one are kept.
+  -- Returns the lists of gates under which the slots of this gate are kept.
   local function kept_under(gate_id)
     if not is_shared(gate_id) then return {gate_id} end
     local found = {}

@@ -15,7 +15,7 @@ local waiting = lazily.made_by(function()
     return tonumber(string.sub(note, 1, colon - 1)), string.sub(note, colon + 1)
   end
 
-  -- As it was when the script began: how many, and the text of the key's value (nil: unknown).
+  -- Returns the state when the script began: how many wait, and the text of the key's value (nil: unknown).
   local function at(gate_id)
     return split_note(redis.call('HGET', tag .. 'gates:' .. constraint_of(gate_id), gate_id))
   end
@@ -24,22 +24,23 @@ local waiting = lazily.made_by(function()
     for _, gate_id in ipairs(ids) do more_at[gate_id] = (more_at[gate_id] or 0) + count end
   end
 
-  -- Has a gate listed under this text, also where nothing waits: only running jobs may have passed it. It goes with the
-  -- last of them.
+  -- Lists a gate under this text even if nothing waits, because perhaps only running jobs have passed it. The entry
+  -- goes with the last of them.
   local function list(gate_id, text)
     text_of[gate_id] = text
     more_at[gate_id] = more_at[gate_id] or 0
   end
 
-  -- The power of two below: to find the gates with the most waiting jobs it is enough to note when it changes.
+  -- Returns the exponent of the power of two below. To find the gates with the most waiting jobs it is enough to note
+  -- when this changes.
   local function crowd(count)
     if count < 2 then return 0 end
     local _, exponent = math.frexp(count)
     return exponent - 1
   end
 
-  -- In a few commands for all gates of a constraint: some for each would cost as much as all else.
-  local numbers = {}  -- as notes begin: few differ, and to write one takes long
+  -- Writes notes in a few commands for all gates of a constraint: a few for each gate would cost as much as all else.
+  local numbers = {}  -- the beginnings of notes: few differ, and formatting one takes long
   local function write_notes(cid, ids, from, last)
     local key, noted, filled, gone, crowded, uncrowded = tag .. 'gates:' .. cid, {}, 0, {}, {}, {}
     for i, note in ipairs(redis.call('HMGET', key, unpack(ids, from, last))) do

@@ -13,7 +13,7 @@ local run_records = (function()
     return redis.call('ZRANGEBYSCORE', key_of(name), due_at_ms, due_at_ms)[1]
   end
 
-  -- Puts the record of an instant in the place of the one that it has.
+  -- Replaces the record of an instant.
   local function put(name, due_at_ms, outcome, reason, job_id, now_ms)
     local key = key_of(name)
     redis.call('ZREMRANGEBYSCORE', key, due_at_ms, due_at_ms)

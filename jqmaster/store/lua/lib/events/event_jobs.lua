@@ -8,7 +8,7 @@ local event_jobs = (function()
   local canceled, freed_workers = {}, {}
   local clocks_read = {}
 
-  -- The clock of a definition that asks for its newest job: `handled` as it is stored, and `last_job`.
+  -- Returns the clock of a definition that asks for its newest job: `handled` as it is stored, and `last_job`.
   local function clock_of(clocks_key, name)
     local found = clocks_read[name]
     if not found then
@@ -50,7 +50,7 @@ local event_jobs = (function()
     local head = unfinished(last_job)
     local became = gather(id, terms, digest, rest, now_ms, head)
     if became ~= 'fired' then return became end
-    -- A job that finds no room replaces none.
+    -- A job for which there is no room replaces no other job.
     if head then
       local worker_id = cancellation.cancel(last_job, head, now_ms)
       canceled[last_job] = record.has_flag(record.flags_of(head), layout.FLAG.watched) and 'watched' or 'alone'
@@ -70,8 +70,8 @@ local event_jobs = (function()
     end
   end
 
-  -- Tells who waits for the ends of replaced jobs, and the leader what there is to do. Returns the workers that ran
-  -- one.
+  -- Tells those who wait for replaced jobs of their ends, and the leader what there is to do. Returns the workers that
+  -- ran one.
   local function tell(wake_channel, finished_channel)
     for id, telling in pairs(canceled) do
       if telling == 'watched' then redis.call('PUBLISH', finished_channel, id) end

@@ -1,5 +1,5 @@
--- The access log has bounds of its own, so that nothing but access events can age them out: a count and an age.
--- Whatever somebody without the scope `admin` can repeat is folded, or a flood of it would age out the rest.
+-- The access log has bounds of its own, a count and an age, so that only access events can age out access events. An
+-- event that somebody without the scope `admin` can repeat is folded, or a flood of it would age out the rest.
 local access_log = (function()
   local MAX_ENTRIES, KEPT_MS = 100000, 400 * 86400000
   local FOLD_MS, MAX_FOLDS = 3600000, 10
@@ -29,8 +29,8 @@ local access_log = (function()
     return now_ms - since_ms >= FOLD_MS or now_ms < since_ms
   end
 
-  -- Writes the first event of its kind and counts those that follow within the hour. A group has so many kinds and one
-  -- for all others: strangers choose the name that they fail to log in with, and users their address.
+  -- Writes the first event of its kind and counts those that follow within the hour. A group has a bounded number of
+  -- kinds, and one for all others: strangers choose the name with which they fail to log in, and users their address.
   local function write_folded(access_key, folds_key, now_ms, group, kind, entry)
     local field = group .. '\0' .. kind
     local fold = redis.call('HGET', folds_key, field)

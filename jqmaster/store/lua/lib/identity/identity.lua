@@ -1,6 +1,6 @@
 -- The steps that all changes of users and tokens have in common.
 local identity = (function()
-  -- Every change of the callers is a new version, which caches ask for. As high as the clock at least: see
+  -- Every change of the callers gets a new version, which caches ask for. It is at least as high as the clock: see
   -- put_constraint.lua.
   local function raise_version(identity_key, now_ms, wake_channel)
     local version = tonumber(redis.call('HGET', identity_key, 'version') or 0) + 1
@@ -10,7 +10,7 @@ local identity = (function()
     return tonumber(text)
   end
 
-  -- Ends all sessions of one user or token but `kept` (empty: none). There are few: opening one more than may be ends
+  -- Ends all sessions of one user or token but `kept` (empty: none). There are few, because opening one too many ends
   -- the oldest.
   local function end_sessions(list_key, session_prefix, kept)
     for _, digest in ipairs(redis.call('ZRANGE', list_key, 0, -1)) do

@@ -7,7 +7,8 @@ local actions = (function()
     local action_key = tag .. 'action:' .. action_id
     if action_id == '' or redis.call('EXISTS', action_key) == 0 then return end
     redis.call('HINCRBY', action_key, 'done', 1)
-    -- The end of these jobs is waited for, so that a retry stops by itself; nobody waits once the action is over.
+    -- The action waits for the end of these jobs, so that a retry stops by itself. Nobody waits once the action is
+    -- over.
     if is_watched and redis.call('SISMEMBER', tag .. 'running_actions', action_id) == 1 then
       redis.call('SADD', tag .. 'watched:' .. action_id, job_id)
     end

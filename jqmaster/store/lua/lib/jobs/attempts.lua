@@ -10,7 +10,7 @@ local attempts = (function()
   local tag = ARGV.tag
   local IS_FINAL = layout.is_final
 
-  -- By the bytes of a worker, the jobs that it held; by the key of an index, what comes into it.
+  -- `ended` has the jobs that a worker held, by the worker's bytes; `indexes` has what comes into an index, by its key.
   local function new_batch(now_ms)
     return {now_ms = now_ms, ended = {}, indexes = {}, finished = {}, wakes = false, delays = false}
   end
@@ -21,8 +21,8 @@ local attempts = (function()
       and record.token_of(head) == token_bytes
   end
 
-  -- Ends the running attempt of `id` as decided: `target` is its state then, `cause`, `is_counted` and `is_loss` are
-  -- told in its record, `entry` in its history (empty: none). `head` is its record up to the name's end.
+  -- Ends the running attempt of `id` as decided: `target` is the new state; `cause`, `is_counted` and `is_loss` go into
+  -- its record, and `entry` into its history (empty: none). `head` is its record up to the name's end.
   --
   -- An attempt that has the callbacks of its challenge, and would begin anew without having failed, waits for a worker
   -- that runs them instead.

@@ -12,7 +12,7 @@ local dependents = lazily.made_by(function()
   local MOST_LOOKED_AT = 100
   local noted = {}
 
-  -- nil where the job has no record, or none that can be read.
+  -- Returns the state of a job; nil if it has no record, or none that can be read.
   local function state_of(id)
     local code = redis.pcall('GETRANGE', tag .. 'job:' .. id, layout.state.offset, layout.state.offset)
     return type(code) == 'string' and string.byte(code) or nil
@@ -38,7 +38,7 @@ local dependents = lazily.made_by(function()
     return ids, tostring(after[1])
   end
 
-  -- A job with the flag `followed` has ended, or is not over any more: its dependents, if it has any, are to know.
+  -- Notes that a job with the flag `followed` has ended, or is unfinished again: its dependents, if any, are to know.
   local function note(id)
     noted[#noted + 1] = id
   end
@@ -61,7 +61,7 @@ local dependents = lazily.made_by(function()
     return redis.call('SISMEMBER', tag .. 'awaited', id) == 1
   end
 
-  -- The flags of a job that has dependents: its end is told, and its result kept for them.
+  -- Returns the flags of a job that has dependents: its end is reported, and its result kept for them.
   local function awaited_flags(flags)
     for _, flag in ipairs({layout.FLAG.followed, layout.FLAG.keep_result}) do
       if not record.has_flag(flags, flag) then flags = flags + flag end
@@ -81,7 +81,7 @@ local dependents = lazily.made_by(function()
     end
   end
 
-  -- The job waits for these predecessors. Those that are over already have to be looked at by the leader.
+  -- Makes the job wait for these predecessors. The leader has to look at those that are already over.
   local function wait(id, predecessors, when)
     for _, predecessor in ipairs(predecessors) do
       redis.call('HSET', tag .. 'awaits:' .. id, predecessor, when)
@@ -103,8 +103,8 @@ local dependents = lazily.made_by(function()
     return #found == MOST_LOOKED_AT
   end
 
-  -- Why nothing would ever start a job that awaits others; empty where something will. A few of many predecessors are
-  -- looked at.
+  -- Returns why nothing would ever start a job that awaits others; empty if something will. Looks at `most`
+  -- predecessors at most.
   local function fault_of(id, most)
     local key = tag .. 'awaits:' .. id
     local count = redis.pcall('HLEN', key)
@@ -136,7 +136,8 @@ local dependents = lazily.made_by(function()
     for _, predecessor in ipairs(ids) do
       if not is_met(state_of(predecessor), when) then wait(id, {predecessor}, when) end
     end
-    -- Those that are what it waited for are left out; the leader starts it by the last of them where none is left.
+    -- Predecessors that ended as needed are left out. If none is left, the job waits for the last, and the leader
+    -- starts it.
     if redis.call('EXISTS', tag .. 'awaits:' .. id) == 0 then wait(id, {ids[#ids]}, when) end
     return true
   end

@@ -5,7 +5,8 @@
 -- written again gets a new number, so that whoever carries out the former one does not remove it.
 local follow_ups = lazily.made_by(function()
   local tag = ARGV.tag
-  -- Each master listens to it, also the one that leads: a script that ends jobs does not tell its caller of follow-ups.
+  -- Every master listens on this channel, also the leader: a script that ends jobs does not tell its caller of
+  -- follow-ups.
   local WAKE = 'wake'
   local channel = tag .. WAKE
   local entries = {}

@@ -3,8 +3,8 @@
 -- include lib/batches/batches.lua
 -- include lib/jobs/follow_ups.lua
 -- include lib/jobs/dependents.lua
--- Jobs from whose end something follows: their records have the flag `followed`, and their extras say what. A job
--- without the flag costs one test of its flags.
+-- Jobs whose ends have consequences: their records have the flag `followed`, and their extras say which. A job without
+-- the flag costs one test of its flags.
 local followed = lazily.made_by(function()
   local tag = ARGV.tag
   local FLAG, JOB_PREFIX_LENGTH = layout.FLAG.followed, #(tag .. 'job:')
@@ -15,8 +15,8 @@ local followed = lazily.made_by(function()
     return head ~= '' and record.has_flag(record.flags_of(head), FLAG)
   end
 
-  -- Returns what the record of a job with the flag says: its `batch`, and by the code of a state whether its end in
-  -- that state is `told`; each nil where it says nothing.
+  -- Returns what the record of a job with the flag says: its `batch`, and in `told`, by state code, whether an end in
+  -- that state is reported. Each is nil if the record does not say.
   local function facts_of(key, head)
     local extras = record.extras_of(key, head)
     local facts = facts_of_extras[extras]
@@ -45,7 +45,7 @@ local followed = lazily.made_by(function()
     return id .. ':' .. state .. ':' .. string.format('%.0f', finished_at_ms)
   end
 
-  -- The job with this record leaves its state, which `head` has, for another one. The caller calls `write`.
+  -- Notes that the job moves from the state in `head` to another one. The caller calls `write`.
   local function moved(key, head, to, now_ms)
     if not is_followed(head) then return end
     local facts, from, id = facts_of(key, head), record.state_of(head), string.sub(key, JOB_PREFIX_LENGTH + 1)
@@ -55,7 +55,7 @@ local followed = lazily.made_by(function()
     if facts.told and facts.told[to] then follow_ups.add(KIND, end_of(id, to, now_ms)) end
   end
 
-  -- Returns whether the end of a finished job is still to be told of.
+  -- Returns whether the end of a finished job is still to be reported.
   local function is_untold(key, head)
     if not is_followed(head) or not facts_of(key, head).told then return false end
     local finished_at_ms = record.int64(head, layout.finished_at_ms.at)
@@ -73,14 +73,14 @@ local followed = lazily.made_by(function()
     if batch_id then batches.lose(batch_id, id, record.state_of(head)) end
   end
 
-  -- The waiting job takes the content of another push, and so its batch.
+  -- Notes that the waiting job takes the content of another push, and so its batch.
   local function replaced(id, key, head)
     if not is_followed(head) then return end
     local batch_id = batch_of(key, head)
     if batch_id then batches.leave(batch_id, id) end
   end
 
-  -- Writes what follows, of batches and of the order of jobs.
+  -- Writes the consequences for batches and for the order of jobs.
   local function write(now_ms)
     if lazily.is_made(dependents) then dependents.write() end
     batches.write(now_ms)

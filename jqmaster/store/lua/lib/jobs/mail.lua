@@ -5,7 +5,7 @@
 local mail = lazily.made_by(function()
   local ID_LENGTH, TOKEN_LENGTH = 36, 16
 
-  -- A claim answers the poll. `channel` is empty where that poll hangs at the very master that claims: then nobody need
+  -- Answers the poll for a claim. `channel` is empty if the poll hangs at the very master that claims: then nobody need
   -- be told.
   local function give(worker_key, mail_key, pieces, life_ms, channel, message)
     redis.call('SET', mail_key, table.concat(pieces), 'PX', life_ms)
@@ -19,10 +19,11 @@ local mail = lazily.made_by(function()
       and record.int64(job, layout.not_after_ms.at) >= now_ms
   end
 
-  -- Job ID and record of each that still is an offer to this worker: neither over, nor taken up, nor anybody else's.
+  -- Returns job ID and record of each job that is still an offer to this worker: neither over, nor taken up, nor
+  -- anybody else's.
   local function offers(mail_key, worker_id_bytes, now_ms, job_prefix)
     local given = redis.pcall('GET', mail_key)
-    -- A string, or it was damaged: then the leases tell.
+    -- A value that is not a string is damaged: then the leases decide.
     if type(given) ~= 'string' then return {} end
     local found = {}
     for at = 1, #given, ID_LENGTH + TOKEN_LENGTH do

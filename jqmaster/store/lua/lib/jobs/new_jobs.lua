@@ -65,14 +65,14 @@ local new_jobs = (function()
     return full_gate
   end
 
-  -- Jobs of one definition have their terms in common: what follows from these is made once. `head` is the record up to
-  -- the digest.
+  -- Jobs of one definition have the same terms, so what follows from these is made once. `head` is the record up to the
+  -- digest.
   local kinds, kinds_seen = {}, {}
-  -- Within the terms, which begin with the priority, the time of creation is still empty.
+  -- Offsets within the terms, which begin with the priority. The time of creation in them is still empty.
   local CREATED_AT = layout.created_at_ms.at - layout.priority.offset
   local CREATED_LAST = layout.created_at_ms.last - layout.priority.offset
   local TERMS_LENGTH = layout.expires_at_ms.last - layout.priority.offset
-  -- From the start to the worker.
+  -- The fields from the start to the worker are empty so far.
   local nothing_yet = string.rep('\0', layout.worker_id.last - layout.due_at_ms.last)
   local function kind_of(terms, now_ms)
     local kind = kinds[terms]

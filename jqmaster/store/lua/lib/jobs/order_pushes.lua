@@ -14,9 +14,9 @@ local order_pushes = lazily.made_by(function()
     return of_job
   end
 
-  -- Finds out for which of its predecessors a job has to wait. `accepted`: by their keys, the jobs that the same call
-  -- accepts. Returns the status of a job that is refused, and the predecessor because of which (nil: it is not). One of
-  -- the same push may be over already, but not one that ended before.
+  -- Finds out which of its predecessors a job has to wait for. `accepted`: the jobs that the same call accepts, by
+  -- their keys. Returns the status of a refused job, and the predecessor that is the reason (nil: it is not refused). A
+  -- predecessor of the same push may be over already, but not one that ended before.
   local function judge(request, accepted, job_prefix)
     for n, id in ipairs(request.ids) do
       local state = dependents.state_of(id)

@@ -3,14 +3,14 @@
 -- computed once.
 local ready_jobs = (function()
   local byte, sub, unpack_bytes = string.byte, string.sub, struct.unpack
-  -- From the length of the name to that of the extras: where the argument begins; false where the job brings gates
-  -- along.
+  -- Where the argument begins, by a record's bytes from the length of the name to that of the extras; false if the job
+  -- brings gates along.
   local arguments_at = {}
-  -- From the version to the returned offers: what stands there, from the state to the returned offers, once the job is
-  -- claimed; false where it is not ready.
+  -- A claimed record's bytes from the state to the returned offers, by the bytes from the version to the returned
+  -- offers before the claim; false if the job is not ready.
   local beginnings = {}
 
-  -- Cut short anywhere before its argument, which is one byte at least.
+  -- Returns whether the record reaches its argument, which is one byte at least.
   local function is_whole(job)
     if #job < layout.name.at + byte(job, layout.name.length_at) then return false end
     local _, extras_at = record.gates_span(job)
@@ -40,8 +40,8 @@ local ready_jobs = (function()
     return beginning
   end
 
-  -- From the state to the returned offers, as a claim has it; nil where the record is damaged or the job not ready.
-  -- Second, whether it may bring gates along.
+  -- Returns a claimed record's bytes from the state to the returned offers (nil if the record is damaged or the job not
+  -- ready), and whether the job may bring gates along.
   local function as_claimed(job)
     if not job or #job < layout.name.at then return nil end
     local progress = sub(job, 1, layout.returned_offers.last)

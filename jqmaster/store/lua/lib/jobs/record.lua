@@ -20,14 +20,15 @@ local record = (function()
     return table.concat({sub(h, 1, 8), sub(h, 9, 12), sub(h, 13, 16), sub(h, 17, 20), sub(h, 21, 32)}, '-')
   end
 
-  -- Returns the first bytes of a record, at most so many; empty if it does not exist or the key is not a string. An
-  -- error in the middle of a batch would leave what came before it half done: a damaged record may hurt only itself.
+  -- Returns at most the first `length` bytes of a record; empty if it does not exist or the key is not a string. An
+  -- error in the middle of a batch would leave the batch half done: a damaged record may hurt only itself.
   local function beginning(key, length)
     local s = redis.pcall('GETRANGE', key, 0, length - 1)
     return type(s) == 'string' and s or ''
   end
 
-  -- A record's head, name and gates, of a beginning or of the whole. Empty where any of them is missing or cut short.
+  -- Returns a record's head, name and gates, from its beginning or from the whole; empty if any is missing or cut
+  -- short.
   local function checked_head(s)
     local length = #s
     if length < NAME_AT then return '' end
@@ -38,7 +39,7 @@ local record = (function()
     return s
   end
 
-  -- The same of the record at a key. One shorter than `layout.longest_beginning` is the whole record.
+  -- Does the same for the record at a key. One shorter than `layout.longest_beginning` is the whole record.
   local function read_head(key)
     return checked_head(beginning(key, layout.longest_beginning))
   end
@@ -56,7 +57,7 @@ local record = (function()
     return at, at + 1 + (count ~= IN_LANE and count * layout.gates.length or 0)
   end
 
-  -- The list of gates that begins with its number at `at`.
+  -- Returns the list of gates whose count is at `at`.
   local function gates_at(bytes, at)
     local count = byte(bytes, at)
     -- Most jobs have none or one; a list that grows is made anew.
@@ -129,12 +130,12 @@ local record = (function()
     return #head >= layout.worker_id.last and token_of(head) == token_bytes and worker_of(head) == worker_id_bytes
   end
 
-  -- As `is_claim_of`, and it runs.
+  -- As `is_claim_of`, and the job runs.
   local function is_held_by(head, token_bytes, worker_id_bytes)
     return is_claim_of(head, token_bytes, worker_id_bytes) and state_of(head) == layout.STATE.running
   end
 
-  -- Writes what is there already: WAIT would else confirm, to a caller who repeats itself, a write that never
+  -- Writes what is there already: otherwise WAIT would confirm, to a caller who repeats a call, a write that never
   -- replicated. The version stays what it is: another release may have written the record.
   local function write_again(key, head)
     redis.call('SETRANGE', key, layout.version.offset, sub(head, layout.version.at, layout.version.last))
@@ -148,13 +149,13 @@ local record = (function()
     redis.call('SETRANGE', key, layout.flags.offset, string.char(flags))
   end
 
-  -- A job that is over: in what state, and why.
+  -- Writes that a job is over, in what state, and why.
   local function set_ended(key, state, flags, cause, now_ms)
     redis.call('SETRANGE', key, layout.state.offset, string.char(state, flags, cause))
     redis.call('SETRANGE', key, layout.finished_at_ms.offset, struct.pack('>i8', now_ms))
   end
 
-  -- Its holder is stale from now on.
+  -- Makes the holder of the job's token stale.
   local function void_token(key)
     redis.call('SETRANGE', key, layout.token.offset, layout.NO_ID)
   end

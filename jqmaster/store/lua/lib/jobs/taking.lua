@@ -14,28 +14,29 @@ local taking = (function()
   local TOKEN_LENGTH = 16
   local sub, unpack_bytes = string.sub, struct.unpack
   local take_first, as_claimed, own_gates = read_ahead.take_first, ready_jobs.as_claimed, record.own_gates
-  -- Passed over: expired ones, with their names, and damaged ones. `watched`: somebody waits for their end.
+  -- Jobs that were passed over: expired ones, with their names, and damaged ones. Somebody waits for the end of those
+  -- in `watched`.
   local expired, expired_names, damaged, watched = {}, {}, {}, {}
-  -- How many are claimed, and how many bytes; how many were put aside.
+  -- How many jobs and bytes are claimed, and how many jobs were put aside.
   local count, bytes, moves = 0, 0, 0
   -- For each claim: ID and record, as they are given out; the key of its record, and its new beginning; the end of its
   -- lease or time, and ID.
   local claimed, keys, beginnings, running = {}, {}, {}, {}
-  -- By timeout.
+  -- Results of `end_of`, by timeout.
   local ends = {}
 
   local function token_of(n)
     return sub(tokens, (n - 1) * TOKEN_LENGTH + 1, n * TOKEN_LENGTH)
   end
 
-  -- The sooner of lease end and deadline: whichever comes first needs the leader's eye.
+  -- Returns lease end or deadline, whichever is sooner: the leader has to look at the claim then.
   local function end_of(timeout_ms, now_ms)
     local end_ms = string.format('%.0f', now_ms + math.min(lease_ms, offer_ms + timeout_ms + grace_ms))
     ends[timeout_ms] = end_ms
     return end_ms
   end
 
-  -- From the base lane to one of its own kind, which lies at the gate that closes it.
+  -- Moves a job from the base lane to one of its own kind, which is parked at the gate that closes it.
   local function put_aside(base, own, closed_by, score, id, now_ms)
     local id_of_lane = lanes.id_of(base.group, own)
     local lane = lanes.by_id(id_of_lane)
@@ -100,8 +101,8 @@ local taking = (function()
     return true
   end
 
-  -- Claims a job whose attempt goes on with its callbacks: `beginning` is what its record has then from the state to
-  -- the returned offers. Its slots stay its own, under the new token. Returns how many bytes are claimed by now.
+  -- Claims a job whose attempt goes on with its callbacks: `beginning` is its new record from the state to the returned
+  -- offers. It keeps its slots, under the new token. Returns how many bytes are claimed by now.
   local function take_callback(id, job, beginning, now_ms)
     count = count + 1
     bytes = bytes + #job
@@ -147,7 +148,7 @@ local taking = (function()
     if count == 0 then return first_fence, offers, claimed end
     first_fence = math.max(tonumber(redis.call('GET', fence_key) or '0') + 1, now_ms)
     redis.call('SET', fence_key, string.format('%.0f', first_fence + count - 1))
-    -- From the time that it is due to the end of the offer.
+    -- The fields from the due time to the end of the offer.
     local times = struct.pack('>i8i8i8i8', 0, now_ms, 0, now_ms + offer_ms)
     for n = 1, count do
       local token_bytes = token_of(n)

@@ -4,7 +4,7 @@
 local unique_faults = (function()
   local tag = ARGV.tag
 
-  -- Returns its text, empty for a sound key or one that is not there any more.
+  -- Returns the fault's text; empty for a key that is sound or gone.
   local function of(digest)
     local key = uniqueness.key_of(digest)
     local value = redis.pcall('GET', key)

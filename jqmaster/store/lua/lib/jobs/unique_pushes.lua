@@ -43,7 +43,7 @@ local unique_pushes = lazily.made_by(function()
     return 2, holder
   end
 
-  -- Job number `n` takes the key, or its content becomes that of the holder.
+  -- Gives job number `n` the key, or gives its content to the holder.
   local function take(holder, n)
     if not holder then
       takers[keys_of[n]] = n
@@ -81,7 +81,7 @@ local unique_pushes = lazily.made_by(function()
     if added > before then list[added + 1], list[added + 2] = tag .. 'unique_used', '1' end
   end
 
-  -- The gates at which a job in the store counts already: that it comes back to them takes no room.
+  -- Returns the gates at which a stored job counts already: its return to them takes no room.
   local function counted_at(head)
     local found, lane, own = {}, lanes.home_of(head)
     for _, list in ipairs({lane.shared, lane.keyed, own or {}}) do

@@ -3,7 +3,7 @@
 -- Where one is not, lib/jobs/unique_pushes.lua judges.
 local unique_requests = lazily.made_by(function()
   local tag = ARGV.tag
-  -- By turn: the number of each job that has a key, that key, and its rule.
+  -- In parallel: the number of each job that has a key, that key, and its rule.
   local numbers, keys, rules = {}, {}, {}
   local filled = 0
 

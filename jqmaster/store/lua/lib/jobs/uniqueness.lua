@@ -50,7 +50,7 @@ local uniqueness = lazily.made_by(function()
     return holder_in(redis.pcall('GET', key_of(digest)), now_ms)
   end
 
-  -- Writes what is there already: WAIT would else confirm, to a caller who is told of the holder, a key that never
+  -- Writes what is there already: otherwise WAIT would confirm, to a caller who is told of the holder, a key that never
   -- replicated. The end of its life stays.
   local function write_again(key, holder)
     redis.call('SET', key, holder.value, 'KEEPTTL')
@@ -89,7 +89,7 @@ local uniqueness = lazily.made_by(function()
     if digest and named_in(redis.pcall('GET', key_of(digest))) == id then drop(digest, now_ms) end
   end
 
-  -- Whether any job had a key on this shard, ever: where not, a script that removes jobs need not look at each.
+  -- Returns whether any job ever had a key on this shard: if not, a script that removes jobs need not look at each.
   local function is_used()
     return redis.call('EXISTS', tag .. 'unique_used') == 1
   end

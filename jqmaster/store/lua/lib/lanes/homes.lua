@@ -3,7 +3,7 @@
 -- include lib/constraints/constraints.lua
 -- include lib/lanes/lanes.lua
 -- include lib/constraints/waiting.lua
--- Where jobs are to wait, as a master made it out by the rules: definitions of lanes.
+-- Definitions of lanes: where jobs are to wait, as a master worked out from the rules.
 local homes = (function()
   local tag = ARGV.tag
   local sub = string.sub
@@ -30,8 +30,7 @@ local homes = (function()
     return definitions
   end
 
-  -- Whether jobs of a name may lie in lanes of their own kind: the one lane that most names have in an edition is the
-  -- base.
+  -- Returns whether jobs of a name may be in lanes of their own kind: most names have one lane in an edition, the base.
   local has_lanes = {}
   local function may_have_lanes(name, edition)
     if has_lanes[name] == nil then

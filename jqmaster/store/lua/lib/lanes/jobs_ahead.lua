@@ -6,9 +6,9 @@
 -- Counts the jobs that come before a ready one, as far as a bounded look tells.
 local jobs_ahead = (function()
   local tag = ARGV.tag
-  -- Groups of lanes looked at for one gate or name, and waiting jobs.
+  -- Most groups of lanes looked at for one gate or name, and most waiting jobs.
   local MAX_GROUPS, MAX_JOBS = 200, 500
-  -- After every ID and every instant at which a lane was served.
+  -- Sorts after every ID and every instant at which a lane was served.
   local LAST = '~'
   -- The accuracy of the numbers: exact, at least so many, or about.
   local EXACT, AT_LEAST, ABOUT = 0, 1, 2
@@ -60,7 +60,7 @@ local jobs_ahead = (function()
     for _, gate_id in ipairs(ids) do taken[gate_id] = (taken[gate_id] or 0) + count end
   end
 
-  -- Counts those of the first jobs of a lane that have room at the gates that each brings along.
+  -- Counts the jobs among the first of a lane that have room at the gates that each brings along.
   local function admissible(other, jobs)
     local count, start = 0, 0
     while start < jobs do
@@ -100,7 +100,7 @@ local jobs_ahead = (function()
         turns_before = turns_before + 1
       end
       same = math.min(same, turns_before)
-      -- Turns that are still to come go by more than this look can tell.
+      -- Later turns depend on more than this look can tell.
       if own_is_fair and smaller + same > 0 and (own_before > 0 or shares_turn(other)) then
         bound = math.max(bound, ABOUT)
       end

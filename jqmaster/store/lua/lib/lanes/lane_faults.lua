@@ -4,7 +4,7 @@
 local lane_faults = (function()
   local tag = ARGV.tag
 
-  -- Seen at one instant; empty where nothing is wrong. `edition` is that of the rules.
+  -- Returns the fault of a lane, seen at one instant; empty if nothing is wrong. `edition` is that of the rules.
   local function of(id, edition)
     local lane = lanes.by_id(id)
     local ready_key = tag .. 'ready:' .. id

@@ -1,6 +1,6 @@
 -- Open lanes in the order in which a claim looks at them. An item has the score and order of its lane's first job.
 local lane_queue = (function()
-  -- The best last.
+  -- The best item is last.
   local items = {}
 
   local function comes_before(score, order, item)
@@ -17,7 +17,7 @@ local lane_queue = (function()
     table.insert(items, low, item)
   end
 
-  -- Adds an item while all are still to be sorted.
+  -- Adds an item before `sort` is called.
   local function add(item)
     items[#items + 1] = item
   end

@@ -31,9 +31,9 @@ local lane_writes = (function()
     return added[1] < lane.score or added[2] < sub(lane.member, 1, -layout.lane.id_length - 1)
   end
 
-  -- Puts changed lanes where their first jobs belong. A lane that lies at a gate and now comes before where it lay may
-  -- come before the one that is open for it: it is open as well, and the next claim looks at it. Where an open one
-  -- falls behind, those that it is open for may come before it. Returns whether any lane came back.
+  -- Puts changed lanes where their first jobs belong. A parked lane that moves forward may come before the lane that is
+  -- open in its stead, so it opens as well, and the next claim looks at it. If an open lane falls behind, those that it
+  -- is open for may come before it. Returns whether any lane came back.
   local function place()
     local leaving, coming, opening, fallen, left, has_opened = {}, {}, {}, {}, {}, false
     for _, lane in ipairs(changed) do
@@ -125,7 +125,7 @@ local lane_writes = (function()
     end
   end
 
-  -- Gives the slots of claims back that ended, and opens the gates that have room again. Returns whether anything came
+  -- Gives back the slots of claims that ended, and opens gates that have room again. Returns whether anything came
   -- back.
   local function free_slots(freed, unstarted_tokens)
     local ids = {}
@@ -146,14 +146,14 @@ local lane_writes = (function()
     return #ids > 0 and parking.open_all(parking.closed_among(ids))
   end
 
-  -- Call it once, after the records. `unstarted_tokens` are of starts that never were (nil: none). Returns whether jobs
-  -- may start that could not before.
+  -- Call it once, after the records are written. `unstarted_tokens` are of claims that never started (nil: none).
+  -- Returns whether jobs may start that could not before.
   local function write(unstarted_tokens)
     local freed, ready_more = {}, {}
     list_new()
     for _, lane in ipairs(changed) do
       local ready_key = tag .. 'ready:' .. lane.id
-      -- Before any is added: what was taken is counted from the front.
+      -- Taken jobs are removed before any is added, because they are counted from the front.
       local more = lane.taken > 0 and -redis.call('ZREMRANGEBYRANK', ready_key, 0, lane.taken - 1) or 0
       more = more + lists.zadd(ready_key, lane.added) - lists.call('ZREM', ready_key, lane.removed)
       if more ~= 0 and lane.name then ready_more[lane.name] = (ready_more[lane.name] or 0) + more end

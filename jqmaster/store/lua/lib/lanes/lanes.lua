@@ -4,10 +4,10 @@
 -- include lib/constraints/waiting.lua
 -- Lanes: where ready jobs wait; docs/redis_keys.md tells the whole structure.
 --
--- Gates without a key are shared by a whole group of lanes: the jobs of one queue under the same of them. A group has a
--- base lane, and in it each job brings its keyed gates along in its record: as long as they are open that is all there
--- is, however many key values there are. A job that a claim finds behind a closed gate goes to a lane of its own kind,
--- and those like it that come later go there at once.
+-- A whole group of lanes shares the gates without a key: the jobs of one queue under the same such gates. A group has a
+-- base lane, in which each job brings its keyed gates along in its record. While those are open there is no other lane,
+-- however many key values there are. A job that a claim finds behind a closed gate goes to a lane of its own kind, and
+-- later jobs like it go there at once.
 --
 -- Changes of lanes are gathered here, and written once by lib/lanes/lane_writes.lua.
 local lanes = (function()
@@ -16,16 +16,16 @@ local lanes = (function()
   local under = lists.under
   local own_gates = record.own_gates
   local loaded, by_bytes = {}, {}
-  -- Lanes that changed, and, by gate, the jobs whose claims ended that had brought it along.
+  -- Lanes that changed; and, by gate, the jobs that had brought it along and whose claims ended.
   local changed, freed_own = {}, {}
 
   -- A lane is one string: queue (the name, with the labels that its jobs ask for), edition, group, shared gates, keyed
   -- gates, gate at which it lies, priority and place in the order, unfinished jobs. Lanes come and go in any number,
   -- and a hash costs several times as much.
-  -- Written out: most scripts begin with this, whatever they do then.
+  -- The pattern is written out, because most scripts begin with it, whatever they do then.
   local FIELDS = '^([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)$'
 
-  -- The name of a queue: what stands before the labels that its jobs ask for, if they do.
+  -- Returns the name of a queue: the part before the labels that its jobs ask for, if any.
   local function name_of(queue)
     local at = queue and string.find(queue, '\t', 1, true)
     return at and sub(queue, 1, at - 1) or queue
@@ -60,8 +60,8 @@ local lanes = (function()
     return lane
   end
 
-  -- The lane of a record's head. A lane whose own key was lost is made anew without gates: it is then of no edition and
-  -- is matched again by the leader.
+  -- Returns the lane of a record's head. A lane whose own key was lost is recreated without gates and of no edition, so
+  -- the leader matches it again.
   local function of(head)
     local bytes = record.lane_id_of(head)
     local lane = by_bytes[bytes]
@@ -103,8 +103,8 @@ local lanes = (function()
     return lane, #lane.keyed == 0 and own_gates(head) or nil
   end
 
-  -- As `home_of`, of a record that may be readable no further than to its lane; nil where not even that is, or the lane
-  -- is gone. Third, whether that is all of its gates.
+  -- As `home_of`, for a record that may be readable only as far as its lane; nil if not even that, or if the lane is
+  -- gone. Returns third whether those are all of its gates.
   local function home_of_damaged(key)
     local head = record.beginning(key, layout.head.length)
     if #head < layout.head.length then return nil end
@@ -121,7 +121,7 @@ local lanes = (function()
     return tag .. 'parked:' .. lane.at .. ':' .. lane.group
   end
 
-  -- `jobs` counts the unfinished of a lane, `waiting_jobs` those of them that do not run.
+  -- `jobs`: change of the lane's unfinished jobs; `waiting_jobs`: change of those of them that do not run.
   local function count(lane, own, jobs, waiting_jobs)
     touch(lane)
     lane.jobs_more, lane.waiting_more = lane.jobs_more + jobs, lane.waiting_more + waiting_jobs
@@ -138,7 +138,7 @@ local lanes = (function()
     if not first or score < first[1] or (score == first[1] and id < first[2]) then lane.first_added = {score, id} end
   end
 
-  -- A claim takes jobs from the front, and counts them in `taken`.
+  -- A claim does not use this: it takes jobs from the front, and counts them in `taken`.
   local function remove(lane, id)
     touch(lane)
     lane.removed[#lane.removed + 1] = id

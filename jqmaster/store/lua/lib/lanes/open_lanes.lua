@@ -3,11 +3,11 @@
 -- include lib/lanes/turns.lua
 -- include lib/lanes/parking.lua
 -- include lib/lanes/lane_queue.lua
--- The open lanes that a claim may serve come into its queue.
+-- Puts the open lanes that a claim may serve into its queue.
 local open_lanes = (function()
   local tag = ARGV.tag
   local sub, ID_LENGTH = string.sub, layout.lane.id_length
-  -- After a fair key was served, all its lanes stand later than they were found: so many more are worth a look.
+  -- Once a fair key was served, all its lanes stand later than they were found, so this many more are worth a look.
   local MAX_LANES, MORE_LANES_IF_FAIR = 1000, 200
   local edition = tonumber(ARGV.edition)
   -- By ID, groups whose shared gates are open, and those that are closed; names that were asked for.
@@ -59,7 +59,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Puts lanes into the queue that came back.
+  -- Puts lanes that came back into the queue.
   local function put(came_back)
     for _, lane in ipairs(came_back) do
       local group = groups[lane.group]
@@ -72,7 +72,7 @@ local open_lanes = (function()
     end
   end
 
-  -- Returns whether the queue had all of them.
+  -- Returns whether the queue had all open lanes.
   local function are_all_read()
     return not is_cut_short and lanes_read < MAX_LANES
   end

@@ -42,7 +42,7 @@ local parking = lazily.made_by(function()
   local function lanes_left(gate_id, lane) remove_waiter(gate_id, LANES .. lane.group .. lane.queue) end
   local function group_left(gate_id, lane) remove_waiter(gate_id, GROUP .. lane.group .. lane.queue) end
 
-  -- Those of the gates at which something lies.
+  -- Returns those of the gates at which something lies.
   local function closed_among(ids)
     local closed = {}
     if #ids == 0 or redis.call('EXISTS', tag .. 'closed') == 0 then return closed end
@@ -98,8 +98,8 @@ local parking = lazily.made_by(function()
     return has_any_opened
   end
 
-  -- A lane is no longer open, or comes later: the lanes for which it stood at its other gates come next, and are
-  -- returned. At a gate that is known to be closed they stay until it opens.
+  -- Called when a lane is no longer open, or comes later. Returns the lanes for which it stood at its other gates: they
+  -- come next. At a gate that is known to be closed they stay until it opens.
   local function follow(lane, except_gate_id)
     local came_back = {}
     for _, gate_id in ipairs(closed_among(lane.keyed)) do

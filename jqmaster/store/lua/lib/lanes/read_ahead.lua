@@ -3,10 +3,10 @@
 local read_ahead = (function()
   local tag = ARGV.tag
   local job_prefix = tag .. 'job:'
-  -- Records are read several at once, and many once they have shown to be small: no more than so many large ones are
-  -- held for nothing.
+  -- Records are read a few at once, and many once they have proved small, so that only a few large ones are held for
+  -- nothing.
   local FEW, MANY, SMALL = 4, 64, 4096
-  -- Jobs of one lane, while others may come in between.
+  -- Most jobs read of one lane while others may come in between.
   local MOST_OF_ONE = 16
   local at_once = FEW
   local jobs_read = 0
@@ -16,7 +16,7 @@ local read_ahead = (function()
   local function first_of(lane, room, most)
     local ahead, at = lane.ahead, lane.at_job
     if not ahead or (at > #ahead and lane.has_more) then
-      -- One more than may start: what comes next says where the lane stands then.
+      -- Reads one more than may start: the next job says where the lane stands then.
       local wanted = math.min(lane_queue.first() and MOST_OF_ONE or most, most, room) + 1
       local from = lane.looked_at or 0
       ahead, at = redis.call('ZRANGE', tag .. 'ready:' .. lane.id, from, from + wanted - 1, 'WITHSCORES'), 1
@@ -29,7 +29,8 @@ local read_ahead = (function()
     return score and score + 0, ahead[at]
   end
 
-  -- Takes that job from its lane: record (false: none is there, or no string) and key. `most` more may start.
+  -- Takes that job from its lane. Returns its record (false: there is none, or no string) and key. `most` more may
+  -- start.
   local function take_first(lane, most)
     local at = lane.at_job
     lane.at_job, lane.taken = at + 2, lane.taken + 1

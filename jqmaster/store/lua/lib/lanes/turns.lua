@@ -5,7 +5,8 @@
 local turns = (function()
   local tag = ARGV.tag
 
-  -- By the age of its first job; under a fair constraint not before the instant at which its key was last served.
+  -- Orders by the age of the lane's first job; under a fair constraint not before the instant at which its key was last
+  -- served.
   local function order_of(lane, first_id)
     local order = first_id
     for _, gate_id in ipairs(lane.keyed) do

@@ -7,10 +7,10 @@
 --             own number of its newest line
 --   archived, ref   the last line that is in the archive, and where that is; `ref` is there before the first line is
 --   record    the record of the job, of one that is gone
--- `logged` names the jobs that have these, `log_times` those with chunks here, by the instant of the newest,
--- `log_waits` jobs that are gone and whose log waits for the archive, `log_erasures` deleted ones whose log is to
--- be removed from it, and `log_erased` those of which it was, for a while. `size` in `log_totals` is the sum of all
--- sizes.
+-- `logged` names the jobs that have these, `log_times` those with chunks here, by the instant of the newest.
+-- `log_waits` has jobs that are gone and whose log waits for the archive, `log_erasures` deleted jobs whose log is to
+-- be removed from it, and `log_erased`, for a while, those whose log was removed. `size` in `log_totals` is the sum of
+-- all sizes.
 local job_logs = (function()
   local tag = ARGV.tag
   local LINES, SIZE = 4, 6
@@ -19,7 +19,7 @@ local job_logs = (function()
     return redis.call('EXISTS', tag .. 'logged') == 1
   end
 
-  -- Returns the fields of a job's log; of a key that is damaged, none, and it begins anew.
+  -- Returns the fields of a job's log. A damaged key has none, and begins anew.
   local function read(id, ...)
     local found = redis.pcall('HMGET', tag .. 'log:' .. id, ...)
     if not found.err then return found end
@@ -55,7 +55,7 @@ local job_logs = (function()
     return true
   end
 
-  -- The same for a job that is deleted: what the archive has of it, or may have, is to be removed there as well.
+  -- Does the same for a deleted job: what the archive has of it, or may have, is to be removed there as well.
   local function erase(id, now_ms)
     if read(id, 'ref')[1] then redis.call('ZADD', tag .. 'log_erasures', string.format('%.0f', now_ms), id) end
     forget(id)

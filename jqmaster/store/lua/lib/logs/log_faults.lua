@@ -71,7 +71,7 @@ local log_faults = (function()
     redis.call('ZREM', tag .. 'log_waits', id)
   end
 
-  -- Puts a log right that has a fault. One that nothing can be known of is removed.
+  -- Repairs a log that has a fault. Removes a log of which nothing can be known.
   local function mend(id, now_ms)
     local log = look(id)
     if log.is_erased and not log.is_id then
