@@ -25,9 +25,9 @@ from this file (see `layout`).
                 ID of each (24 hexadecimal digits, as scripts need them), then u32 length of the extras, the
                 extras, the argument
 
-The extras are nothing where all have their defaults, and else MessagePack in one of two forms, which its first byte
-tells apart. The former one is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
-read. The newer one is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), and each
+The extras are empty if all have their defaults. Otherwise they are MessagePack in one of two forms, told apart by the
+first byte. The older form is an array `[tags, headers, [base_s, factor, max_s, jitter]]`, which is all that 0.1 can
+read. The newer form is a map of whatever differs from its default: `tags`, `headers`, `retry` (a map as well), and each
 of `added_extras`. Readers ignore keys that they do not know, and no script changes the extras: a job keeps what a newer
 master gave it. docs/upgrading.md says which release writes what.
 """
@@ -99,7 +99,7 @@ _CAUSES: Final = {int(cause): cause for cause in Cause}
 
 SCOPE_CODES: Final = {UniqueScope.UNTIL_START: 1, UniqueScope.UNTIL_FINISHED: 2, UniqueScope.WINDOW: 3}
 CONFLICT_CODES: Final = {OnConflict.REJECT: 1, OnConflict.EXISTING: 2, OnConflict.REPLACE: 3}
-# The condition of a job, as scripts keep it for each predecessor.
+# The condition that a job puts on each predecessor, as scripts keep it.
 WHEN_CODES: Final = {AfterWhen.SUCCEEDED: 1, AfterWhen.FINISHED: 2}
 _WHENS: Final = {code: when for when, code in WHEN_CODES.items()}
 _SCOPES: Final = {code: scope for scope, code in SCOPE_CODES.items()}
@@ -119,13 +119,13 @@ NO_GATES: Final = b"\0"
 _UNREADABLE: Final = (
     struct.error, IndexError, KeyError, ValueError, TypeError, AttributeError, msgpack.UnpackException,
 )  # fmt: skip
-# The fields that a patch may change, as in the record, then flags and due time: the digest covers all of them.
+# Laid out as in the record: the fields that a patch may change, then flags and due time. The digest covers them all.
 _TERMS: Final = struct.Struct(">iIqqqBqq")
 # Attempts, due time, timeout, creation and length of the name.
 _CLAIMED: Final = struct.Struct(">4xI8xq72xqq24xB")
 _NO_EXTRAS: Final = bytes(4)
 _NO_GATES_NO_EXTRAS: Final = NO_GATES + _NO_EXTRAS
-# As one byte.
+# Each length as one byte.
 _LENGTHS: Final = [bytes((length,)) for length in range(256)]
 _MATCHED: Final = struct.Struct(">iIq")
 _U32: Final = struct.Struct(">I")
@@ -136,7 +136,7 @@ _PACKER: Final = msgpack.Packer(autoreset=True)
 _MAX_CACHED_EXTRAS: Final = 1024
 
 _NIL: Final = b"\xc0"
-# A copy takes three quarters of the time of a new one.
+# Copied: a copy takes three quarters of the time of a new one.
 _DIGEST: Final = hashlib.blake2b(digest_size=8)
 _ORIGIN_KEY: Final = msgpack.packb("origin")
 _BATCH_KEY: Final = msgpack.packb("batch")
@@ -160,11 +160,11 @@ _REASON_KEY, _SHOULD_RETRY_KEY, _MESSAGE_KEY, _ERROR_KEY = map(
 
 
 def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, bytes]:
-    """Terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), digest of the
-    request, and the record from offset 136 on.
+    """Return the terms (offsets 88 to 119 of the record, u8 flags, i64 run_at_ms or -1, i64 delay_ms or -1), the digest
+    of the request, and the record from offset 136 on.
 
-    The enqueue script, which knows the time, makes the record of them; of terms that many jobs share it does so once.
-    Equal requests have equal digests, whenever they come: a relative delay counts as it was given.
+    The enqueue script, which knows the time, builds the record from them; terms that many jobs share are processed
+    once. Equal requests have equal digests, whenever they come: a relative delay counts as it was given.
     """
     flags = (FLAG_KEEP_RESULT if spec.keep_result else 0) | (FLAG_RERUN_LOST if spec.rerun_lost else 0)
     if spec.unique is not None:
@@ -173,7 +173,7 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
         flags |= FLAG_FOLLOWED
     name = spec.name.encode()
     extras = b""
-    # Identity first: comparing dataclasses makes tuples of them.
+    # Compare identity first: comparing dataclasses makes tuples of them.
     has_own_retry = spec.retry is not DEFAULT_RETRY and spec.retry != DEFAULT_RETRY
     added = added_extras(spec)
     if spec.tags or spec.headers or has_own_retry:
@@ -198,10 +198,9 @@ def encode_new(spec: JobSpec, gates: bytes = NO_GATES) -> tuple[bytes, bytes, by
 
 
 def added_extras(spec: JobSpec) -> dict[str, Any]:
-    """Return the fields of a job that came after 0.1 and are kept in its extras, by key, without those that have their
-    default. A job without any of them is written as 0.1 wrote it, so that masters of the former release can read it.
-    """
-    # Most jobs have none, and every push asks.
+    """Return, by key, the fields that were added after 0.1 and are kept in the job's extras, unless they have their
+    default. A job without any of them is written as 0.1 wrote it, so that masters of that release can read it."""
+    # Fast path: most jobs have none, and every push asks.
     if (
         spec.origin is None
         and spec.batch is None
@@ -228,7 +227,7 @@ def added_extras(spec: JobSpec) -> dict[str, Any]:
 
 
 def decode_job(job_id: str, record: bytes) -> Job:
-    """The job of a whole record; of a record's beginning everything but the argument that was cut off.
+    """Decode a whole record, or the beginning of one, which gives everything but the argument that was cut off.
 
     Raises DamagedError if the bytes are not a record.
     """
@@ -303,13 +302,13 @@ def decode_job(job_id: str, record: bytes) -> Job:
 
 
 def encode_attempt(job: Job, ending: str, message: str, error: bytes | None, code: str = "") -> bytes:
-    """The history entry of the attempt that ends now, without the time of its end, which the script puts in front."""
+    """Encode the history entry of the attempt that ends now, without its end time, which the script puts in front."""
     entry = [job.attempt, job.worker_id, job.started_at_ms, ending, message, error]
     return bytes(_PACKER.pack([*entry, code] if code else entry))
 
 
 def decode_attempt(entry: bytes) -> Attempt:
-    """A history entry: i64 end in ms, then what `encode_attempt` gave, and maybe more by a later release.
+    """Decode a history entry: i64 end in ms, then what `encode_attempt` gave, and maybe more from a later release.
 
     Raises DamagedError.
     """
@@ -344,7 +343,7 @@ def encode_result(outcome: Outcome) -> bytes:
     )  # fmt: skip
 
 
-# Results that end in one millisecond bear the same text.
+# Cached: results of the same millisecond have the same head.
 @functools.lru_cache(maxsize=256)
 def _success_head(finished_at: str | None) -> bytes:
     return b"".join((_SUCCESS_HEAD, _PACKER.pack(finished_at), _RESULT_KEY))
@@ -366,12 +365,12 @@ class ClaimedRecord:
     name: str
     headers: dict[str, str]
     argument: bytes
-    # No part of what is pushed: the same offer, read again from the mail, does not tell it.
+    # Not compared, because it is not pushed: the same offer, read again from the mail, does not have it.
     ready_since_ms: int = field(default=0, compare=False)
     has_progress: bool = False
-    # That of which the job is a member or a callback.
+    # The batch of which the job is a member or a callback.
     batch: str | None = None
-    # It is claimed for the callbacks of its challenge; the attempt goes on.
+    # The job is claimed for the callbacks of its challenge; its attempt goes on.
     has_callback: bool = False
     after: After | None = None
 
@@ -396,7 +395,7 @@ def decode_claimed(record: bytes) -> ClaimedRecord:
                     headers = headers.copy()
                 else:
                     headers, batch, after = _decode_claimed_extras(extras)
-        # Its due time, if it had one. The creation of a job that was retried by hand is not when it became ready.
+        # So far this is the due time, if the job had one. A job that was retried by hand was not ready at its creation.
         if (ready_since_ms or not attempt) and created_at_ms > ready_since_ms:
             ready_since_ms = created_at_ms
         has_callback = record[2] & FLAG_HAS_CHALLENGE != 0
@@ -504,7 +503,8 @@ def may_have_failed(record: bytes) -> bool:
 
 
 def head_length(job_id: str, record: bytes) -> int:
-    """Length of a record without its argument, from a beginning that reaches past the name. Raise DamagedError."""
+    """Return the length of a record without its argument, from a beginning that reaches past the name. Raise
+    DamagedError."""
     try:
         name_end = HEAD_SIZE + 1 + record[HEAD_SIZE]
         gates_end = _gates_end(record, name_end)
@@ -519,7 +519,7 @@ def _gates_end(record: bytes, name_end: int) -> int:
 
 
 def _encode_extras(spec: JobSpec, added: dict[str, Any], has_own_retry: bool) -> bytes:
-    """The shorter form that holds them all; nothing where each has its default."""
+    """Encode the extras in the shorter form that holds them all; return nothing if each has its default."""
     headers, retry = dict(sorted(spec.headers.items())), spec.retry
     if added:
         former = {"tags": spec.tags, "headers": headers, "retry": asdict(retry) if has_own_retry else None}
@@ -530,7 +530,7 @@ def _encode_extras(spec: JobSpec, added: dict[str, Any], has_own_retry: bool) ->
 
 
 def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], RetryPolicy]:
-    """Tags, headers and retry of either form."""
+    """Decode tags, headers and retry from either form."""
     stored = msgpack.unpackb(extras)
     if isinstance(stored, dict):
         tags, headers, known = stored.get("tags", ()), stored.get("headers", {}), stored.get("retry", {})
@@ -545,7 +545,7 @@ def _decode_extras(extras: bytes) -> tuple[tuple[str, ...], dict[str, str], Retr
 
 
 def unique_requests(jobs: Iterable[tuple[int, Unique]]) -> bytes:
-    """Return what the enqueue script is told of the uniqueness keys of jobs: see lib/jobs/unique_requests.lua.
+    """Return what the enqueue script needs to know of the uniqueness keys of jobs: see lib/jobs/unique_requests.lua.
 
     `jobs`: each with its number within the push.
     """
@@ -573,7 +573,7 @@ def _encode_unique(unique: Unique) -> list[Any]:
 
 
 def _decode_origin(extras: bytes) -> Origin | None:
-    # The key stands in no extras of the former form.
+    # Extras of the older form never have this key.
     if _ORIGIN_KEY not in extras:
         return None
     stored = msgpack.unpackb(extras)
@@ -633,7 +633,7 @@ def _decode_after(extras: bytes) -> After | None:
 
 
 def order_requests(jobs: Iterable[tuple[int, After]], own: frozenset[str]) -> bytes:
-    """Return what the enqueue script is told of the predecessors of jobs: see lib/jobs/order_pushes.lua.
+    """Return what the enqueue script needs to know of the predecessors of jobs: see lib/jobs/order_pushes.lua.
 
     `jobs`: each with its number within the push. `own`: IDs of the jobs of the same push.
     """
@@ -667,6 +667,6 @@ def id_text(raw: bytes) -> str:
 
 
 def epoch_number(epoch: bytes | str) -> int:
-    """The growing part of `number:nonce`, which is what travels to workers; 0 where nobody led yet."""
+    """Return the growing part of `number:nonce`, which is what travels to workers; 0 if nobody has led yet."""
     text = epoch.decode() if isinstance(epoch, bytes) else epoch
     return int(text.partition(":")[0] or 0)

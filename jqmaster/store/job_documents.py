@@ -1,4 +1,4 @@
-"""The stored form of a job that is to be enqueued later: of a definition, or of a batch's callback."""
+"""The stored form of a job that is to be enqueued later, by a definition or as the callback of a batch."""
 
 from collections.abc import Mapping
 from dataclasses import astuple
@@ -11,7 +11,7 @@ _LATER: Final = frozenset({"delay_ms", "requires"})
 
 
 def job_document(job: JobSpec) -> dict[str, Any]:
-    """Return what is stored of a job. Equal jobs have equal documents, member by member in the same order."""
+    """Return what is stored of a job. Equal jobs have equal documents, with the same members in the same order."""
     document: dict[str, Any] = {term: getattr(job, term) for term in STORED_TERMS}
     document["retry"] = None if job.retry == DEFAULT_RETRY else astuple(job.retry)
     document["headers"] = dict(sorted(job.headers.items()))

@@ -58,7 +58,7 @@ def layout_file() -> str:
         f"head = {_table([('length', codec.HEAD_SIZE)])}",
         f"name = {_table([('length_at', codec.HEAD_SIZE + 1), ('at', codec.HEAD_SIZE + 2)])}",
         f"gates = {_table(gates.items())}",
-        # In hexadecimal digits, as keys have it, and groups too.
+        # The ID in hexadecimal digits, as keys and groups have it.
         f"lane = {_table([('id_length', 2 * (lane['last'] - lane['offset']))])}",
         # Head, name and gates together.
         f"longest_beginning = {longest}",

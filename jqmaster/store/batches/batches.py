@@ -1,4 +1,4 @@
-"""Batches of one shard: made, sealed, canceled, read; and what the leader does when they are over."""
+"""Batches of one shard: making, sealing, canceling and reading them, and what the leader does once they are over."""
 
 import logging
 from collections import Counter
@@ -77,9 +77,9 @@ class BatchStore:
     async def put(
         self, spec: BatchSpec, *, life_ms: int, expires_at_ms: int | None = None, filled_by: str = ""
     ) -> bool:
-        """Make a batch, and return whether it is new. `life_ms`: how long it may take if it has no `expires_at_ms`;
-        the argument stands in for that of the spec. `filled_by`: the call that fills the batch and seals it, and may
-        `drop` it until then. Raise BatchRefused; StoreUnavailableError when the data are gone or others."""
+        """Make a batch, and return whether it is new. `life_ms`: how long it may take if it has no `expires_at_ms`; the
+        argument `expires_at_ms` overrides that of the spec. `filled_by`: the call that fills the batch and seals it,
+        and may `drop` it until then. Raise BatchRefused; StoreUnavailableError when the data are gone or replaced."""
         k = self._keys
         until_ms = expires_at_ms or spec.expires_at_ms or 0
         callbacks = [str(callback) for callback in spec.callbacks]
@@ -105,8 +105,8 @@ class BatchStore:
         return word == "ok"
 
     async def drop(self, batch_id: str, filled_by: str) -> bool:
-        """Remove a batch that the call `filled_by` made to fill it, and return whether it is gone. It stays where it
-        ever had a member, or where a repeat of the call fills it now."""
+        """Remove a batch that the call `filled_by` made to fill it, and return whether it is gone. The batch stays if
+        it ever had a member, or if a repeat of the call is filling it now."""
         word, _ = await self._client.run(
             "drop_batch",
             (self._keys.batch(batch_id),),
@@ -152,7 +152,7 @@ class BatchStore:
         return found
 
     async def newest(self, before: tuple[int, str] | None, limit: int) -> list[tuple[int, str]]:
-        """Return when batches were created, and their IDs, newest first, behind a place of an earlier page."""
+        """Return the creation times and IDs of batches, newest first, after a place of an earlier page."""
         return await newest_first(self._client, self._keys.batches, before, limit)
 
     async def count(self) -> int:
@@ -199,15 +199,16 @@ class BatchStore:
         )
 
     async def retry_until_ms(self, batch_id: str) -> int:
-        """Return the instant of the newest request to retry failed members: none that failed later is meant."""
+        """Return the instant of the newest request to retry failed members. It does not cover members that failed
+        later."""
         return int(await self._client.command("HGET", self._keys.batch(batch_id), "retry_until_ms") or 0)
 
     async def start_callbacks(
         self, due: Sequence[DueCallback], constraints: ConstraintSet = NO_CONSTRAINTS, *, epoch: str
     ) -> list[bool]:
-        """Enqueue callbacks in one step, as the leader of `epoch`; return of each whether it was still due.
+        """Enqueue callbacks in one step, as the leader of `epoch`; return for each whether it was still due.
 
-        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or replaced.
         """
         k = self._keys
         table = LaneTable()
@@ -239,7 +240,7 @@ class BatchStore:
         return started
 
     async def end_due(self, epoch: str, *, retention_ms: int) -> EndedBatches:
-        """Cancel batches that expire, and remove those that are over their retention, as the leader of `epoch`. Raise
+        """Cancel batches that expire, and remove those whose retention is over, as the leader of `epoch`. Raise
         StaleEpochError."""
         k = self._keys
         _, (removed, canceled, next_ms) = await self._client.run(

@@ -18,12 +18,12 @@ from jqmaster.store import codec
 from jqmaster.store.job_documents import job_document, read_job_document
 
 _UNREADABLE: Final = (KeyError, ValueError, TypeError, AttributeError, IndexError, msgpack.UnpackException)
-# A script refuses a spec that differs from the one that the same ID stands for already.
+# A script refuses a spec if its ID already stands for a different one.
 SPEC_FIELD: Final = "spec"
 
 
 def encode_spec(spec: BatchSpec) -> bytes:
-    """Encode what never changes of a batch. Equal requests have equal bytes."""
+    """Encode the part of a batch that never changes. Equal requests have equal bytes."""
     return codec.pack(
         {
             "description": spec.description,

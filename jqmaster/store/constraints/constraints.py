@@ -27,8 +27,8 @@ MAX_CONSTRAINTS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class ConstraintSnapshot:
-    """All constraints at one instant. `version` counts every change, the `edition` of `constraint_set` those that have
-    jobs matched again; `settled_edition` is the one in force."""
+    """All constraints at one instant. `version` counts every change; the `edition` of `constraint_set` counts only
+    those after which jobs are matched again; `settled_edition` is the one in force."""
 
     version: int
     settled_edition: int
@@ -45,7 +45,7 @@ class ConstraintSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of one constraint, made on what was read as `expected_etag` (empty: there was none).
+    """One change of one constraint, based on what was read as `expected_etag` (empty: there was none).
 
     `new` None removes it. `is_rematched`: every unfinished job has to be matched again. `audit_entry` is a packed map.
     """
@@ -65,8 +65,8 @@ class ConstraintStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        # By name, with the document that it was decoded from. A change of one constraint has all of them loaded again,
-        # and to decode a document takes a hundred times as long as to compare it.
+        # Decoded constraints by name, each with its document. A change of one constraint reloads all of them, and
+        # decoding a document takes a hundred times as long as comparing it.
         self._decoded: dict[str, tuple[bytes, StoredConstraint]] = {}
 
     async def versions(self) -> tuple[int, int, int]:
@@ -99,7 +99,7 @@ class ConstraintStore:
 
     async def change(self, change: Change) -> bool:
         """Make the change. Return False if somebody else changed the constraint since it was read. Raise ConflictError
-        if there are as many constraints as there may be."""
+        if there are already MAX_CONSTRAINTS."""
         k, new = self._keys, change.new
         cid = new.constraint.cid if new else ""
         old_cid = (

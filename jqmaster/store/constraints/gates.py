@@ -18,13 +18,12 @@ class GateStore:
         self._keys = shard.keys
 
     async def counted(self) -> list[str]:
-        """Return the constraints about which data may be kept, including deleted ones."""
+        """Return the constraints that may have data in the store, including deleted ones."""
         return sorted(raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.counted))
 
     async def prune(self, epoch: str, cid: str, cursor: str) -> tuple[int, str]:
-        """Remove the data of gates that nothing needs any more, from one page of them; return how many, and where the
-        next page begins ("0": that was the last).
-        """
+        """Remove, from one page of gates, the data that nothing needs any more; return how many gates that were, and
+        where the next page begins ("0": that was the last)."""
         k = self._keys
         _, data = await self._client.run(
             "prune_gates",
@@ -39,8 +38,7 @@ class GateStore:
         return [(flat[n].decode(), int(flat[n + 1])) for n in range(0, len(flat), 2)]
 
     async def reopen(self, epoch: str, cid: str, version: int) -> bool:
-        """Let parked lanes at the gates of this constraint be checked again; True if there was
-        any."""
+        """Have lanes parked at the gates of this constraint checked again; return whether any gate opened."""
         has_opened = False
         closed = scanned(self._client, "SSCAN", self._keys.closed, count=MAX_PER_CALL, match=f"{cid}*")
         async for found in closed:
@@ -52,8 +50,8 @@ class GateStore:
         return has_opened
 
     async def open(self, epoch: str, gates: Sequence[str] = ()) -> tuple[int, bool]:
-        """Opens these and those whose time has come. Milliseconds until the next one opens by time (-1: none), and
-        whether jobs may start that could not before."""
+        """Open these gates and those whose time has come. Return the milliseconds until the next one opens by time (-1:
+        none), and whether jobs may start that could not before."""
         k, may_start = self._keys, False
         while True:
             _, data = await self._client.run(

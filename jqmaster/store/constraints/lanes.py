@@ -19,7 +19,7 @@ from jqmaster.store.link.shard import Shard
 
 
 class OldLane(NamedTuple):
-    """A lane of an older edition. `queue`: of its jobs; empty where only their records tell."""
+    """A lane of an older edition. `queue`: the queue of its jobs; empty if only their records tell it."""
 
     id: str
     queue: str
@@ -78,9 +78,9 @@ class _Moves:
             self.add(found.job_id, bytes.fromhex(found.old.id), 0)
 
 
-# Some are read and matched while the store moves others: it goes from one to the next without a wait.
+# While the store moves some pages, others are read and matched: the store never waits for the next page.
 PAGES_AT_ONCE: Final = 4
-# A page with more than so much in its records is read in parts, as the length of one record in so many tells.
+# A page whose records have more bytes than this is read in parts; the length of one record in `ONE_IN` tells.
 BYTES_PER_READ: Final = 4 * 1024 * 1024
 ONE_IN: Final = 20
 LARGE_PARTS_AT_ONCE: Final = 2
@@ -119,8 +119,8 @@ class LaneStore:
         job_ids: Sequence[str],
         lanes: Mapping[str, OldLane] = NO_LANES,
     ) -> Moved:
-        """Put unfinished jobs into the lanes that the rules give them; `lanes` tells where those were found that are
-        ready. While the store moves some pages, others are read and matched."""
+        """Put unfinished jobs into the lanes that the rules give them; `lanes`: where the ready ones were found. While
+        the store moves some pages, others are read and matched."""
         # A scan may give a job twice.
         parts = pages(list(dict.fromkeys(job_ids)), MAX_PER_CALL)
         count = 0
@@ -131,7 +131,7 @@ class LaneStore:
                 moved = await self._relane(
                     epoch, constraints, await self._moves_of(constraints.constraint_set, part, lanes)
                 )
-                # Once refused, it stays so.
+                # Once refused, the count stays -1.
                 count = count + moved.jobs if moved and count >= 0 else -1
                 if count < 0:
                     parts.close()
@@ -146,7 +146,7 @@ class LaneStore:
         return Moved(count)
 
     async def older_lanes(self, edition: int) -> list[OldLane]:
-        """Lanes of older editions, those first whose jobs would be the next to start."""
+        """Return the lanes of older editions, first those whose jobs would start next."""
         lanes: list[OldLane] = []
         for raw in await self._client.command("SMEMBERS", self._keys.names):
             name = raw.decode()
@@ -157,10 +157,10 @@ class LaneStore:
             replies = await self._client.pipeline([("GET", self._keys.lane(lane.id)) for lane in page])
             for found_lane, raw in zip(page, replies, strict=True):
                 lane, place = found_lane, (True, 0, "")
-                # One that is gone or cannot be read comes last; scripts make it anew.
+                # A lane that is gone or cannot be read comes last; scripts make it anew.
                 with contextlib.suppress(DamagedError):
                     stored = StoredLane.read(raw or b"")
-                    # One that was made anew knows no more of its jobs than their name.
+                    # If scripts made a lane anew, it knows only the name of its jobs.
                     lane = OldLane(lane.id, stored.queue if stored.edition >= 0 else "")
                     place = (bool(stored.at) or not stored.member, stored.score, stored.member)
                 order[lane] = place
@@ -174,8 +174,7 @@ class LaneStore:
         return [[raw.decode() for raw in reply] for reply in replies]
 
     async def waiting_not_ready(self) -> AsyncIterator[list[str]]:
-        """Yield pages of the waiting jobs that are not ready yet; those that were there all along are all among
-        them."""
+        """Yield pages of the waiting jobs that are not ready yet, including every job that was there all along."""
         for index in (self._keys.index(state) for state in INDEXED if state in WAITING):
             async for flat in scanned(self._client, "ZSCAN", index, count=RECORDS_PER_READ):
                 for page in pages([raw.decode() for raw in flat[::2]], MAX_PER_CALL):
@@ -216,7 +215,7 @@ class LaneStore:
     async def _moves_of(
         self, constraint_set: ConstraintSet, job_ids: Sequence[str], lanes: Mapping[str, OldLane]
     ) -> _Moves:
-        """Match the jobs of a page. Records are read of those whose names do not decide where they wait."""
+        """Match the jobs of a page. Read the record of each job whose name does not decide where it waits."""
         moves, unread = _Moves(), []
         for job_id in job_ids:
             old = lanes.get(job_id)
@@ -226,12 +225,12 @@ class LaneStore:
             else:
                 unread.append(_Found(job_id, old))
         with_argument = "argument" in constraint_set.reads
-        # Arguments may be large: few whole records are held at once then, and many are moved.
+        # Arguments may be large: then few whole records are held at once, though many are moved.
         is_short = not with_argument or await self._are_short(unread)
         for some in pages(unread, MAX_PER_CALL if is_short else RECORDS_PER_READ):
             async with contextlib.nullcontext() if is_short else self._large:
                 records = await (self._whole(some) if with_argument else self._heads(some))
-                # The store gets its next pages first, and moves them while these are matched.
+                # Let the store get its next pages first: it moves them while these are matched.
                 await asyncio.sleep(0)
                 for found, record in zip(some, records, strict=True):
                     moves.place(constraint_set, found, record)
@@ -239,7 +238,7 @@ class LaneStore:
         return moves
 
     async def _are_short(self, found: Sequence[_Found]) -> bool:
-        """Return whether the records may be read at once, by the lengths of some of them."""
+        """Judge by the lengths of some of the records whether all may be read at once."""
         sample = [("STRLEN", self._keys.job(one.job_id)) for one in found[::ONE_IN]]
         lengths = await self._client.pipeline(sample, skip_damaged=True)
         return sum(length or 0 for length in lengths) * ONE_IN <= BYTES_PER_READ

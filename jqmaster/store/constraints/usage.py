@@ -13,7 +13,7 @@ from jqmaster.store.link.pages import LANES_PER_READ, MAX_PER_CALL, RECORDS_PER_
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# If a constraint has more values than this, so many with waiting jobs and so many of the others are examined.
+# If a constraint has more values than this, only so many are examined, those with the most waiting jobs first.
 MAX_GATES: Final = 1_000
 NAMES_PER_READ: Final = 500
 
@@ -108,7 +108,7 @@ class UsageStore:
         return list(found)[:MAX_GATES], int(total)
 
     async def first_gates(self, counts: Mapping[str, int]) -> list[str]:
-        """Return, for each constraint, so many of the gates that unfinished jobs pass."""
+        """Return gates that unfinished jobs pass, of each constraint as many as `counts` says."""
         cids = [cid for cid, count in counts.items() if count]
         replies = await self._client.pipeline(
             [("HSCAN", self._keys.gates(cid), 0, "COUNT", counts[cid]) for cid in cids]
@@ -128,10 +128,10 @@ class UsageStore:
         return [(int(count), int(delayed or 0)) for count, delayed in zip(replies, replies[-1], strict=False)]
 
     async def holders(self, gates: Sequence[GateUsage], limit: int) -> list[SlotUsage]:
-        """Return up to `limit` running jobs that have slots at these gates, the first gates' first."""
+        """Return up to `limit` running jobs that have slots at these gates, those at the first gates first."""
         text_of: dict[str, str] = {}
         lists = [raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.slot_lists)]
-        # Slots at gates without a key are kept under all such gates that a job passes.
+        # A job's slots at gates without a key are kept under one name: all such gates that it passes.
         held = [
             (key, gate.text)
             for gate in gates
@@ -156,7 +156,7 @@ class UsageStore:
         ]
 
     async def has_older_lanes(self, edition: int) -> bool:
-        """Return whether jobs lie in lanes of older editions, so that they were not matched against this one yet."""
+        """Return whether jobs lie in lanes of older editions, so they have not been matched against this one yet."""
         for page in pages(await self._names(), NAMES_PER_READ):
             replies = await self._client.pipeline(
                 [

@@ -13,7 +13,7 @@ from jqmaster.store.jobs.records import HEAD_READ, RecordStore
 from jqmaster.store.link.shard import Shard
 
 MAX_HOLDERS: Final = 10
-# Each costs a few looks; what lies behind them is told as "at least".
+# Each costs a few reads; whatever lies beyond is reported as "at least".
 MAX_LANES: Final = 500
 MAX_NAMES: Final = 100
 MAX_AWAITED: Final = 20
@@ -30,8 +30,8 @@ class WhyStore:
     async def snapshot(
         self, job_id: str, rivals: Sequence[str] = (), *, is_keyed: bool = True
     ) -> Snapshot | None:
-        """None: there is no such job. `rivals`: other names whose jobs may come before it. `is_keyed` False: no
-        constraint has a key, and jobs need not be looked at one by one."""
+        """Return what the job waits for; None: there is no such job. `rivals`: other names whose jobs may come before
+        it. `is_keyed` False: no constraint has a key, and jobs need not be looked at one by one."""
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "why",

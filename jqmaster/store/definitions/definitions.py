@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 RUNS_PER_READ: Final = 200
 # Later than every instant that a record may have.
 MAX_INSTANT_MS: Final = 10**15
-# Records that one page of a filtered list looks at.
+# The most records that one page of a filtered list examines.
 MAX_LOOKED_AT: Final = 2_000
 # The Lua library knows no binary, only raw strings.
 _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
@@ -67,7 +67,7 @@ class Became(StrEnum):
     QUEUED = "queued"
     MISSED = "missed"
     SKIPPED = "skipped"
-    # A backfill found that it had fired.
+    # A backfill found that the instant had fired before.
     BEFORE = "before"
     # The definition was changed or fired since it was read: nothing is done.
     CHANGED = "changed"
@@ -92,7 +92,7 @@ class DueDefinitions:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One instant and the verdict on it. `job_id` empty: that of the instant."""
+    """One instant and the verdict on it. `job_id` empty: the job gets the ID of the instant."""
 
     due_at_ms: int
     verdict: InstantVerdict
@@ -106,8 +106,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The instants of one definition that get their records. Its clock stands at `handled_ms` from then on, and it is
-    looked at again at `next_due_ms` (None: never)."""
+    """The instants of one definition that get their records. Its clock then stands at `handled_ms`, and it is looked at
+    again at `next_due_ms` (None: never)."""
 
     known: KnownDefinition
     handled_ms: int
@@ -125,7 +125,7 @@ class KeptRuns:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """One change of one definition, made on `present`. `new` None removes it. `audit_entry` is a packed map."""
+    """One change of one definition, based on `present`. `new` None removes it. `audit_entry` is a packed map."""
 
     name: str
     present: KnownDefinition | None
@@ -158,7 +158,7 @@ class DefinitionStore:
         self._tally = tally
         self._client = shard.client
         self._keys = shard.keys
-        # By name, with the bytes that were decoded: to parse an expression costs more than all else.
+        # Decoded definitions by name, each with its bytes: parsing an expression costs more than all else.
         self._decoded: dict[str, tuple[bytes, StoredDefinition]] = {}
 
     async def names(self) -> list[str]:
@@ -196,7 +196,7 @@ class DefinitionStore:
 
     async def change(self, change: DefinitionChange) -> bool:
         """Make the change. Return False if the definition was changed or fired since it was read. Raise ConflictError
-        if there are as many definitions as there may be."""
+        if there are already as many definitions as allowed."""
         k, present, new = self._keys, change.present, change.new
         one = new or present
         is_of_events = one is not None and one.stored.definition.kind is Kind.EVENT
@@ -227,10 +227,10 @@ class DefinitionStore:
         epoch: str = "",
     ) -> tuple[int, list[list[Became]]]:
         """Write the records of all these instants, their jobs and their clocks in one step; at most 500 instants.
-        Return the time of the step, and what each became, by definition. `epoch` empty: for someone else than the
+        Return the time of the step, and what each instant became, by definition. `epoch` empty: the caller is not the
         leader.
 
-        Raises StaleConstraints; StaleEpochError; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints; StaleEpochError; StoreUnavailableError when the data are gone or replaced.
         """
         k = self._keys
         table = LaneTable()
@@ -295,7 +295,7 @@ class DefinitionStore:
         return [[decode_run(name, raw) for raw in found] for name, found in zip(names, replies, strict=True)]
 
     async def job_states(self, job_ids: Sequence[str]) -> dict[str, JobState]:
-        """Return the states of those of these jobs that are there."""
+        """Return the states of these jobs, without those that do not exist."""
         replies = await self._client.pipeline([("GETRANGE", self._keys.job(one), 1, 1) for one in job_ids])
         found = zip(job_ids, replies, strict=True)
         return {job_id: codec.state_of(code[0]) for job_id, code in found if code}

@@ -36,8 +36,8 @@ class StoredDefinition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionClock:
-    """How far a definition is: every instant up to `handled_ms` has its record, but for `queued_ms`, which waits for
-    the end of `last_job`, the newest job."""
+    """The progress of a definition: every instant up to `handled_ms` has its record, except `queued_ms`, which waits
+    for the end of `last_job`, the newest job."""
 
     handled_ms: int
     last_job: str = ""
@@ -154,7 +154,7 @@ def _event_fields(trigger: EventTrigger) -> dict[str, Any]:
     return {
         "event_type": trigger.event_type,
         "matcher": trigger.matcher.document if trigger.matcher else None,
-        # Packed: it may hold what the rest of the document may not, such as instants.
+        # Packed, because it may hold values that the rest of the document may not, such as instants.
         "argument": None if trigger.argument is None else packed.encoded(trigger.argument.document),
         "debounce": debounce and [debounce.wait_ms, debounce.max_ms, _spelled(debounce.key)],
         "collect": collect and [collect.most, collect.within_ms, _spelled(collect.key)],

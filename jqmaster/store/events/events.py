@@ -75,7 +75,7 @@ class KeptEvents:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedEvent:
-    """The answer to one event. A duplicate is answered as the first one was, and has its ID."""
+    """The answer to one event. A duplicate gets the answer to the first one, and its ID."""
 
     event_id: str
     is_duplicate: bool
@@ -117,7 +117,7 @@ class EventStore:
     async def index(self) -> EventIndex:
         """Return the definitions that events start. One that cannot be read is left out: fsck tells of it."""
         k = self._keys
-        # The edition first: definitions of a later one are told apart by it.
+        # Read the edition first, so that definitions of a later edition are noticed.
         edition, names = await self._client.pipeline(
             [("GET", k.event_edition), ("SMEMBERS", k.event_definitions)]
         )
@@ -140,10 +140,10 @@ class EventStore:
         kept: KeptEvents,
         replicas: int | None = None,
     ) -> list[ReceivedEvent]:
-        """Take in events, each with what it starts, in one step; at most 500 events with 500 matches. `edition` is
-        that of the definitions. `replicas`: as in `AcceptanceStore.enqueue`.
+        """Store events, each with what it starts, in one step; at most 500 events with 500 matches. `edition` is that
+        of the definitions. `replicas`: as in `AcceptanceStore.enqueue`.
 
-        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints, StaleDefinitions; StoreUnavailableError when the data are gone or replaced.
         """
         k = self._keys
         table = LaneTable()
@@ -234,7 +234,7 @@ class EventStore:
 def _parts(
     event: Event, match: Match, table: LaneTable, constraints: ConstraintSet
 ) -> tuple[Arg | tuple[Arg, ...], ...]:
-    """Return the ID of the job and what the script makes it of, or what it needs to let the event wait."""
+    """Return the ID of the job, and the parts from which the script makes the job or lets the event wait."""
     definition = match.definition
     if match.verdict is EventVerdict.SKIPPED:
         return "", b"", b"", b""
@@ -259,7 +259,7 @@ def job_parts(
 
 
 def raise_refusal(word: str) -> None:
-    """Raise what a script refused, but for definitions."""
+    """Raise a script's refusal, unless it concerns definitions."""
     if word == "stale_rules":
         raise StaleConstraints
     if word == "other_data":

@@ -32,8 +32,8 @@ _PACKER: Final = msgpack.Packer(autoreset=True, use_bin_type=False)
 
 @dataclass(frozen=True, slots=True)
 class ClosedGroup:
-    """A closed group, with the events and the arguments that they make, oldest first. `id` is that of its job, whose
-    argument `is_list`, or the one argument."""
+    """A closed group, with its events and their arguments, oldest first. `id` is that of its job. `is_list`: the job's
+    argument is the list of them, otherwise the only one."""
 
     id: str
     definition: str
@@ -52,7 +52,8 @@ class DueGroups:
 
 
 class FoundDefinition(NamedTuple):
-    """The definition under the name that a group has. `stored` None: the incarnation that gathered it is gone."""
+    """The definition that now has the name in the group. `stored` None: the incarnation that gathered the group is
+    gone."""
 
     etag: str
     stored: StoredDefinition | None
@@ -97,7 +98,7 @@ class EventGroupStore:
         return DueGroups(None if next_ms < 0 else next_ms, found)
 
     async def definitions_of(self, groups: Sequence[ClosedGroup]) -> dict[str, FoundDefinition]:
-        """Return by group its definition. A group is omitted while its definition cannot be read."""
+        """Return the definition of each group, by group ID. A group is omitted while its definition cannot be read."""
         names = [group.definition for group in groups]
         documents = await self._client.command("HMGET", self._keys.definitions, *names)
         found = {}
@@ -124,7 +125,7 @@ class EventGroupStore:
     ) -> list[str]:
         """End closed groups in one step, as the leader of `epoch`; at most 100. Return what became of each.
 
-        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or others.
+        Raises StaleConstraints, StaleEpochError; StoreUnavailableError when the data are gone or replaced.
         """
         k = self._keys
         table = LaneTable()

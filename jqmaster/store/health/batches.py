@@ -1,4 +1,4 @@
-"""Are the counts of batches those of their members? Read-only, in bounded steps."""
+"""Checks whether the counts of batches match their members. Read-only, in bounded steps."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from jqmaster.store.keys import Keys
 from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, scanned
 
-# A batch that changes while it is counted is counted again, at most so often.
+# A batch that changes while it is counted is counted again, up to this many times in all.
 MAX_LOOKS: Final = 3
 # The members without a record that one finding names.
 MOST_MISSING: Final = 1000
@@ -22,8 +22,8 @@ MOST_MISSING: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class BatchFault:
-    """A batch whose counts are wrong. `counts`: what they are to be, as scripts take them; `missing`: members without a
-    record, which are to leave it. Empty `changes`: nothing is known of what is right."""
+    """A batch whose counts are wrong. `counts`: what they should be, as scripts take them; `missing`: members without a
+    record, which are to leave it. Empty `changes`: the right values are not known."""
 
     batch_id: str
     detail: str
@@ -88,8 +88,8 @@ async def _count(client: StoreClient, keys: Keys, batch_id: str) -> tuple[Counte
 
 
 def _judged(batch: Batch, counted: Counter[JobState], missing: list[str]) -> BatchFault | None:
-    """Compare the counts of a batch with its members. Those that are over their retention were counted, and are no more
-    to be seen: of them only the sum is known."""
+    """Compare the counts of a batch with its members. Members whose retention is over were counted, but can no longer
+    be seen: only their sum is known."""
     running = sum(count for state, count in counted.items() if state not in FINISHED)
     more = {state: batch.ended_as(state) - counted[state] for state in FINISHED}
     if (
@@ -125,7 +125,7 @@ async def _follow_up_fault(client: StoreClient, keys: Keys, batch: Batch) -> Bat
         return None
     if await client.command("ZSCORE", keys.follow_ups, f"batch:{batch.id}") is not None:
         return None
-    # It may have been carried out since the batch was read.
+    # The follow-up may have been carried out since the batch was read.
     flat = await client.command("HGETALL", keys.batch(batch.id))
     if not flat or CallbackState.DUE not in decode_batch(batch.id, flat).callbacks.values():
         return None

@@ -1,7 +1,7 @@
-"""Do the structures agree? Read-only, online, in bounded steps.
+"""Checks whether the structures agree. Read-only, online, in bounded steps.
 
-Each job is read with everything that names it in one script, hence at one instant: jobs that move meanwhile raise
-no false alarm.
+One script reads each job with everything that names it, hence at one instant: jobs that move meanwhile raise no false
+alarm.
 """
 
 import math
@@ -33,7 +33,7 @@ HEAD_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class NamedJobs:
-    """Jobs, and the order, claims or slots that name them; empty if none has to."""
+    """Jobs, and the order, claims or slots that name them; empty if nothing has to."""
 
     job_ids: Sequence[str]
     found_in: str = ""
@@ -50,7 +50,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class HandedOver:
-    """Faults at a gate: `job_ids` are told to have handed their work over, and hold no slot there."""
+    """Faults at a gate. `job_ids`: jobs that are listed as having handed over their work, but hold no slot there."""
 
     key: str
     gate: str
@@ -68,7 +68,7 @@ class HandedOver:
 async def check(
     client: StoreClient, keys: Keys, now: Callable[[], int] | None = None
 ) -> AsyncIterator[Finding]:
-    """Yield every disagreement of one shard, each job told once. Nothing is changed. `now`: as in `Shard`."""
+    """Yield every disagreement of one shard, and each job only once. Change nothing. `now`: as in `Shard`."""
     client.bind(keys.tag)
     checker = Checker(client, keys, now)
     told: set[str] = set()
@@ -143,9 +143,9 @@ class EventFault:
 
 
 async def event_faults(client: StoreClient, keys: Keys) -> list[EventFault]:
-    """Return events of the list that are not there whole, and groups of events that would never become a job."""
+    """Return listed events that are not there whole, and groups of events that would never become a job."""
     faults = await _event_faults(client, keys)
-    # Events come and go between two reads of one look: what both looks found is there.
+    # Events come and go between two reads of one look: only a fault that both looks find is real.
     again = await _event_faults(client, keys) if faults else set()
     return sorted(faults & again, key=lambda fault: (fault.kind, fault.member))
 
@@ -182,7 +182,7 @@ async def _event_faults(client: StoreClient, keys: Keys) -> set[EventFault]:
 
 
 class Checker:
-    """The parts of a check, each page of it at one instant."""
+    """The parts of a check. Each page is read at one instant."""
 
     def __init__(self, client: StoreClient, keys: Keys, now: Callable[[], int] | None = None) -> None:
         self._client = client
@@ -401,7 +401,7 @@ class Checker:
                     yield finding
 
     async def log_pages(self) -> AsyncIterator[list[Finding]]:
-        """Yield the faults of logs of jobs, page by page, and last that of their sum; a page may be empty."""
+        """Yield the faults of job logs, page by page, and last the fault of their sum; a page may be empty."""
         k = self._keys
         for prefix in (k.log_prefix, k.logs_prefix):
             async for page in self._scan_keys(prefix):
@@ -435,7 +435,7 @@ class Checker:
             )
             for name in unlisted:
                 yield Finding("slot", k.slots(name.decode()), "is not listed: its holders are not found")
-            # The sums are looked at with each page, and told once.
+            # The sums are checked with each page, but reported once.
             for gate, counted, held in wrong if start == 0 else ():
                 yield Finding(
                     "slot", k.slot_counts, f"{counted} slots counted at {gate.decode()}, {held} held"
@@ -447,7 +447,7 @@ class Checker:
                 yield finding
 
     async def handed_over_pages(self) -> AsyncIterator[HandedOver]:
-        """Yield the faults of pages of jobs whose work is with another system."""
+        """Yield, page by page, the faults of jobs whose work is with another system."""
         k = self._keys
         async for page in self._scan_keys(k.handed_over_prefix):
             by_key = {k.handed_over(gate): gate for gate in page}
@@ -460,7 +460,7 @@ class Checker:
                     yield HandedOver(key, gate, bool(is_listed), [one.decode() for one in wrong])
 
     async def slot_gates(self) -> list[str]:
-        """Under what slots are kept, as slots:{gates} names it."""
+        """Return the names under which slots are kept, as in slots:{gates}."""
         return [name async for page in self._scan_keys(self._keys.slots_prefix) for name in page]
 
     async def _scan_keys(self, prefix: str) -> AsyncIterator[list[str]]:
@@ -471,7 +471,7 @@ class Checker:
         self, command: str, keys: Sequence[str], *, step: int
     ) -> AsyncIterator[tuple[str, list[str]]]:
         """Yield pages of the members of keys, with the key."""
-        # Most have few members, hence the first pages of several are read at once.
+        # Most keys have few members, so the first pages of several are read at once.
         for some in pages(keys, KEYS_PER_READ):
             first = await self._client.pipeline([(command, key, "0", "COUNT", PAGE) for key in some])
             for key, (cursor, flat) in zip(some, first, strict=True):

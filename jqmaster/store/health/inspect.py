@@ -19,7 +19,7 @@ from jqmaster.store.link.shard import Shard
 # A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# As many to tell how many a filter selects, and so many of them as examples.
+# The most records read to count what a filter selects, and the most jobs kept as examples.
 MAX_COUNTED: Final = 200_000
 MAX_EXAMPLES: Final = 5
 
@@ -28,7 +28,8 @@ _POSITION = struct.Struct(">Bd36s")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Jobs of one look, and where to go on (None: that was all). It may be short, even empty, while there is more."""
+    """The jobs that one look found, and where to go on (None: that was all). There may be few or none while there is
+    more."""
 
     jobs: list[Job]
     cursor: str | None
@@ -37,7 +38,7 @@ class Found:
 
 @dataclass(slots=True)
 class SelectionCount:
-    """A count, at least, and the first of the counted jobs."""
+    """A count, which may be a lower bound, and the first of the counted jobs."""
 
     count: int
     is_exact: bool
@@ -105,9 +106,9 @@ class Inspector:
         cursor: str | None,
         states: Sequence[JobState] = LISTED,
     ) -> Found:
-        """Return up to `limit` jobs, state by state, and within a state by index as it is worked through; the members
-        of a batch in the order of their creation, whatever their states. It may find few, even none, while a cursor
-        says that there is more: a rare match behind many others.
+        """Return up to `limit` jobs, state by state, and within a state in the order in which its indexes are worked
+        through; the members of a batch in the order of their creation, whatever their states. There may be few jobs,
+        even none, while a cursor says that there is more: a rare match comes after many others.
 
         Raise InvalidError for a cursor that no such look gave.
         """
@@ -167,8 +168,8 @@ class Inspector:
         touches: Callable[[Job], bool] | None = None,
         is_late: Callable[[], bool] = lambda: False,
     ) -> "SelectionCount":
-        """Return how many jobs in these states are selected and accepted by `touches`. Not exact if it would take
-        looking at more than MAX_COUNTED, or longer than until `is_late`."""
+        """Return how many jobs in these states the filter selects and `touches` accepts. The count is not exact if it
+        would take looking at more than MAX_COUNTED, or longer than until `is_late`."""
         states = [state for state in states if wanted.may_be_in(state)]
         if touches is None and wanted == JobFilter(state=wanted.state):
             counts = await self.counts()
@@ -191,8 +192,8 @@ class Inspector:
     async def count_members(
         self, wanted: JobFilter, *, is_late: Callable[[], bool]
     ) -> dict[JobState, SelectionCount]:
-        """Return how many members of a batch are selected in each state in which any may be, by one walk through
-        them. Not exact as in `count`."""
+        """Return how many selected members of a batch are in each possible state, by one walk through them. The counts
+        may be inexact, as in `count`."""
         counted = {state: SelectionCount(0, False, []) for state in LISTED if wanted.may_be_in(state)}
         looked_at, cursor = 0, None
         while looked_at < MAX_COUNTED and not (looked_at and is_late()):
@@ -230,7 +231,7 @@ class Inspector:
         return indexes
 
     def _rank(self, index: str, states: Sequence[JobState]) -> tuple[int, str]:
-        """Raise InvalidError for an index of another state: the cursor is of another list."""
+        """Rank an index. Raise InvalidError for one of another state: the cursor is of another list."""
         if index.startswith(self._keys.ready_prefix):
             state, lane = JobState.READY, index
         elif index.startswith(self._keys.batch_members_prefix):

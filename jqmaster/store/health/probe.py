@@ -1,6 +1,5 @@
-"""Checks the kind of the store and whether it can keep our promises. Read-only; for the start of a master, for its
-health checks, and for `doctor`.
-"""
+"""Checks what kind of store this is, and whether it can keep our promises. Read-only; for the start of a master, for
+its health checks, and for `doctor`."""
 
 import re
 import statistics
@@ -30,14 +29,15 @@ _PATCHED: Final = {
     ("Valkey", (8, 1)): 4,
 }
 LEVELS: Final[tuple[Durability, ...]] = ("besteffort", "fsync", "fsync+quorum")
-# By name, not by a pattern, for which the store goes through all that it has.
+# Asked for by name: for a pattern, the store goes through all its settings.
 _FSYNC_SETTINGS: Final = ("appendfsync", "no-appendfsync-on-rewrite")
 # The lines of INFO that `_judged` reads: to parse all of INFO every second would be most of the work.
 _WATCHED: Final = (
     b"aof_enabled:", b"aof_last_write_status:", b"connected_slaves:", b"loading:", b"maxmemory:", b"maxmemory_policy:",
     b"role:", b"slave", b"used_memory:",
 )  # fmt: skip
-# ARGV: for each command how many words it has, then those. Answers their numbers where the user may not.
+# ARGV: for each command the number of its words, then these; last, the number of commands. Returns the numbers of the
+# commands that the user may not run.
 _DENIED: Final = """
 local denied, at = {}, 1
 for n = 1, tonumber(ARGV[#ARGV]) do
@@ -47,7 +47,7 @@ for n = 1, tonumber(ARGV[#ARGV]) do
 end
 return denied
 """
-# As Redis itself judges a replica by default (min-replicas-max-lag).
+# By default, Redis itself judges replicas by this (min-replicas-max-lag).
 _SYNC_LAG_S: Final = 10
 _SLOW_MS: Final = 10.0
 _CLOCK_OFF_MS: Final = 1000
@@ -56,7 +56,7 @@ _MEMORY_HIGH: Final = 0.8
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """`error`: a master refuses to start on it, or to be ready; `warning`: it will hurt one day; `note`: good to know.
+    """`error`: a master refuses to start, or to be ready; `warning`: it will hurt one day; `note`: good to know.
     `check`: whether the store falls short of the configured durability, or of what any master needs."""
 
     level: Literal["error", "warning", "note"]
@@ -67,10 +67,9 @@ class ProbeResult:
 
 @dataclass(frozen=True, slots=True)
 class StoreReport:
-    """None: the store does not tell. `durability` is the most that it can give: with replicas, where `replicas_needed`
-    of them are in sync. `replicas_seen`: the most that there were. `rights_missing`: commands that the store's user may
-    not run on the keys and channels of the shard.
-    """
+    """None: the store does not tell. `durability` is the most that it can give: with replicas, as long as
+    `replicas_needed` of them are in sync. `replicas_seen`: the most that there ever were. `rights_missing`: commands
+    that the store's user may not run on the keys and channels of the shard."""
 
     kind: str
     version: tuple[int, ...]
@@ -125,9 +124,9 @@ async def look_again(client: StoreClient, settings: Settings, before: StoreRepor
     for flat in shown:
         match flat:
             case StoreUnavailableError() if "permission" not in flat.detail:
-                raise flat  # away, or reading its data: nothing has been said of its settings
+                raise flat  # it is away, or reading its data: that says nothing of its settings
             case StoreUnavailableError() | ResponseError():
-                pass  # it was known before: now the store does not show it any more
+                pass  # it was shown before, and is not any more
             case Exception():
                 raise flat
             case _:
@@ -183,7 +182,7 @@ def _judged(
     *,
     lua_error: str,
 ) -> StoreReport:
-    """`before` with what INFO and CONFIG say now."""
+    """Return `before`, updated with what INFO and CONFIG say now."""
     appendfsync, skips_fsync = fsync
     appendonly = bool(info.get("aof_enabled"))
     in_sync = _replicas_in_sync(info)
@@ -255,7 +254,7 @@ async def _rights_missing(client: Redis, shard: str) -> tuple[str, ...]:
     try:
         denied = await client.eval(_DENIED, 0, *words, str(len(samples)))
     except ResponseError:
-        return ()  # not to be found out here: a store without ACLs, or one that imitates Redis
+        return ()  # cannot be found out here: a store without ACLs, or one that imitates Redis
     return tuple(samples[n - 1][0] for n in denied if samples[n - 1][0] not in rights.OPTIONAL)
 
 

@@ -1,7 +1,7 @@
-"""Puts right what fsck finds, where it is certain what is right: the record of a job, which is never changed.
+"""Repairs what fsck finds, where it is certain what is right: the record of a job, which is never changed.
 
-Each step is one script under a leader's epoch, small enough to hold nobody up, and writes down in the audit log what it
-found. It leaves alone: records that cannot be read, jobs that were set aside, constraints that cannot be read.
+Each step is one script under a leader's epoch, small enough not to hold anybody up, and writes what it found into the
+audit log. It leaves alone: records that cannot be read, jobs that were set aside, constraints that cannot be read.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ _BEYOND_REPAIR: Final = frozenset({"record", "damaged", "constraint"})
 
 @dataclass(frozen=True, slots=True)
 class RepairPage:
-    """One page: what was put right of it."""
+    """The findings on one page that were repaired."""
 
     repaired: list[Finding]
 
@@ -74,7 +74,7 @@ class Repair:
         self._shard.leader.wake(JobDelayed())
 
     async def order_steps(self) -> AsyncIterator[RepairPage]:
-        """Go through the lanes and names, by which claims find ready jobs, and through no job."""
+        """Go through the lanes and names by which claims find ready jobs, but not through the jobs."""
         async for found in self._checker.lane_pages():
             yield RepairPage(await self.repair_lanes(found))
         async for found in self._checker.name_pages():
@@ -157,7 +157,7 @@ class Repair:
         return [finding] if done else []
 
     async def repair_events(self, faults: Sequence[EventFault]) -> list[Finding]:
-        """Repair what was left behind of events, and return the findings that were repaired."""
+        """Repair leftovers of events, and return the findings that were repaired."""
         k, repaired = self._keys, list[Finding]()
         for page in pages(faults, PAGE):
             found = [fault.finding(k) for fault in page]

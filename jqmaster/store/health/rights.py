@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-# Commands on keys, all of which carry the shard's tag, with what may follow the key: whole, for the store looks at it.
+# Commands on keys, which all carry the shard's tag, with sample arguments behind the key. These are complete, because
+# the store checks them.
 ON_KEYS: Final = {
     "append": "v", "del": "", "exists": "", "get": "", "getrange": "0 0", "hdel": "f", "hexists": "f", "hget": "f",
     "hgetall": "", "hincrby": "f 1", "hkeys": "", "hlen": "", "hmget": "f", "hscan": "0", "hset": "f v", "hvals": "",
@@ -26,8 +27,8 @@ ON_NOTHING: Final = {
     "cluster|nodes": "", "config|get": "x", "eval": "x 0", "evalsha": "x 0", "info": "", "ping": "", "role": "",
     "scan": "0", "select": "0", "time": "", "wait": "0 0",
 }  # fmt: skip
-# A managed store forbids CONFIG: then the operator says what the store gives. The others are for Sentinels and a
-# Cluster: without them no connection comes about there.
+# A managed store forbids CONFIG: then the operator declares what the store gives. The others are for Sentinels and a
+# Cluster, where no connection works without them.
 OPTIONAL: Final = frozenset({"cluster|nodes", "config|get", "role"})
 
 FILE: Final = Path(__file__).parents[3] / "deploy" / "valkey.acl"
@@ -36,7 +37,7 @@ PASSWORD: Final = "change-me"  # noqa: S105 - of nobody: the file is a template
 
 
 def rule(shard: str) -> str:
-    """Return the rights as `ACL SETUSER` takes them, besides the password."""
+    """Return the rights as `ACL SETUSER` takes them, without the password."""
     commands = " ".join(f"+{command}" for command in sorted((*ON_KEYS, *ON_CHANNELS, *ON_NOTHING)))
     return f"resetkeys ~{{{shard}}}:* resetchannels &{{{shard}}}:* -@all {commands}"
 

@@ -22,10 +22,11 @@ LOGS: Final[tuple[Log, ...]] = get_args(Log)
 # The number of changes that are kept; there may be a few more. The bounds of the access log are in
 # lua/lib/identity/access_log.lua.
 MAX_ENTRIES: Final = 100_000
-# A target that seldom changes is looked for among so many entries for one page; the cursor then goes on from there.
+# For one page, at most so many entries are searched for a target that seldom changes; the cursor then goes on from
+# there.
 MAX_LOOKED_AT: Final = 2_000
 ENTRIES_PER_READ: Final = 200
-# Repeats share an entry that is written behind others of their time, by no more than this: see
+# Repeats share an entry, which is written behind later entries, by no more than this: see
 # lua/lib/identity/access_log.lua.
 MAX_LATE_MS: Final = 2 * 3_600_000
 # The action of an entry that cannot be read.
@@ -80,7 +81,7 @@ class AuditStore:
         self._keys: Mapping[Log, str] = {"changes": shard.keys.audit, "access": shard.keys.access}
 
     async def write(self, entry: bytes) -> None:
-        """An entry of what was done just now. For what is done in one script with others the script writes it."""
+        """Write an entry on what was done just now. A script that makes a change writes the entry itself."""
         await self.write_all([entry])
 
     async def write_all(self, entries: Sequence[bytes]) -> None:
@@ -101,8 +102,8 @@ class AuditStore:
         since_ms: int | None = None,
         until_ms: int | None = None,
     ) -> AuditEntries:
-        """Return up to `limit` entries, the newest first. `who` is looked for in the author, whatever its case; both
-        instants are included.
+        """Return up to `limit` entries, the newest first. `who` is searched for in the author, ignoring case;
+        both instants are included.
 
         A page may be short, even empty, while a cursor says that there is more. Raise InvalidError for a cursor that
         no page gave.
@@ -177,7 +178,7 @@ class _Backwards:
         self.log = log
         self.position = position
         self.is_over = False
-        # The next one last.
+        # Reversed: the next entry is the last.
         self.entries: list[tuple[str, list[bytes]]] = []
 
     async def read(self, client: Any, key: str) -> None:
@@ -210,7 +211,7 @@ def _positions(cursor: str, *, is_upper_bound: bool) -> Mapping[Log, str]:
     parts = cursor.split("_")
     if not all(map(_POSITION.fullmatch, parts)) or len(parts) not in (1, len(LOGS)):
         raise InvalidError("cursor is not one that a page gave", code="invalid_cursor")
-    if len(parts) == 1:  # of a master of the release before, which knew one log
+    if len(parts) == 1:  # from a master of the previous release, which knew one log
         parts += [_after(parts[0]) if is_upper_bound else parts[0]]
     return dict(zip(LOGS, parts, strict=True))
 

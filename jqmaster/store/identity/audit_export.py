@@ -38,7 +38,7 @@ class AuditExportStore:
         return found
 
     async def read(self, done: Mapping[Log, tuple[str, int]], *, limit: int) -> list[Numbered]:
-        """Return what follows in both logs, by time: `limit` entries of each at most."""
+        """Return the entries that follow in both logs, by time, at most `limit` of each log."""
         positions: list[Arg] = [part for log in LOGS for part in done[log]]
         _, data = await self._client.run(
             "read_audit_logs", tuple(self._logs[log] for log in LOGS), (limit, *positions)
@@ -53,7 +53,7 @@ class AuditExportStore:
             found += numbered
             if len(numbered) == limit:
                 bounds.append(position_parts(numbered[-1].position))
-        # A log that has more to come holds back what the other one got later.
+        # If a log has more to come, later entries of the other one are held back.
         found = [one for one in found if all(position_parts(one.position) <= bound for bound in bounds)]
         return sorted(found, key=lambda one: position_parts(one.position))
 

@@ -21,9 +21,9 @@ MAX_USERS: Final = 2_000
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`names`: globs of the jobs' names that it may push and run; none: all. `digest`: SHA-256 of the token.
+    """`names`: globs of the job names that the token may push and run; none: all. `digest`: SHA-256 of the token.
 
-    `lineage`: ID of the first token of those that rotations made of it; empty for that first one.
+    `lineage`: ID of the first token in a chain of rotations; empty for that first one.
     """
 
     id: str
@@ -56,7 +56,7 @@ class StoredToken:
 
     @classmethod
     def decode(cls, token_id: str, document: bytes) -> "StoredToken | None":
-        """None for what cannot be read: it opens nothing."""
+        """Return None if it cannot be read: it opens nothing."""
         try:
             fields = msgpack.unpackb(document)
             scopes = frozenset(map(Scope, fields.pop("scopes")))
@@ -89,7 +89,7 @@ class StoredUser:
 
     @classmethod
     def decode(cls, name: str, document: bytes) -> "StoredUser | None":
-        """None for what cannot be read: nobody logs in by it."""
+        """Return None if it cannot be read: nobody logs in by it."""
         try:
             fields = msgpack.unpackb(document)
             return cls(name=name, role=Role(fields.pop("role")), stored=document, **fields)
@@ -136,13 +136,14 @@ class CredentialStore:
         )
 
     async def token_uses(self) -> dict[str, int]:
-        """By ID: when it was last used."""
+        """Return when each token was last used, by ID."""
         return await self._times(self._keys.token_uses)
 
     async def put_tokens(
         self, changes: Sequence[tuple[str, StoredToken | None, StoredToken | None]], *, access_entry: bytes
     ) -> str:
-        """Write each (ID, value as it was read, new value), all or none. `ok`, `changed` (nothing was done), `full`."""
+        """Write each (ID, value as it was read, new value), all or none. Return `ok`, `changed` (nothing was done) or
+        `full`."""
         k = self._keys
         groups: list[Arg] = []
         for token_id, before, after in changes:
@@ -163,7 +164,7 @@ class CredentialStore:
         return word
 
     async def note_uses(self, used_ms: Mapping[str, int]) -> None:
-        """When tokens were last used, by ID."""
+        """Note when tokens were last used, by ID."""
         if used_ms:
             k = self._keys
             args: list[Arg] = [part for use in used_ms.items() for part in use]
@@ -174,7 +175,7 @@ class CredentialStore:
         return StoredUser.decode(name, document) if document else None
 
     async def last_login_ms(self, name: str) -> int | None:
-        """When the user last logged in."""
+        """Return when the user last logged in."""
         found = await self._client.command("HGET", self._keys.logins, name)
         return int(found) if found else None
 
@@ -194,9 +195,10 @@ class CredentialStore:
         access_entry: bytes,
         kept_session: str = "",
     ) -> str:
-        """Create (`before` None), change or remove (`after` None) a user. `ok`, `changed` (nothing was done), `full`.
+        """Create (`before` None), change or remove (`after` None) a user. Return `ok`, `changed` (nothing was done) or
+        `full`.
 
-        `kept_session`: digest of the session in which users change themselves; the others end.
+        `kept_session`: digest of the session in which users change themselves; their other sessions end.
         """
         k = self._keys
         word, _ = await self._client.run(

@@ -7,7 +7,7 @@ from jqmaster.store.link.shard import Shard
 # The counter of failed logins holds at most so many addresses and users; then all counts restart.
 MAX_COUNTED: Final = 10_000
 LOGIN_WINDOW_MS: Final = 60_000
-# Longer than the ID token of a login may be old.
+# More than the greatest age of a login's ID token.
 USED_LOGIN_LIFE_MS: Final = 900_000
 
 
@@ -42,7 +42,8 @@ class LoginStore:
         return word == "ok"
 
     async def log_refused(self, kind: str, access_entry: bytes) -> None:
-        """Write a login that failed into the access log. `kind`: whose; repeats of one kind are counted for an hour."""
+        """Write a failed login into the access log. `kind`: how, and as whom; repeats of one kind are counted for an
+        hour."""
         k = self._keys
         await self._client.run(
             "log_refused_login", (k.access, k.access_folds), (self._shard.now_arg, kind, access_entry)

@@ -10,7 +10,7 @@ from jqmaster.store import codec
 from jqmaster.store.link.scripts import Arg
 from jqmaster.store.link.shard import Shard
 
-# Sessions of one user or token.
+# The most sessions of one user or token.
 MAX_SESSIONS: Final = 50
 
 
@@ -27,7 +27,7 @@ class Grant:
 
     @classmethod
     def decode(cls, document: bytes) -> "Grant | None":
-        """None for what cannot be read: it opens nothing."""
+        """Return None if it cannot be read: it opens nothing."""
         try:
             fields = msgpack.unpackb(document)
             return cls(str(fields["identity"]), tuple(map(str, fields["groups"])))
@@ -81,9 +81,8 @@ class SessionStore:
         granted: bytes = b"",
         id_token: str = "",
     ) -> int | None:
-        """Return when it ends at the latest; None if the user or token changed since it was `proved` (the entry as it
-        was read; empty for one that is not kept here).
-        """
+        """Open a session, and return when it ends at the latest; None if the user or token changed since it was
+        `proved` (the entry as it was read; empty if the entry is not kept here)."""
         k = self._keys
         kind, _, name = subject.partition(":")
         word, data = await self._client.run(

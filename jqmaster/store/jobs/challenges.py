@@ -36,19 +36,19 @@ logger = logging.getLogger(__name__)
 
 _STATES: Final = {code: state for state, code in CHALLENGE_CODES.items()}
 _UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, AttributeError, msgpack.UnpackException)
-# Callbacks that one read takes from the store may have the size of arguments.
+# Few per read, because callbacks may be as large as arguments.
 CALLBACKS_PER_READ: Final = 16
 
 # The audience of a challenge, as the store keeps it.
 _AUDIENCES: Final = {str(audience): audience for audience in Audience}
 
-# The answer to a report that an attempt waits for its callbacks, where it had opened no such challenge.
+# The answer to an attempt that reports waiting for the callbacks of a challenge that it did not open.
 NOT_OPENED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedChallenge:
-    """A challenge that was opened, for a job of this name. `is_new`: by this call, and not by one that it repeats."""
+    """An opened challenge, and the name of its job. `is_new`: this call opened it, not one that it repeats."""
 
     name: str
     at_ms: int
@@ -66,7 +66,7 @@ class ReceivedCallback:
 
 @dataclass(frozen=True, slots=True)
 class AskedForm:
-    """The answer to a callback of a challenge that people answer: it is not taken before it was checked."""
+    """The answer to a callback of a challenge that people answer: the callback must be checked before it is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +123,8 @@ class ChallengeStore:
 
     async def await_callbacks(self, worker_id: str, reports: Sequence[tuple[str, str, bytes]]) -> list[int]:
         """Let attempts wait for the callbacks of their challenges, each named by (job ID, token, digest of the request
-        ID). Return for each 1, 0 where the token is stale, or `NOT_OPENED`. Raise NotFoundError where none counts and
-        the worker is not registered."""
+        ID). Return for each 1, 0 if the token is stale, or `NOT_OPENED`. Raise NotFoundError if none counts and the
+        worker is not registered."""
         k = self._keys
         verdicts: list[int] = []
         for page in pages(reports, MAX_PER_CALL):
@@ -148,8 +148,8 @@ class ChallengeStore:
     async def note_not_ready(
         self, worker_id: str, job_id: str, token: str
     ) -> tuple[int, NotReadyRecord] | None:
-        """Count that the job was not ready. Return the store time, and since when and how often it was not; None: the
-        token is stale."""
+        """Count that the job was not ready. Return the store time, and since when and how often it was not ready; None:
+        the token is stale."""
         k = self._keys
         word, data = await self._client.run(
             "note_not_ready",
@@ -170,10 +170,12 @@ class ChallengeStore:
         answer: GivenAnswer | None = None,
         digest: bytes | None = None,
     ) -> ReceivedCallback | CallbackSignature | AskedForm:
-        """Take a callback. `identity` tells it from others of the same challenge, and `digest` those apart that say
-        different things; by default that of the callback. `answer`: of a person, whose time is that of the callback.
+        """Take a callback. `identity` tells it from other callbacks of the same challenge. `digest` tells apart those
+        that say different things; by default it is that of the callback. `answer`: given by a person, at the time of
+        the callback.
 
-        Return the signature to look for where the challenge asks for one, or that it has a form, unless `is_verified`.
+        Unless `is_verified`, return the signature to look for if the challenge asks for one, or AskedForm if it has a
+        form.
         """
         k = self._keys
         call = ScriptCall(
@@ -199,7 +201,7 @@ class ChallengeStore:
         return ReceivedCallback(told, data[0].decode(), data[1])
 
     async def take_shown(self, job_id: str, shown: str, callback: Callback) -> ReceivedCallback:
-        """Take a callback that an operator gives, who knows what is shown of the request ID."""
+        """Take a callback from an operator, who knows only the shown part of the request ID."""
         found = await self.find_shown(job_id, shown)
         if found is None:
             return ReceivedCallback(CallbackAnswer.UNKNOWN)
@@ -214,12 +216,12 @@ class ChallengeStore:
         return next((one for one in found if one.digest == request.digest), None)
 
     async def find_shown(self, job_id: str, shown: str) -> Challenge | None:
-        """Return the newest challenge of which operators see this part of the request ID; None: there is none."""
+        """Return the newest challenge with this shown part of the request ID; None: there is none."""
         found = (await self.of([job_id]))[job_id]
         return next((one for one in reversed(found) if one.shown == shown), None)
 
     async def tell(self, request: RequestId, fraction: float | None, message: str) -> CallbackAnswer:
-        """Keep what the outside system tells of its progress."""
+        """Keep the progress that the outside system reports."""
         k = self._keys
         word, _ = await self._client.run(
             "tell_challenge",
@@ -315,7 +317,7 @@ class ChallengeStore:
         return found
 
     async def newest(self, before: tuple[int, str] | None, count: int) -> list[tuple[int, str]]:
-        """Return when jobs opened their newest challenge, and which they are: the newest first, behind `before`."""
+        """Return when jobs opened their newest challenges, and the job IDs: the newest first, after `before`."""
         return await newest_first(self._client, self._keys.challenged, before, count)
 
 

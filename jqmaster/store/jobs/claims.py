@@ -84,9 +84,8 @@ class Claim:
 
 class NotClaimed(Enum):
     """The reason why a claim gave nothing and cannot give anything now. `NO_POLL`: the worker pulls, and has no open
-    poll. For a claim of a job that is to run alone: the worker is busy, the job does not wait for that any more, a gate
-    is closed.
-    """
+    poll. `BUSY`, `OVER` and `CLOSED` are for a job that is to run alone: the worker is busy, the job no longer waits
+    for that, a gate is closed."""
 
     STALE_CONSTRAINTS = "stale_rules"
     GONE = "gone"
@@ -131,15 +130,14 @@ class ClaimStore:
         self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0
     ) -> list[Claim | NotClaimed | Exception]:
         """Claim for each worker up to its limit of jobs that no constraint of this edition holds back, the smallest
-        priority and then the oldest first. All go in this order and in one round trip; together they return no more
-        bytes than one would. In the place of one that failed alone: its error.
-        """
+        priority first, then the oldest. All claims go in this order and in one round trip; together they return no more
+        bytes than one would. If one claim failed alone, its error takes its place."""
         prepared = self.prepare_claims(epoch, orders, edition)
         return self.read_claims(prepared, await self._client.run_each(prepared.calls))
 
     def prepare_claims(self, epoch: str, orders: Sequence[ClaimOrder], edition: int = 0) -> PreparedClaims:
         """Return the script calls of `claim_each`, for the caller to send."""
-        # The worker is told what the store was told, also where the settings change meanwhile.
+        # Tell the worker what the store was told, even if the settings change meanwhile.
         times = self._times.current
         terms = [
             _Terms(
@@ -220,7 +218,7 @@ class ClaimStore:
         )
 
     async def suspects(self, limit: int) -> list[str]:
-        """IDs of jobs that may wait for a worker to themselves, in no order."""
+        """Return IDs of jobs that may wait to run alone on a worker, in no order."""
         found = await self._client.command("SRANDMEMBER", self._keys.suspects, limit)
         return [job_id.decode() for job_id in found]
 
@@ -232,7 +230,7 @@ class ClaimStore:
     async def claim_alone(
         self, epoch: str, worker_id: str, job_id: str, edition: int = 0, *, polls_here: bool = False
     ) -> Claim | NotClaimed:
-        """Claim one job under which workers were lost, for a worker that holds nothing and gets nothing else meanwhile.
+        """Claim one job whose workers were lost, for a worker that holds nothing and gets nothing else meanwhile.
         `polls_here`: see `ClaimOrder`."""
         k = self._keys
         token = new_tokens(1)

@@ -32,7 +32,7 @@ NO_PREDECESSOR: Final = -6
 PREDECESSOR_OVER: Final = -7
 # A call names no more predecessors than this, unless one push does.
 PREDECESSORS_PER_CALL: Final = MOST_IN_PUSH
-# Read of each job of a bulk: mapped, they make no frame for each.
+# Read from each job of a bulk: `map` with these makes no frame per job.
 _AFTER, _RUN_AT_MS, _DELAY_MS = map(attrgetter, ("after", "run_at_ms", "delay_ms"))
 
 
@@ -45,7 +45,7 @@ class Accepted(Enum):
 
 
 class Conflict(Enum):
-    """The end of a push whose uniqueness key another job holds."""
+    """The outcome of a push whose uniqueness key another job holds."""
 
     REFUSED = -3
     EXISTING = 2
@@ -53,21 +53,21 @@ class Conflict(Enum):
 
 
 _NONE: Final[frozenset[str]] = frozenset()
-# Looked up for each job of a push; asking the class takes ten times as long.
+# Looked up for each job of a push; calling the enum class takes ten times as long.
 _ACCEPTED: Final = {accepted.value: accepted for accepted in Accepted}
 _CONFLICTS: Final = {conflict.value: conflict for conflict in Conflict}
 
 
 @dataclass(frozen=True, slots=True)
 class BacklogFull:
-    """Refused: as many jobs as its constraint allows wait at this gate."""
+    """Refused: as many jobs wait at this gate as its constraint allows."""
 
     gate_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class NotUnique:
-    """No job was made: `holder` holds the uniqueness key. It took the content of the push if that replaced it."""
+    """No job was made: `holder` holds the uniqueness key. On REPLACED it took the content of the push."""
 
     holder: str
     conflict: Conflict
@@ -75,7 +75,7 @@ class NotUnique:
 
 @dataclass(frozen=True, slots=True)
 class BatchClosed:
-    """Refused: the batch of the job is complete or canceled, or there `is_none`."""
+    """Refused: the batch of the job is complete or canceled, or does not exist (`is_none`)."""
 
     batch_id: str
     is_none: bool
@@ -83,7 +83,7 @@ class BatchClosed:
 
 @dataclass(frozen=True, slots=True)
 class PredecessorRefused:
-    """Refused: there `is_none` of this predecessor, or it ended before, and not as the job needs it."""
+    """Refused: this predecessor does not exist (`is_none`), or it ended in a way that the job does not accept."""
 
     predecessor: str
     is_none: bool
@@ -94,8 +94,8 @@ Outcome = Accepted | BacklogFull | NotUnique | BatchClosed | PredecessorRefused
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The job behind an idempotency key. `was_accepted`: a push with the key was answered. `conflict` tells the answer
-    where another job held the uniqueness key."""
+    """The job behind an idempotency key. `was_accepted`: a push with the key was answered. `conflict`: the answer if
+    another job held the uniqueness key."""
 
     job_id: str
     was_accepted: bool
@@ -117,7 +117,7 @@ class KeyedSpec:
 
 
 class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """`indexes` of the keys that stand for other requests already."""
+    """`indexes`: the keys that already stand for other requests."""
 
     def __init__(self, indexes: Sequence[int]) -> None:
         super().__init__(indexes)
@@ -125,7 +125,7 @@ class KeysTaken(Exception):  # noqa: N818 - a value for the service, not an erro
 
 
 class KeysHeld(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused: by the index of the job, the job that holds its uniqueness key."""
+    """A whole push is refused. `holders`: by index of the job, the job that holds its uniqueness key."""
 
     def __init__(self, holders: Mapping[int, str]) -> None:
         super().__init__(holders)
@@ -133,7 +133,7 @@ class KeysHeld(Exception):  # noqa: N818 - a value for the service, not an error
 
 
 class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused: by the index of the job, its batch that takes no new member."""
+    """A whole push is refused. `closed`: by index of the job, its batch, which takes no new member."""
 
     def __init__(self, closed: Mapping[int, BatchClosed]) -> None:
         super().__init__(closed)
@@ -141,7 +141,7 @@ class BatchesClosed(Exception):  # noqa: N818 - a value for the service, not an 
 
 
 class PredecessorsRefused(Exception):  # noqa: N818 - a value for the service, not an error of the store
-    """A whole push is refused: by the index of the job, its predecessor that cannot be one."""
+    """A whole push is refused. `refused`: by index of the job, its predecessor, which cannot be one."""
 
     def __init__(self, refused: Mapping[int, PredecessorRefused]) -> None:
         super().__init__(refused)
@@ -165,14 +165,14 @@ class AcceptanceStore:
         is_whole: bool = False,
         replicas: int | None = None,
     ) -> list[Outcome]:
-        """Accept each job separately, in one round trip; `is_whole`: a full backlog refuses all of them, and so do a
-        uniqueness key that another job holds, where that is to refuse (KeysHeld), a batch that takes no new member
-        (BatchesClosed), and a predecessor that cannot be one (PredecessorsRefused), as far as the first call finds it.
-        `replicas`: how many must have them before they count as accepted (None: as many as every write needs). A job
-        stands behind those of its predecessors that are pushed with it.
+        """Accept each job separately, in one round trip. `is_whole`: all are refused if a backlog is full, if another
+        job holds a uniqueness key whose conflicts are to be refused (KeysHeld), if a batch takes no new member
+        (BatchesClosed), or if a predecessor cannot be one (PredecessorsRefused), as far as the first call finds it.
+        `replicas`: how many must have the jobs before they count as accepted (None: as many as every write needs). A
+        job comes after those of its predecessors that are pushed with it.
 
-        Raise StaleConstraints; what was accepted nevertheless is KNOWN to the repeat. Raise StoreUnavailableError when
-        the data are gone or others, as after a FLUSHALL.
+        Raise StaleConstraints; a repeat finds what was accepted nevertheless as KNOWN. Raise StoreUnavailableError when
+        the data are gone or replaced, as after a FLUSHALL.
         """
         calls = self._enqueue_calls(specs, constraints, is_whole=is_whole)
         # The first call of a whole push speaks for all of it: when it is let in, so is the rest.
@@ -210,7 +210,7 @@ class AcceptanceStore:
     def _claim_with(self, specs: Sequence[JobSpec], replicas: int | None) -> TravellingClaim | None:
         """Return the leader's claims of the jobs that become ready at once, if any do."""
         if replicas not in (None, self._client.quorum_replicas):
-            # A claim counts as any write does, whatever its job was pushed with.
+            # A claim needs as many replicas as every write, whatever its job was pushed with.
             return None
         names = {
             spec.name if spec.requires is None else spec.queue
@@ -283,8 +283,8 @@ class AcceptanceStore:
         return [n * MAX_PER_CALL + index for n, (_, data) in enumerate(replies) for index in data[0]]
 
     async def find_refused(self, specs: Sequence[JobSpec]) -> dict[int, PredecessorRefused]:
-        """Return, by the position of each job, a predecessor that cannot be one: neither in the store nor in this
-        push, or over and not as the job needs it."""
+        """Return, by position of the job, a predecessor that cannot be one: it is neither in the store nor in this
+        push, or it ended in a way that the job does not accept."""
         own = {spec.id for spec in specs}
         known = await self._client.pipeline([("EXISTS", self._keys.job(spec.id)) for spec in specs])
         # A repeat of a job that was accepted is not judged again.
@@ -312,8 +312,9 @@ class AcceptanceStore:
         return found
 
     async def find_held(self, specs: Sequence[JobSpec]) -> dict[int, str]:
-        """Return, by the position of each job that is to be refused if another job holds its uniqueness key, that
-        other job: one in the store, or one before it. A job that was accepted already is in nobody's way."""
+        """Return, by position of the job, the other job that holds its uniqueness key, for jobs that are then to be
+        refused. The other job is in the store, or comes earlier in `specs`. A job that was already accepted is not
+        refused."""
         first: dict[str, str] = {}
         refusable: list[tuple[int, str, str]] = []
         found: dict[int, str] = {}
@@ -336,9 +337,8 @@ class AcceptanceStore:
         return dict(sorted(found.items()))
 
     async def reserve_ids(self, keyed: Sequence["KeyedSpec"], *, replicas: int | None = None) -> list[Bound]:
-        """Reserve and return the job ID that each idempotency key stands for. Raise
-        KeysTaken, which names the keys of one page that stand for other requests; keys of earlier pages stay reserved.
-        """
+        """Reserve and return the job ID that each idempotency key stands for. Raise KeysTaken, which names the keys of
+        one page that stand for other requests; keys of earlier pages stay reserved."""
         found: list[Bound] = []
         for page in pages(keyed, MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]
@@ -356,8 +356,8 @@ class AcceptanceStore:
     async def mark_accepted(
         self, accepted: Mapping[str, NotUnique | None], *, replicas: int | None = None
     ) -> None:
-        """To be called when the pushes of idempotency keys were accepted; by digest of the key, the job that holds the
-        uniqueness key if it was not the pushed one."""
+        """Note that the pushes of idempotency keys were accepted. `accepted`: by digest of the key, the job that holds
+        the uniqueness key if it was not the pushed one."""
         for page in pages(list(accepted.items()), MAX_PER_CALL):
             args: list[Arg] = [self._keys.idempotency_prefix]
             for key_digest, held in page:
@@ -403,7 +403,7 @@ def _refusal(code: int, holder: str, full_gate: bytes, spec: JobSpec) -> Outcome
 
 
 def _raise_refusal_of_all(statuses: Sequence[Outcome]) -> None:
-    """Raise what refuses a whole push, but for a backlog."""
+    """Raise the refusal of a whole push, unless it is by a backlog."""
     if closed := {n: status for n, status in enumerate(statuses) if isinstance(status, BatchClosed)}:
         raise BatchesClosed(closed)
     if refused := {n: status for n, status in enumerate(statuses) if isinstance(status, PredecessorRefused)}:

@@ -48,11 +48,11 @@ class LeaseStore:
         self._times = times
 
     async def return_offers(self, epoch: str, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims that were never started; claims that are over are passed by."""
+        """Undo claims that were never started; skip claims that are over."""
         await self._return(epoch, worker_id, claims)
 
     async def refuse_offers(self, worker_id: str, claims: Sequence[tuple[str, str]]) -> None:
-        """Undo claims that the worker refuses; the tokens give it the right."""
+        """Undo claims that the worker refuses; the tokens authorize it."""
         await self._return("", worker_id, claims)
         self._shard.leader.wake(SlotsFreed(worker_id, len(claims)))
         self._shard.leader.wake(JobsReady())
@@ -69,7 +69,7 @@ class LeaseStore:
             self._tally.returned_offers += sum(data[0])
 
     async def expired_leases(self) -> tuple[int, list[ExpiredLease], int]:
-        """Store time, claims whose lease or time is over, and ms until the next (-1: none)."""
+        """Return store time, claims whose lease or time is over, and ms until the next (-1: none)."""
         k = self._keys
         _, (now_ms, flat, next_ms) = await self._client.run(
             "expired_leases",

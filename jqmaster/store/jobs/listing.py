@@ -1,7 +1,7 @@
 """Lists of jobs in the order of time, across names, lanes and states.
 
-The store has no index of all jobs by time, which every job would pay for. Each state has its own: a sorted set, or one
-for each lane of ready jobs. A page merges them, and reads from each no more than it may need.
+The store has no index of all jobs by time, because every job would pay for it. Each state has its own: a sorted set, or
+one for each lane of ready jobs. A page merges them, and reads from each no more than it may need.
 """
 
 import base64
@@ -23,12 +23,12 @@ from jqmaster.store.link.shard import Shard
 # A filter that selects little reads no more than this many records for one page; the cursor then goes on from there.
 MAX_LOOKED_AT: Final = 2_000
 SHORTEST_STEP: Final = 50
-# So many running jobs are put in order in one call: each costs a read of its record.
+# One call sorts at most this many running jobs: each costs a read of its record.
 RUNNING_PER_CALL: Final = 2_000
 # Lanes, or priorities within lanes, beyond these calls are left out of a list, and the page says so.
 MAX_LANE_CALLS: Final = 40
 
-# Their instants lie ahead: in a list of all states they follow those that have one behind them.
+# The instants of these jobs lie ahead: in a list of all states they follow jobs whose instants are past.
 _AHEAD: Final = frozenset({JobState.SCHEDULED, JobState.RETRYING, JobState.AWAITING_CALLBACK})
 _POSITION: Final = struct.Struct(">BBq36s")
 # Tells a cursor of these lists from one of the lists state by state.
@@ -36,7 +36,7 @@ _MARK: Final = 255
 
 
 class ListPlace(NamedTuple):
-    """Where a job stands: its instant in store milliseconds, and its ID among those of the same instant."""
+    """The place of a job: its instant in store milliseconds, and its ID among those of the same instant."""
 
     ms: int
     job_id: str
@@ -44,7 +44,7 @@ class ListPlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Jobs in order, and where to go on (None: that was all). It may be short, even empty, while there is more.
+    """Jobs in order, and where to go on (None: that was all). A page may be short, even empty, while there is more.
 
     `is_partial`: some ready jobs are missing, because they lie in too many lanes or have too many priorities.
     """
@@ -73,9 +73,9 @@ class JobLists:
         is_backward: bool,
         is_late: Callable[[], bool] = lambda: False,
     ) -> Page:
-        """Return up to `limit` jobs, the oldest first (`is_backward`: the newest). A job stands at the end of its run,
-        else at its start, else, where it is ready, at its creation. Those that wait for an instant stand at that
-        instant, and behind all others. The members of a batch stand at their creation.
+        """Return up to `limit` jobs, the oldest first (`is_backward`: the newest). A job is placed by the end of its
+        run, else by its start, else (if ready) by its creation. Jobs that wait for an instant are placed by that
+        instant, after all others. The members of a batch are placed by their creation.
 
         A page ends early when `is_late`. Raises InvalidError for a cursor that no such page gave.
         """
@@ -154,7 +154,7 @@ class JobLists:
 
 
 class _Source:
-    """The jobs of one state in order. `next` reads on; fewer than asked for are the last ones."""
+    """The jobs of one state in order. `next` reads on; fewer than asked for means the end."""
 
     def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool) -> None:
         self.client = shard.client
@@ -202,7 +202,7 @@ class _Indexed(_Source):
 
 
 class _Members(_Source):
-    """The members of a batch, whatever their states. They stand at their creation, which their IDs tell."""
+    """The members of a batch, whatever their states. They are placed by their creation, which their IDs tell."""
 
     def __init__(self, shard: Shard, after: ListPlace | None, is_backward: bool, index: str) -> None:
         super().__init__(shard, after, is_backward)
@@ -237,7 +237,7 @@ class _Running(_Source):
 
 
 class _Ready(_Source):
-    """Ready jobs stand at their creation, which their IDs tell."""
+    """Ready jobs, placed by their creation, which their IDs tell."""
 
     def __init__(
         self, shard: Shard, after: ListPlace | None, is_backward: bool, lanes: Sequence[str]
@@ -273,7 +273,7 @@ class _Merged:
         self._ended = [False for _ in sources]
 
     async def next(self, count: int) -> list[ListPlace]:
-        """Return the next `count` places; fewer are the last ones."""
+        """Return the next `count` places; fewer means the end."""
         found: list[ListPlace] = []
         while len(found) < count:
             for n, source in enumerate(self._sources):
@@ -287,7 +287,7 @@ class _Merged:
         return found
 
     def _taken(self, count: int) -> list[ListPlace]:
-        """Take what is known to come first: nothing behind the end of a buffer of which there is more."""
+        """Take the places that surely come first: none beyond the end of a buffer that has more to come."""
         ends = [buffer[-1] for buffer, ended in zip(self._buffers, self._ended, strict=True) if not ended]
         merged = sorted((place for buffer in self._buffers for place in buffer), reverse=self._is_backward)
         if ends and self._is_backward:
@@ -301,7 +301,7 @@ class _Merged:
 
 
 def reached_ms(cursor: str) -> int:
-    """Return the instant up to which the pages before this cursor went. Raise InvalidError."""
+    """Return the instant that the pages before this cursor reached. Raise InvalidError."""
     return _decode_cursor(cursor)[1].ms
 
 
@@ -317,8 +317,8 @@ def _place_of(job_id: str) -> ListPlace:
 
 
 def _id_before(after: ListPlace | None) -> str:
-    """Return what ready jobs behind the place have greater IDs than, and those before it smaller ones. A place of
-    another state has an ID that does not tell its instant."""
+    """Return the bound in the IDs of ready jobs: those after the place have greater IDs, those before it smaller ones.
+    A place of another state has an ID that does not tell its instant."""
     if after is None:
         return ""
     digits = f"{max(after.ms, 0):012x}"

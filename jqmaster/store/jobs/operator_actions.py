@@ -18,7 +18,7 @@ STALE_CONSTRAINTS: Final = "stale_rules"
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """To a waiting job; None leaves a field as it is."""
+    """Changes to a waiting job; None leaves a field as it is."""
 
     priority: int | None = None
     run_at_ms: int | None = None
@@ -53,8 +53,8 @@ class KeyHeld(Exception):  # noqa: N818 - a value for the service, not an error 
 
 @dataclass(frozen=True, slots=True)
 class CountedBy:
-    """The action on many jobs that counts what it changes, in the step that changes it. `is_watched`: it waits for the
-    end of the jobs that it retries."""
+    """The bulk action that counts a change, in the step that makes it. `is_watched`: the action waits for the end of
+    the jobs that it retries."""
 
     action_id: str = ""
     is_watched: bool = False
@@ -74,7 +74,7 @@ class Refusal:
     holder: str = ""
 
     def throw(self) -> NoReturn:
-        """As the call for one job does: raises StateConflict, KeyHeld, KeyError, StaleConstraints."""
+        """Raise what the call for one job raises: StateConflict, KeyHeld, KeyError, StaleConstraints."""
         if self.holder:
             raise KeyHeld(self.holder)
         if self.word == STALE_CONSTRAINTS:
@@ -103,7 +103,7 @@ class SteeringStore:
         return end
 
     async def cancel_each(self, job_ids: Sequence[str]) -> list[tuple[str, str] | Refusal | Exception | None]:
-        """As `cancel_all`; what would have been raised for one alone stands in its place."""
+        """As `cancel_all`, but an error takes the place of the outcome of its job."""
         replies = await self._client.run_each([self._cancel_call(job_id, NOBODY) for job_id in job_ids])
         return [reply if isinstance(reply, Exception) else self._canceled(*reply) for reply in replies]
 

@@ -1,5 +1,4 @@
-"""The order of jobs: what follows for the dependents of a job from its end, and what it gets of its
-predecessors."""
+"""The order of jobs: what the end of a job means for its dependents, and what a job gets from its predecessors."""
 
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
@@ -16,11 +15,11 @@ from jqmaster.store.link.scripts import ScriptCall, load
 from jqmaster.store.link.shard import Shard
 from jqmaster.store.link.wake import JobDelayed, JobsReady
 
-# Dependents that one call goes through, about.
+# About as many dependents as one call goes through.
 PER_PAGE: Final = 200
-# The results of all predecessors that one job is given.
+# The most bytes of predecessors' results that one job is given.
 MAX_INPUT_BYTES: Final = 1024 * 1024
-# Dependents that a view of a job names.
+# The most dependents that a view of a job names.
 MOST_SHOWN: Final = 100
 _ROOT: Final = b"root"
 
@@ -52,7 +51,7 @@ class OrderStore:
     # --- for the leader
 
     async def release(self, job_id: str, cursor: str, epoch: str) -> Released:
-        """Make a page of the dependents of a job agree with how it stands now. Raise StaleEpochError."""
+        """Bring a page of the dependents of a job in line with its present state. Raise StaleEpochError."""
         k = self._keys
         _, (next_cursor, names, revivable) = await self._client.run(
             "release_dependents",
@@ -99,7 +98,7 @@ class OrderStore:
     # --- for a worker that runs a job
 
     async def give_inputs(self, jobs: Collection[ClaimedJob]) -> None:
-        """Give claimed jobs what became of their predecessors."""
+        """Give claimed jobs the states and results of their predecessors."""
         for job in jobs:
             if job.record.after is not None:
                 job.inputs = await self._inputs(job.record.after.jobs)
@@ -137,7 +136,7 @@ class OrderStore:
     # --- for people
 
     async def links(self, job: Job) -> Links:
-        """Return what is around a job in the order."""
+        """Return the links of a job to its predecessors and dependents."""
         k = self._keys
         flat, first, count = await self._client.pipeline(
             [

@@ -79,7 +79,7 @@ class StoredLane(NamedTuple):
 
 
 def _packed_gates(count: int, joined: str) -> bytes:
-    """Return so many keyed gates of a job, as its record has them. `joined`: their IDs in a row."""
+    """Return the `count` keyed gates of a job in the form of its record. `joined`: their IDs in a row."""
     if not count:
         return codec.NO_GATES
     if count > codec.MAX_GATES:
@@ -94,16 +94,16 @@ class LaneTable:
         self._bases: dict[bytes, int] = {}
         self._base_parts: list[tuple[str, str, str, str]] = []
         self._numbers: dict[tuple[bytes, str], int] = {}
-        # As packed, and of each lane its keyed gates.
+        # The parts that are packed, and the keyed gates of each lane.
         self._parts: list[Any] = [self._base_parts]
         self._gates: list[bytes] = []
-        # By queue, where that alone decides.
+        # By queue, if the queue alone decides the lane.
         self._placed: dict[str, tuple[int, bytes]] = {}
         for lane in lanes:
             self.number(lane)
 
     def number(self, lane: Lane) -> int:
-        """From 1, as Lua counts."""
+        """Return the number of a lane, from 1 as in Lua."""
         keyed = _joined(lane.keyed)
         identity = (lane.base_id, keyed)
         number = self._numbers.get(identity)
@@ -139,7 +139,7 @@ class LaneTable:
         return number
 
     def packed(self) -> bytes:
-        """As `homes.read` of lib/lanes/homes.lua takes it."""
+        """Return the table as `homes.read` of lib/lanes/homes.lua takes it."""
         packed: bytes = _PACKER.pack(self._parts)
         return packed
 

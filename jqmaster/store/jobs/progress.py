@@ -20,7 +20,7 @@ class ProgressStore:
         self._keys = shard.keys
 
     async def save(self, worker_id: str, reports: Sequence[ProgressReport]) -> set[tuple[str, str]]:
-        """Save reports. Return the (job ID, token) claims that do not hold their jobs any more: theirs are refused."""
+        """Save reports. Return the (job ID, token) claims that no longer hold their jobs: their reports are refused."""
         stale: set[tuple[str, str]] = set()
         for page in pages(reports, RECORDS_PER_READ):
             args: list[Arg] = [self._shard.now_arg, self._keys.tag, codec.id_bytes(worker_id)]

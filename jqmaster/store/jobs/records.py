@@ -70,7 +70,7 @@ class RecordStore:
         return found
 
     async def get_short(self, job_ids: Sequence[str], most_bytes: int) -> dict[str, Job]:
-        """Return the jobs that exist and can be read, whole, but for those whose records are longer."""
+        """Return whole jobs that exist and can be read, without those whose records are longer than `most_bytes`."""
         records = await self._client.pipeline(
             [("GETRANGE", self._keys.job(job_id), 0, most_bytes) for job_id in job_ids], skip_damaged=True
         )

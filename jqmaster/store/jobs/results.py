@@ -8,8 +8,8 @@ from jqmaster.store.link.shard import Shard
 
 
 class ResultStore:
-    """Results of one shard. `result_grace_ms`: how long one lives on that was fetched. Raises what `StoreClient.run`
-    raises."""
+    """Results of one shard. `result_grace_ms`: how long a result lives on after it was fetched. Raises what
+    `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, times: LiveValue[JobTimes]) -> None:
         self._shard = shard

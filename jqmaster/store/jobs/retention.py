@@ -1,4 +1,4 @@
-"""The end of what was kept long enough: finished jobs, and results. Only the leader removes."""
+"""Removes what was kept long enough: finished jobs, and results. Only the leader does so."""
 
 from collections.abc import Mapping
 
@@ -23,8 +23,8 @@ class RetentionStore:
         *,
         archives_logs: bool = False,
     ) -> dict[JobState | None, int]:
-        """`sweep` of each of these states, with its milliseconds and most jobs, and for None `sweep_results`; in one
-        round trip. `archives_logs`: logs stay until they are in the archive."""
+        """Call `sweep` for each of these states, with its milliseconds and its most jobs, and `sweep_results` for None,
+        in one round trip. `archives_logs`: logs stay until they are in the archive."""
         calls = [
             self._results_sweep(epoch)
             if state is None

@@ -19,13 +19,13 @@ class Selection:
         self._groups_of = groups_of
 
     async def of(self, wanted: JobFilter, ids: Sequence[str], beginnings: Sequence[bytes]) -> dict[int, Job]:
-        """Return the jobs that the filter selects, by their number. `beginnings`: the first HEAD_READ bytes of each
-        record, empty where there is none."""
+        """Return the jobs that the filter selects, by position in `ids`. `beginnings`: the first HEAD_READ bytes of
+        each record, empty where there is none."""
         selected = {}
         sought = [text.encode() for text in (wanted.name, wanted.tag) if text is not None]
         for n, (job_id, record) in enumerate(zip(ids, beginnings, strict=True)):
             if len(record) < HEAD_READ and not all(text in record for text in sought):
-                continue  # a whole record without these words needs no reading: most, where little is selected
+                continue  # no need to decode a whole record without these words: most, if little is selected
             if wanted.q is not None and wanted.q not in job_id and wanted.q.encode() not in record:
                 continue
             if len(record) > codec.HEAD_SIZE:

@@ -1,4 +1,4 @@
-"""Time that comes: jobs that are due become ready, those whose time is over are skipped. Only the leader looks."""
+"""Timers: jobs that are due become ready, and jobs whose time is over are skipped. Only the leader looks."""
 
 from dataclasses import dataclass
 

@@ -54,7 +54,7 @@ class LeadershipStore:
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def renew(self, leadership: Leadership, *, ttl_ms: int) -> bool:
-        """False: it is lost, or to be given up."""
+        """Renew the lock. False: the lead is lost, or is to be given up."""
         k = self._shard.keys
         word, _ = await self._shard.client.run(
             "renew_leadership", (k.leader, k.demoted), (leadership.holder, leadership.master_id, ttl_ms)
@@ -69,8 +69,8 @@ class LeadershipStore:
     async def demote(
         self, leadership: Leadership, *, fresh_ms: int, hold_ms: int, audit_entry: bytes
     ) -> Demotion:
-        """Tell a leader to leave the lead to others for `hold_ms`; it obeys at once, or when it renews its lock.
-        Not where no other master was seen within `fresh_ms`."""
+        """Tell a leader to leave the lead to others for `hold_ms`; it obeys at once, or when it renews its lock. Do
+        nothing unless another master was seen within `fresh_ms`."""
         k = self._shard.keys
         word, _ = await self._shard.client.run(
             "demote",
@@ -84,9 +84,8 @@ class LeadershipStore:
         self, silent: Leadership, seen_ms: int, master_id: str, nonce: str, *, ttl_ms: int, hold_ms: int,
         audit_entry: bytes,
     ) -> Leadership | None:  # fmt: skip
-        """Return the new leadership of `master_id` in place of one whose holder was last seen at `seen_ms`. None where
-        that has changed: another leads, or it has given a sign of life since.
-        """
+        """Give the lead to `master_id` in place of a holder that was last seen at `seen_ms`, and return the new
+        leadership. None if that has changed: another leads, or the holder has given a sign of life since."""
         k = self._shard.keys
         word, data = await self._shard.client.run(
             "depose",
@@ -97,7 +96,7 @@ class LeadershipStore:
         return Leadership(data[0].decode(), master_id) if word == "ok" else None
 
     async def newest_number(self) -> int:
-        """Return the growing part of the newest epoch; 0 where nobody led yet."""
+        """Return the growing part of the newest epoch; 0 if nobody has led yet."""
         return codec.epoch_number(await self._shard.client.command("GET", self._shard.keys.epoch) or "")
 
     async def current(self) -> Leadership | None:

@@ -21,8 +21,8 @@ MAX_MASTERS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class MasterRegistry:
-    """All that are registered, the longest silent first, who leads, and who shall not for a while, at one store time.
-    `epoch` is the growing part of the newest one; 0 before the first election."""
+    """All registered masters, the longest silent first, the one that leads, and the one that must not lead for a while,
+    at one store time. `epoch` is the growing part of the newest one; 0 before the first election."""
 
     now_ms: int
     leadership: Leadership | None

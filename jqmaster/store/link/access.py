@@ -18,8 +18,8 @@ from jqmaster.store.link.connection import TcpConnection, TlsConnection, options
 from jqmaster.store.link.locator import ASK_S, LocatedConnection, LocatedTlsConnection, Locator
 from jqmaster.store.link.sentinel import SentinelLocator
 
-# Unless it is given, each connection reads the version of redis-py from its package's metadata, which takes longer than
-# to connect.
+# Without it, each connection reads the version of redis-py from its package's metadata, which takes longer than to
+# connect.
 _DRIVER: Final = DriverInfo()
 
 
@@ -63,7 +63,7 @@ def pool_of(
     options = {
         **_credentials(parsed.username, parsed.password),
         **_tls_options(parsed, access),
-        # A primary that is gone for good must not hold up those who are to be told of the next one.
+        # A primary that is gone for good must not hold up callers that wait to learn of the next one.
         **_connection_options(timeout_s, min(timeout_s, ASK_S)),
     }
     pool = BlockingConnectionPool(
@@ -91,7 +91,7 @@ def _locator(url: StoreUrl, access: StoreAccess) -> Locator | None:
 def _connecting(
     url: StoreUrl, access: StoreAccess, username: str | None, password: str | None
 ) -> Callable[[Endpoint], redis_asyncio.Redis]:
-    """Return what makes a client of one server that tells where the primary is."""
+    """Return a function that makes a client for asking one server where the primary is."""
     options = {
         "connection_class": TlsConnection if url.is_tls else TcpConnection,
         **_credentials(username, password),

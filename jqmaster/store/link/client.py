@@ -44,7 +44,7 @@ class StoreClient:
         """`url`: see `store_url`. Raise ValueError if it is malformed."""
         self._timeout_s = timeout_s
         self.quorum_replicas = quorum_replicas
-        # By script: round trips, calls (several go in one round trip), and those that failed.
+        # By script: round trips, calls (several may share a round trip), and failed round trips.
         self.round_trips: Latencies[str] = Latencies()
         self.script_calls: dict[str, int] = {}
         self.failed_round_trips: dict[str, int] = {}
@@ -53,7 +53,7 @@ class StoreClient:
         self.redis = self._pool.redis
 
     def bind(self, tag: str) -> None:
-        """All keys that are asked for carry this tag: on a Cluster its node is spoken to."""
+        """Use the node of a Cluster that holds this tag: all keys carry it."""
         if isinstance(self._locator, ClusterLocator):
             self._locator.bind(tag)
 
@@ -71,7 +71,7 @@ class StoreClient:
 
     @property
     def gives_up_after_s(self) -> float:
-        """Nobody waits longer for what was sent: for its connection, and for the answer."""
+        """No caller waits longer than this for a command: for its connection, and for the answer."""
         return 2 * self._timeout_s
 
     async def run(
@@ -95,8 +95,8 @@ class StoreClient:
         every write of this client needs. `claim` travels behind them, and hears of its calls before this returns or
         raises.
 
-        Raises like `run`, on the first one that failed; where others were done, or too few replicas confirmed in time,
-        that is OutcomeUnknownError.
+        Raises what `run` raises for the first one that failed; OutcomeUnknownError if others were done, or if too few
+        replicas confirmed in time.
         """
         if claim is None:
             replies = await self._replies(calls, replicas)
@@ -164,7 +164,7 @@ class StoreClient:
         return replies[: len(calls)]
 
     async def _replies(self, calls: Sequence[ScriptCall], replicas: int | None) -> list[Any]:
-        """Raw replies, and ResponseErrors in the place of those that failed."""
+        """Return raw replies, with ResponseErrors in place of those that failed."""
         if not calls:
             # An empty write never leaves the buffer of asyncio's own transport (since Python 3.12): the loop spins,
             # and the connection does not close.
@@ -224,9 +224,8 @@ class StoreClient:
     async def _where_it_belongs(
         self, count: int, ask: Callable[[AbstractConnection, Sequence[int]], Awaitable[list[Any]]]
     ) -> list[Any]:
-        """Return the replies to `count` commands. Commands that came to the wrong node, which did nothing, go to the
-        right one, in their order. `ask` gets a connection and their numbers.
-        """
+        """Return the replies to `count` commands. Commands that came to the wrong node did nothing there; they go to
+        the right one, in order. `ask` gets a connection and the numbers of commands."""
         replies: list[Any] = [None] * count
         todo: Sequence[int] = range(count)
         for _ in range(1 + _MOST_MOVES):
@@ -240,7 +239,7 @@ class StoreClient:
         return replies
 
     async def _await_replicas(self, connection: AbstractConnection, needed: int) -> None:
-        # On the same connection: WAIT counts the writes of its own connection only.
+        # On the same connection: WAIT counts only the writes of its own connection.
         wait_ms = int(self._timeout_s * 500)
         (confirmed,) = await self._pool.exchange(connection, [("WAIT", needed, wait_ms)], writes=True)
         if isinstance(confirmed, ResponseError) or confirmed < needed:
@@ -255,7 +254,7 @@ class StoreClient:
     def _read_or_error(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]] | Exception:
         try:
             return self._read(call, reply)
-        except Exception as exc:  # whatever the store can say: the others' answers count all the same
+        except Exception as exc:  # whatever the store may answer: the other answers still count
             return exc
 
     def _read(self, call: ScriptCall, reply: Any) -> tuple[str, list[Any]]:

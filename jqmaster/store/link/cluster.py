@@ -16,8 +16,8 @@ _FAILED: Final = ("fail", "noaddr", "handshake")
 
 
 class ClusterLocator(Locator):
-    """Asks the nodes that the URL names and the one that it knows, and believes the newest claim to the slot. Without a
-    tag it begins anywhere, and learns the slot where it is told to go elsewhere (`follow`)."""
+    """Asks the nodes in the URL and those that it has met, and believes the newest claim to the slot. Without a tag it
+    begins at any node, and learns the slot when it is told to go elsewhere (`follow`)."""
 
     def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
         super().__init__()
@@ -26,12 +26,12 @@ class ClusterLocator(Locator):
         self._seeds = {endpoint: connect(endpoint) for endpoint in url.endpoints}
         self._others: dict[Endpoint, Redis] = {}
         self._slot: int | None = None
-        # A key that never exists, given to each script: while its slot is being moved a node then refuses the script as
-        # a whole. Else it would begin it, and stop where it comes to a key that is gone or not declared.
+        # A key that never exists, given to each script: while its slot is being moved, a node then refuses the script
+        # as a whole. Otherwise the node would begin it, and stop at a key that is gone or not declared.
         self.guard: str | None = None
 
     def bind(self, tag: str) -> None:
-        """From now on the node is meant that holds the keys of this tag (`{jq}:`)."""
+        """Locate the node that holds the keys of this tag (`{jq}:`) from now on."""
         self.guard = f"{tag}nothing"
         slot = key_slot(tag.encode())
         if slot != self._slot:
@@ -39,7 +39,8 @@ class ClusterLocator(Locator):
             self.doubt()
 
     def follow(self, moved: MovedError) -> None:
-        """A node says who holds the slot. Nobody hangs up: what is under way at the former one gets its answer."""
+        """Follow a node's word on who holds the slot. Nobody hangs up: calls under way at the former node get their
+        answers."""
         self._slot = moved.slot_id
         host = moved.host or (self._last[0] if self._last else "")
         self._address = (host, moved.port)
@@ -75,7 +76,8 @@ class ClusterLocator(Locator):
 
     def _endpoint(self, address: str, node: dict[str, Any], asked_host: str) -> Endpoint:
         host, _, port = address.rpartition(":")
-        # A node that was never met under an address of its own does not know it; certificates are made for names.
+        # A node that was never met under its own address does not know it: use the asked one. Certificates are made for
+        # names.
         name = str(node.get("hostname") or "")
         return (name if name and self._is_tls else host) or asked_host, int(port)
 

@@ -1,4 +1,4 @@
-"""Connections to servers of the store that are replaced, not handed out, once they have ended.
+"""Connections to servers of the store. One that has ended is replaced, not handed out.
 
 redis-py takes a connection for sound until its stream has ended. One that ended with an error while it lay idle (a
 reset, a timeout of the kernel, a closed handle) has an exception instead of an end, and would be used again for ever.
@@ -34,7 +34,7 @@ class SoundConnection(AbstractConnection):
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         if is_lost(self):
-            # uvloop's answer to a write would be a RuntimeError, which nobody takes for a lost connection.
+            # uvloop would answer a write with a RuntimeError, which nobody takes for a lost connection.
             await self.disconnect(nowait=True)
             raise RedisConnectionError("the connection was lost")
         await super().send_packed_command(command, check_health)

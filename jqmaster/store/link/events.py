@@ -14,13 +14,13 @@ from jqmaster.store.link.wake import WakeMessage, decode
 logger = logging.getLogger(__name__)
 
 RECONNECT_S: Final = 0.5
-# A channel on which nothing was said for so long is asked whether it is still there, and has as long to answer.
+# A channel that was silent for this long is asked whether it is still there, and has as long to answer.
 QUIET_S: Final = 15.0
 
 
 class EventListener:
-    """Component. Calls `on_wake(message)` and `on_finished(job_id)`; after every (re)connection `on_gap()`, for
-    what was said while nobody listened is lost: pub/sub only makes things quick, polling makes them sure."""
+    """Component. Calls `on_wake(message)` and `on_finished(job_id)`, and `on_gap()` after every (re)connection, because
+    messages are lost while nobody listens: pub/sub only makes things quick, polling makes them sure."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class EventListener:
                     if message is None:
                         if is_asked:
                             raise TimeoutError
-                        # A connection that died in silence shows itself by this: nothing else is ever sent on it.
+                        # This exposes a connection that died in silence: nothing else is ever sent on it.
                         await pubsub.ping()
                         is_asked = True
                         continue
                     is_asked = False
                     if message["type"] == "subscribe" and message["data"] == len(pubsub.channels):
-                        # Also when the client library has connected and subscribed again by itself.
+                        # Reached also when the client library has connected and subscribed again by itself.
                         self._on_gap()
                     if message["type"] != "message":
                         continue

@@ -43,10 +43,11 @@ class LeaderPort(Protocol):
     def claim_with(
         self, trigger: JobsReady | SlotsFreed, names: Collection[str] = ()
     ) -> TravellingClaim | None:
-        """Return the claims that a write makes possible, to be sent behind it; then `trigger` need not be told.
+        """Return the claims that a write makes possible, to be sent behind it; then the leader need not be told of
+        `trigger`.
 
-        `names`: the names of the jobs that become ready, where they are known. None if the leader is elsewhere, or if
-        as far as it knows nothing could be claimed.
+        `names`: the names of the jobs that become ready, if they are known. None if the leader is elsewhere, or if as
+        far as it knows nothing could be claimed.
         """
         ...
 

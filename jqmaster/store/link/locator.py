@@ -17,17 +17,17 @@ from jqmaster.store.link.connection import TcpConnection, TlsConnection
 
 logger = logging.getLogger(__name__)
 
-# Longest wait for one who may know, and for the others after the first that did.
+# The longest wait for the first answer, and after it for the others.
 ASK_S: Final = 1.0
 ASK_OTHERS_S: Final = 0.2
-# A primary that hangs, or that others have replaced unseen by it, answers nothing that would tell of it.
+# A primary that hangs, or was replaced without knowing it, sends no error: ask the others.
 WATCH_S: Final = 1.0
 
 _T = TypeVar("_T")
 
 
 class Locator(ABC):
-    """Keeps the primary's address until somebody doubts it, and looks once a second whether it has moved meanwhile."""
+    """Keeps the primary's address until somebody doubts it, and checks once a second whether it has moved."""
 
     def __init__(self) -> None:
         self._tell: Callable[[str, int], None] | None = None
@@ -54,11 +54,11 @@ class Locator(ABC):
         return self._address or await self._located()
 
     def doubt(self) -> None:
-        """Something failed that a change of the primary may have caused: ask before the next use."""
+        """Ask before the next use, because something failed that a change of the primary may have caused."""
         self._address = None
 
     def on_located(self, tell: Callable[[str, int], None]) -> None:
-        """Call `tell` with each primary from now on, also with the present one."""
+        """Call `tell` with the present primary, and with each new one from now on."""
         self._tell = tell
         if self._last:
             tell(*self._last)
@@ -77,7 +77,7 @@ class Locator(ABC):
             await self._disconnect()
 
     async def _located(self) -> Endpoint:
-        # One search for all who wait: each connection of the pool may ask at the same time.
+        # All callers share one search: each connection of the pool may ask at the same time.
         if self._search is None or self._search.done():
             self._search = asyncio.create_task(self._find())
             self._search.add_done_callback(_look_at_failure)
@@ -95,7 +95,7 @@ class Locator(ABC):
             connection.leave_unless(found)
 
     def _take(self, found: Endpoint) -> None:
-        """Another one than before."""
+        """Remember and announce a new primary."""
         logger.info("the store's primary is %s:%d", *found)
         self._last = found
         if self._tell:
@@ -136,7 +136,7 @@ class LocatedConnection(TcpConnection):
             raise RedisConnectionError(f"{self.host}:{self.port} is a replica")
 
     def leave_unless(self, primary: Endpoint) -> None:
-        """Close the connection at once if it leads elsewhere; its user learns that it was lost."""
+        """Close the connection at once unless it leads to this primary; its user learns that it was lost."""
         if (self.host, self.port) != primary and (writer := self._writer):
             writer.transport.abort()
 
@@ -152,7 +152,7 @@ def _look_at_failure(search: "asyncio.Task[Endpoint]") -> None:
 
 
 async def ask_all(nodes: Sequence[Redis], ask: Callable[[Redis], Awaitable[_T | None]]) -> list[_T]:
-    """Return the answers of those that answer soon; None is not an answer."""
+    """Return the answers that come soon; None is not an answer."""
     loop = asyncio.get_running_loop()
     pending = {asyncio.ensure_future(_answer(node, ask)) for node in nodes}
     found: list[_T] = []

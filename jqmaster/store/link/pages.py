@@ -11,7 +11,7 @@ MAX_PER_CALL: Final = 500
 # Each opened gate may put several lanes in order.
 GATES_PER_CALL: Final = 100
 
-# Arguments may be large: so many whole records are read at once.
+# Few whole records are read at once: arguments may be large.
 RECORDS_PER_READ: Final = 100
 LANES_PER_READ: Final = 100
 
@@ -43,9 +43,9 @@ async def scanned(
 async def newest_first(
     client: StoreClient, key: str, before: tuple[int, str] | None, limit: int
 ) -> list[tuple[int, str]]:
-    """Return the instants and members of a sorted set, newest first, behind a place of an earlier page.
+    """Return the instants and members of a sorted set, newest first, after a place of an earlier page.
 
-    Members of one millisecond stand in the order of their names, the greatest first.
+    Members of the same millisecond are sorted by name, the greatest first.
     """
     highest = "+inf" if before is None else before[0]
     found: list[tuple[int, str]] = []

@@ -44,8 +44,8 @@ class StorePool:
         self._pool, self.locator = pool_of(url, access, timeout_s=timeout_s, connections=connections)
         self.redis: redis_asyncio.Redis = redis_asyncio.Redis(connection_pool=self._pool)
         self._busy: set[asyncio.WriteTransport] = set()
-        # Taken from the pool and kept at hand; the pool has the others, for whoever asks it. If the primary may move,
-        # the pool is always asked: it checks which server each connection leads to.
+        # Connections taken from the pool and kept at hand; the pool keeps the others for its own callers. If the
+        # primary may move, the pool is always asked: it checks which server each connection leads to.
         self._at_hand: list[AbstractConnection] = []
         self._most_at_hand = connections // 4 if self.locator is None else 0
         self._asking_the_pool = 0
@@ -108,20 +108,20 @@ class StorePool:
         """
         # hiredis packs in C; redis-py's asyncio connection would do it argument by argument in Python.
         packed = b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]
-        # Remembered: redis-py lets go of a connection that failed before its caller hears of it.
+        # Kept, because redis-py drops a connection that failed before its caller hears of it.
         transport: asyncio.WriteTransport | None = getattr(
             getattr(connection, "_writer", None), "transport", None
         )
         if transport:
             self._busy.add(transport)
         try:
-            # Around redis-py's own sending and reading, which begin a timeout, or a task, for each command.
+            # Bypass redis-py's own sending and reading, which start a timeout or a task for each command.
             return await self._converse(connection, packed, len(commands))
         except BaseException as exc:
             # Answers may still be on their way: nobody else may use this connection.
             await self._abandon(connection, transport)
             if isinstance(exc, (BusyLoadingError, AuthenticationError)):
-                # Answers, which redis-py takes for broken connections.
+                # Answers, though redis-py takes them for broken connections.
                 raise StoreUnavailableError(f"the store says: {exc}", retry_after_s=RETRY_AFTER_S) from exc
             if not isinstance(exc, _LOST):
                 raise
@@ -185,9 +185,8 @@ class StorePool:
         await connection.disconnect(nowait=True)
 
     def _distrust_idle(self) -> None:
-        """Have idle connections made anew before their next use. If one gives no answer in time, the others may be dead
-        as well: a firewall between has forgotten them, or drops all that is sent.
-        """
+        """Have idle connections reconnected before their next use. If one gives no answer in time, the others may be
+        dead as well: a firewall in between has forgotten them, or drops all that is sent."""
         for connection in (*self._at_hand, *self._pool._available_connections):
             connection.mark_for_reconnect()  # type: ignore[no-untyped-call]
 
@@ -198,7 +197,8 @@ def _cancels() -> int:
 
 
 def _pass_on_since(cancels: int) -> None:
-    """Raise the cancellation that came since and was swallowed: redis-py sends under asyncio.wait_for, which before
-    Python 3.12 forgets one that arrives together with the end of what it waits for (cpython issue 86296)."""
+    """Raise a cancellation that came since `cancels` were counted and was swallowed: redis-py sends under
+    asyncio.wait_for, which before Python 3.12 loses a cancellation that arrives just as the awaited call ends (cpython
+    issue 86296)."""
     if _cancels() > cancels:
         raise asyncio.CancelledError

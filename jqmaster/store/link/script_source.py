@@ -60,7 +60,7 @@ def with_modules(text: str) -> str:
     modules: dict[str, _Module] = {}
 
     def include(paths: Sequence[str]) -> list[str]:
-        """Return the names of modules that were not included before, each behind those that it includes itself."""
+        """Return the names of modules that were not included before, each after those that it includes itself."""
         names = []
         for path in paths:
             module = _module(path)
@@ -81,7 +81,7 @@ def with_modules(text: str) -> str:
 @dataclass(frozen=True, slots=True)
 class _Part:
     """A function at the top of a module, or code between such functions, which has no name. `uses`: the names in it,
-    each with the member that is read of it (None: none; empty: it is only asked whether the module is made)."""
+    each with the member that the code reads (None: none; empty: it only asks whether the module is made)."""
 
     name: str | None
     text: str
@@ -100,8 +100,8 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """A module's file. `functions`: those of its parts that have names. `entries`: the table that others see, the name
-    of a function or value by its field."""
+    """A module's file. `functions`: the parts that have names. `entries`: the table that others see, as the name of a
+    function or value by field."""
 
     name: str
     includes: Sequence[str]
@@ -126,7 +126,7 @@ def _module(path: str) -> _Module:
     entries: dict[str, str] = dict(_ENTRY.findall(found["table"])) if found else {}
     if found is None or len(entries) != found["table"].count("="):
         raise ScriptContractError(f"{path} is not one module that ends with a table of names")
-    # The opening uses `lazily`, if the module is made by it.
+    # The opening uses `lazily` if that makes the module.
     body, parts = found["body"], [_Part.of(found["opening"])]
     at = 0
     for function in _FUNCTION.finditer(body):
@@ -139,7 +139,7 @@ def _module(path: str) -> _Module:
 
 
 def _reached(code: str, modules: Mapping[str, _Module]) -> dict[str, set[str]]:
-    """Return what a script with this code reaches of each module: its functions, and its entries with a dot before
+    """Return what a script with this code reaches in each module: its functions, and its entries with a dot before
     their names."""
     reached: dict[str, set[str]] = {}
     # Code that is not yet looked through, with its module.

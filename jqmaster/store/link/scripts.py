@@ -1,4 +1,4 @@
-"""Loads the scripts of lua/ROOM/, holds each call against the script's contract, and tells its reply apart.
+"""Loads the scripts of lua/ROOM/, checks each call against the script's contract, and reads its reply.
 
 A script's head says what it takes and answers:
 
@@ -7,7 +7,7 @@ A script's head says what it takes and answers:
     -- REPLY word:data | word …
     -- CHECKS FIRST …
 
-Each of them may go on in the following lines, which begin with two spaces or more behind the dashes.
+Each of them may continue in the next lines, which begin with two spaces or more after the dashes.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Script:
     writes: bool
 
     def text(self, *, is_guarded: bool) -> bytes:
-        """Return the text for EVAL. Guarded: it has one key more than its header names, and drops that key first."""
+        """Return the text for EVAL. If guarded, it has one key more than its header names, and drops that first."""
         return _guarded(self.source)[0] if is_guarded else self.source
 
     def digest(self, *, is_guarded: bool) -> str:

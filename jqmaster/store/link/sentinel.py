@@ -14,7 +14,7 @@ _EPOCH: Final = "config-epoch"
 
 class SentinelLocator(Locator):
     """Asks all Sentinels and believes the one with the newest configuration: one that was cut off still names the
-    primary of before."""
+    former primary."""
 
     def __init__(self, url: StoreUrl, connect: Callable[[Endpoint], Redis]) -> None:
         super().__init__()

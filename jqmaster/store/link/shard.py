@@ -12,7 +12,7 @@ from jqmaster.store.link.leader_port import LEADER_ELSEWHERE, LeaderPort
 class Shard:
     """A shard of the store. `now` is `None` in production: scripts read the store's own clock. Tests give milliseconds.
 
-    `mark` is that of the data that were there at the start (see `generation`); with it nothing is enqueued into others.
+    `mark` is the mark of the data at the start (see `generation`), so that nothing is enqueued into other data.
     """
 
     client: StoreClient

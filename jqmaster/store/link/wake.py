@@ -15,14 +15,14 @@ class JobsReady:
 
 @dataclass(frozen=True, slots=True)
 class QueueOpened:
-    """There are jobs in a queue of jobs that ask for labels, in which there were none."""
+    """A queue of jobs that ask for labels was empty, and now has jobs."""
 
     queue: str
 
 
 @dataclass(frozen=True, slots=True)
 class JobDelayed:
-    """A job waits for a time, which may be nearer than all that the leader knows of."""
+    """A job waits for a time, which may be nearer than any that the leader knows of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +60,12 @@ class ConstraintsChanged:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionsChanged:
-    """A definition was made, changed or removed: it may be due sooner than all that the leader knows of."""
+    """A definition was made, changed or removed: it may be due sooner than any that the leader knows of."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventsWaiting:
-    """Events wait to become one job together, which may be due sooner than all that the leader knows of."""
+    """Events wait to become one job together, which may be due sooner than any that the leader knows of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ _MAX_REASON: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class ArchiveAddress:
-    """`url`: `file:///directory` or `s3://bucket/prefix`. Without a key, credentials come from the environment, as
-    tools of AWS find them. `endpoint`: of storage that is not of AWS."""
+    """`url`: `file:///directory` or `s3://bucket/prefix`. Without a key, credentials come from the environment, where
+    AWS tools find them. `endpoint`: for storage outside AWS."""
 
     url: str
     endpoint: str | None = None
@@ -48,10 +48,10 @@ class ArchiveAddress:
 
 
 class LogArchive:
-    """The logs of one shard there, as objects `SHARD/JOB_ID/PIECE`. Methods raise ArchiveUnavailableError."""
+    """The archived logs of one shard, as objects `SHARD/JOB_ID/PIECE`. Methods raise ArchiveUnavailableError."""
 
     def __init__(self, address: ArchiveAddress, shard: str, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Raise JqmasterError without the extra `archive`. Nothing is asked of the archive yet."""
+        """Raise JqmasterError if the extra `archive` is not installed. Do not contact the archive yet."""
         try:
             import obstore
             from obstore import exceptions, store
@@ -72,7 +72,7 @@ class LogArchive:
         return f"{self._shard}/{job_id}/"
 
     async def put(self, job_id: str, name: PieceName, data: bytes) -> None:
-        """Write an object, through to the disk where it is a file."""
+        """Write an object; a file is synced to the disk."""
         path = f"{self.ref(job_id)}{name}"
         async with self._asking("write to"):
             await self._obstore.put_async(self._store(), path, data)
@@ -95,7 +95,7 @@ class LogArchive:
         return [name for name in found if name is not None]
 
     async def erase(self, job_id: str, deleted_ms: int) -> int:
-        """Remove all that is there of a job's log; return the number of objects. `deleted_ms`: when the job was
+        """Remove a job's whole log from the archive; return the number of objects. `deleted_ms`: when the job was
         deleted; pieces of a later job with its ID stay."""
         paths = [path for path in await self._paths(job_id) if _is_of_earlier(path, deleted_ms)]
         async with self._asking("remove from"):
@@ -146,7 +146,7 @@ class LogArchive:
                 "allow_http": (address.endpoint or "").startswith("http://"),
                 "timeout": timedelta(seconds=self._timeout_s),
             },
-            # The duty tries again; a reader is told to.
+            # The archiving duty tries again; a reader is told to.
             retry_config={"max_retries": 1, "retry_timeout": timedelta(seconds=self._timeout_s)},
         )
 
@@ -157,7 +157,7 @@ def _is_of_earlier(path: str, deleted_ms: int) -> bool:
 
 
 def _sync(directory: Path, path: str) -> None:
-    """Write a file, and its place in the directories above it, through to the disk."""
+    """Sync a file, and its place in the directories above it, to the disk."""
     at = directory / path
     while True:
         number = os.open(at, os.O_RDONLY)

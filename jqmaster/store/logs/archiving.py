@@ -12,7 +12,7 @@ from jqmaster.store.link.shard import Shard
 from jqmaster.store.logs.logs import CHUNKS_PER_READ, entries_of, facts_of, read_entries
 
 LOGS_PER_LOOK: Final = 200
-# After its deletion, the log of a job is looked for in the archive once more.
+# This long after the deletion of a job, its log is looked for in the archive once more.
 LATE_MS: Final = 3_600_000
 
 
@@ -25,7 +25,7 @@ class LogsToArchive(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredPiece:
-    """The oldest chunks of a job's log. `archived`: the last line that went before; `dropped`: lines that are
+    """The oldest chunks of a job's log. `archived`: the last line that was archived before; `dropped`: lines that are
     missing so far. `last`, `chunks` and `size` are what `drop` compares."""
 
     job: Job
@@ -39,7 +39,7 @@ class StoredPiece:
 
 @dataclass(frozen=True, slots=True)
 class GoneLog:
-    """Entries of a log that waits for the archive, behind a place, and its job, which is gone."""
+    """Entries, after a place, of a log that waits for the archive, and its job, which is gone."""
 
     job: Job
     facts: LogFacts
@@ -58,14 +58,14 @@ class LogErasures(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogNotHere:
-    """The log of a job that is gone does not wait for the archive. `deleted_ms`: when a job with this ID was deleted
-    whose log was removed not long ago; 0: none was; None: its log is to be removed, and nobody may see it."""
+    """The log of a job that is gone does not wait for the archive. `deleted_ms`: when a job with this ID was deleted,
+    if its log was removed not long ago; 0: there was none; None: its log is to be removed, and nobody may see it."""
 
     deleted_ms: int | None
 
 
 class LogArchivingStore:
-    """One shard. Raises what `StoreClient.run` raises."""
+    """Archiving of the logs of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -73,8 +73,8 @@ class LogArchivingStore:
         self._keys = shard.keys
 
     async def due(self, retention_ms: int, passed_over: tuple[int, int]) -> LogsToArchive:
-        """Return the oldest logs that are to go, without those that were passed over: of jobs that are gone, and of
-        others."""
+        """Return the oldest logs that are to be archived, of jobs that are gone and of others, without those that were
+        passed over."""
         k = self._keys
         _, (gone, others) = await self._client.run(
             "due_logs",
@@ -162,8 +162,8 @@ class LogArchivingStore:
         await self._client.run("forget_log_erasures", (k.epoch, k.log_erased), (epoch, *job_ids))
 
     async def note_late(self, job: Job) -> bool:
-        """Note that a piece of a log may have come to the archive late; return whether it is to be removed, because
-        the job was deleted meanwhile."""
+        """Note that a piece of a log may have reached the archive late; return whether it is to be removed, because the
+        job was deleted meanwhile."""
         k = self._keys
         _, (is_erased,) = await self._client.run(
             "note_late_log", (k.log_erasures, k.log_erased), (job.id, job.created_at_ms)

@@ -16,9 +16,9 @@ from jqmaster.store.link.shard import Shard
 # About 1 MiB.
 CHUNKS_PER_READ: Final = 16
 CHUNKS_PER_SWEEP: Final = 200
-# After another claim began, so long lines of the one before are still taken.
+# How long lines of a claim are still taken after another claim began.
 LATE_MS: Final = 5_000
-# So long after its end, those of a job.
+# How long lines of a job are still taken after its end.
 OVER_MS: Final = 60_000
 _PACKER: Final = msgspec.msgpack.Encoder()
 _UNPACKER: Final = msgspec.msgpack.Decoder(list[tuple[int, int, int, str]])
@@ -35,9 +35,9 @@ class ClaimLines:
 
 @dataclass(frozen=True, slots=True)
 class SavedLines:
-    """`kept` lines of the call, `left_out` ones that the worker dropped before them, and those of any job that
-    `made_room` for them. `is_stale`: the claim is over, and nothing is kept. `behind`: nothing was done, because
-    the claim has sent the lines up to this one before, which is in the midst of a chunk."""
+    """How many lines of the call were `kept`, how many the worker `left_out` before them, and how many of any job
+    `made_room` for them. `is_stale`: the claim is over, and nothing is kept. `behind`: nothing was done, because the
+    claim has already sent the lines up to this one, which lies within a chunk."""
 
     kept: int = 0
     left_out: int = 0
@@ -56,8 +56,8 @@ class LogStore:
         self._limits = limits
 
     async def save(self, worker_id: str, claims: Sequence[ClaimLines]) -> list[SavedLines]:
-        """Keep lines of claims of this worker, in one round trip. They wait for no replica: the loss of a line is not
-        that of a job."""
+        """Keep lines of claims of this worker, in one round trip. They wait for no replica: losing a line is not as bad
+        as losing a job."""
         replies = await self._client.run_all([self._save(worker_id, claim) for claim in claims], replicas=0)
         return [_saved(word, data) for word, data in replies]
 
@@ -124,7 +124,7 @@ class LogStore:
         return dropped, has_more == 1
 
     async def due_since_ms(self, retention_ms: int) -> int | None:
-        """Return since when the first log is to go to the archive; None: there is no log. It may be in the future."""
+        """Return since when the first log is due for the archive, which may be in the future; None: there is no log."""
         k = self._keys
         gone, others = await self._client.pipeline(
             [("ZRANGE", key, 0, 0, "WITHSCORES") for key in (k.log_waits, k.log_times)]
@@ -171,5 +171,5 @@ def facts_of(fields: Sequence[bytes]) -> LogFacts:
     """Return what the store knows of a log; 0 for a damaged number."""
     *numbers, ref = fields
     last, dropped, size, archived = (int(raw) if raw.isdigit() else 0 for raw in numbers)
-    # It is there before the first piece is.
+    # The reference is there before the first piece.
     return LogFacts(last, dropped, size, archived, ref.decode() if ref and archived else None)

@@ -10,7 +10,7 @@ from jqmaster.store.link.client import StoreClient
 from jqmaster.store.link.pages import MAX_PER_CALL, pages
 from jqmaster.store.link.shard import Shard
 
-# Read at once. More than these in one millisecond are read together all the same.
+# The jobs read at once. Those of one millisecond are read together, even if there are more.
 PER_READ: Final = 2_000
 CLOCK_STEP_MS: Final = 1_000
 
@@ -36,7 +36,7 @@ class FailedJobStore:
         return await ids_after(self._client, self._keys.index(JobState.FAILED), at_ms, now_ms)
 
     async def read(self, job_ids: Sequence[str]) -> list[FailedJob]:
-        """Return those of these jobs that are there, without arguments."""
+        """Return those of these jobs that exist, without arguments."""
         found = []
         for some in pages(job_ids, MAX_PER_CALL):
             jobs = await self._records.get_without_argument(some)
@@ -47,11 +47,11 @@ class FailedJobStore:
 
 
 async def ids_after(client: StoreClient, key: str, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
-    """Return the IDs of an index with a time after `at_ms` and before `now_ms`, store times, and up to which time these
-    are all. The present millisecond is left out: more jobs may get it."""
+    """Return the IDs in an index whose time is after `at_ms` and before `now_ms` (store times), and the time up to
+    which these are all. The present millisecond is left out: more jobs may get it."""
     last_ms = now_ms - 1
     if last_ms < at_ms - CLOCK_STEP_MS:
-        # The store's clock was set back: what comes from now on has these earlier times.
+        # The store's clock was set back: new entries get these earlier times.
         return [], last_ms
     flat = await client.command(
         "ZRANGE", key, f"({at_ms}", last_ms, "BYSCORE", "LIMIT", 0, PER_READ, "WITHSCORES"

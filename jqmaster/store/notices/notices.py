@@ -25,15 +25,15 @@ from jqmaster.store.notices.documents import (
 
 logger = logging.getLogger(__name__)
 
-# The script knows by the colon that it belongs to no notice of people.
+# The colon tells the script that it belongs to no notice of people.
 MARKS: Final = ":marks"
 DEFAULT_STATE: Final = ":default"
 
 
 @dataclass(frozen=True, slots=True)
 class AllNotices:
-    """All notices with their memory by name, as they were read together. `default` is that of the notice which there is
-    while nobody has made one."""
+    """All notices with their memory by name, as they were read together. `default` is the memory of the notice that
+    exists until somebody makes one."""
 
     now_ms: int
     notices: Mapping[str, StoredNotice]
@@ -49,12 +49,12 @@ class NoticeStore:
         self._shard = shard
         self._client = shard.client
         self._keys = shard.keys
-        # By name, with the bytes that were decoded: the leader reads them again and again.
+        # Decoded notices by name, each with its bytes: the leader reads them again and again.
         self._decoded: dict[str, tuple[bytes, StoredNotice]] = {}
 
     async def all(self) -> AllNotices:
-        """Return everything. A notice that cannot be read is reported and omitted; what cannot be read of the memory is
-        begun anew."""
+        """Return everything. A notice that cannot be read is reported and omitted; a memory that cannot be read begins
+        anew."""
         k = self._keys
         documents, states, (seconds, microseconds) = await self._client.pipeline(
             [("HGETALL", k.notices), ("HGETALL", k.notice_states), ("TIME",)]
@@ -91,7 +91,7 @@ class NoticeStore:
         self, name: str, present: StoredNotice | None, new: StoredNotice | None, audit_entry: bytes
     ) -> bool:
         """Make, change or remove (`new` None) a notice. Return False if it was changed since it was read. Raise
-        ConflictError if there are as many as there may be."""
+        ConflictError if there are already MAX_NOTICES."""
         k = self._keys
         word, _ = await self._client.run(
             "put_notice",
@@ -109,8 +109,8 @@ class NoticeStore:
         self, states: Mapping[str, StoredState], marks: StoredMarks | None = None, *, epoch: str = ""
     ) -> bool:
         """Replace the memory of these notices, and the marks, in one step, and give each its new edition. `epoch`
-        empty: for someone else than the leader. Return False if one of them was changed, or its notice deleted, since
-        it was read. Raise StaleEpochError."""
+        empty: the caller is not the leader. Return False if one of them was changed, or its notice deleted, since it
+        was read. Raise StaleEpochError."""
         args: list[Arg] = [epoch]
         editions = {name: new_etag() for name in states}
         for name, stored in states.items():

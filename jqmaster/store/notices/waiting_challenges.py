@@ -1,4 +1,4 @@
-"""Challenges that people have not answered when they are to be reminded."""
+"""Challenges that people have not answered by the time of their reminder."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class WaitingChallengeStore:
         self._challenges = challenges
 
     async def after(self, at_ms: int, now_ms: int) -> tuple[Sequence[str], int]:
-        """Return the IDs of jobs of which people are reminded after `at_ms` and before `now_ms`; see `ids_after`."""
+        """Return the IDs of jobs whose reminders are due after `at_ms` and before `now_ms`; see `ids_after`."""
         return await ids_after(self._client, self._keys.reminders, at_ms, now_ms)
 
     async def read(self, job_ids: Collection[str]) -> list[WaitingChallenge]:

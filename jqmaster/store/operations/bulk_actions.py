@@ -17,16 +17,16 @@ from jqmaster.store.link.wake import BulkActionsChanged
 
 logger = logging.getLogger(__name__)
 
-# An action that is over is listed for so long, and no more than so many are.
+# An action that is over is listed for this long, and at most this many are.
 KEPT_MS: Final = 7 * 86_400_000
 MAX_KEPT: Final = 200
-# They share what the leader gives to them.
+# Running actions share what the leader gives to them.
 MAX_RUNNING: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAction:
-    """`ids` of the action are left out where it is over. `ids_count` None: by filter."""
+    """The `ids` of an action that is over are left out. `ids_count` None: the jobs are chosen by a filter."""
 
     action: BulkAction
     ids_count: int | None
@@ -43,7 +43,7 @@ class ActionStore:
         self._keys = shard.keys
 
     async def put(self, action: BulkAction, progress: ActionProgress, audit_entry: bytes) -> bool:
-        """False: too many are under way."""
+        """Store a new action. False: too many are under way."""
         k = self._keys
         spec = codec.pack(
             {
@@ -76,8 +76,8 @@ class ActionStore:
         audit_entry: bytes = b"",
         ended: Sequence[str] = (),
     ) -> tuple[str, str | None]:
-        """`ok` or `over` (somebody else ended it), and who wishes the action to end. `audit_entry`: it is
-        over. `ended`: watched jobs whose end this progress counts."""
+        """Store progress. Return `ok` or `over` (somebody else ended the action), and who wishes it to end.
+        `audit_entry`: the action is over. `ended`: watched jobs whose end this progress counts."""
         k = self._keys
         word, data = await self._client.run(
             "advance_action",
@@ -88,15 +88,15 @@ class ActionStore:
         return word, (data[0].decode() or None) if word == "ok" else None
 
     async def done(self, action_id: str) -> int:
-        """Return the number of jobs that it has changed."""
+        """Return the number of jobs that the action has changed."""
         return int(await self._client.command("HGET", self._keys.action(action_id), "done") or 0)
 
     async def watched(self, action_id: str) -> set[str]:
-        """Retried jobs whose end is waited for."""
+        """Return the retried jobs whose end the action waits for."""
         return {raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.watched(action_id))}
 
     async def cancel(self, action_id: str, who: str) -> bool:
-        """False: it is over, or unknown."""
+        """Ask an action to end. False: it is over, or unknown."""
         k = self._keys
         word, _ = await self._client.run(
             "cancel_action",
@@ -108,7 +108,7 @@ class ActionStore:
         return word == "ok"
 
     async def running(self) -> list[str]:
-        """IDs of those that are under way, the oldest first."""
+        """Return the IDs of the actions under way, the oldest first."""
         return sorted(
             raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.running_actions)
         )

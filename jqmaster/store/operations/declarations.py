@@ -33,14 +33,14 @@ class DeclarationStore:
         self._keys = shard.keys
 
     async def all(self) -> list[Declaration]:
-        """Return those of all sources, by name. Raise DamagedError."""
+        """Return the declarations of all sources, by name. Raise DamagedError."""
         flat = await self._client.command("HGETALL", self._keys.declarations)
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         return sorted((_decoded(name.decode(), raw) for name, raw in pairs), key=lambda one: one.source)
 
     async def put(self, declaration: Declaration) -> None:
-        """Replace that of its source; forget a source that declares nothing. Raise ConflictError if there are
-        MAX_SOURCES others."""
+        """Replace the declaration of its source; forget a source that declares nothing. Raise ConflictError if there
+        are MAX_SOURCES others."""
         is_empty = not (declaration.constraints or declaration.definitions)
         word, _ = await self._client.run(
             "put_declaration",

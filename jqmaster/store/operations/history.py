@@ -24,14 +24,14 @@ from jqmaster.store.operations.failure_records import decode_group, decode_ignor
 Step = Literal["minute", "hour"]
 STEP_MS: Final[Mapping[Step, int]] = {"minute": 60_000, "hour": 3_600_000}
 
-# A minute longer than what can be asked for, as the first one is not over when the last begins.
+# A minute or hour longer than what can be asked for, as the first one is not over when the last begins.
 KEEP_MS: Final[Mapping[Step, int]] = {"minute": 24 * 3_600_000 + 120_000, "hour": 30 * 86_400_000 + 7_200_000}
 # The most entries that one call adds.
 MAX_PER_CALL: Final = 100
 MAX_GROUPS: Final = 500
 KEEP_GROUPS_MS: Final = 30 * 86_400_000
 KEEP_WORKERS_MS: Final = 600_000
-# A leader leaves another sample long before.
+# A leader stores the next sample long before this is over.
 BACKLOG_LIVES_MS: Final = 30_000
 _HASHES_PER_READ: Final = 20
 _VALUES_PER_READ: Final = 240
@@ -40,7 +40,7 @@ _VERSIONS_KEPT: Final = 5_000
 
 @dataclass(frozen=True, slots=True)
 class GroupCount:
-    """Failures of one kind, to be added to their group. `worker_ids`: on which workers, and how often on each."""
+    """Failures of one kind, to be added to their group. `worker_ids`: how many failures on each worker."""
 
     id: str
     name: str
@@ -53,7 +53,7 @@ class GroupCount:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Ready jobs, and since when, store time, the first of them waits as far as is known; 0: not known."""
+    """The number of ready jobs, and the store time since which the first of them is known to wait; 0: not known."""
 
     ready: int
     since_ms: int
@@ -83,7 +83,7 @@ class HistoryStore:
 
     async def add_counts(self, number: int, names: Sequence[tuple[str, NameCounts]]) -> bool:
         """Add counts to the current minute and hour. `number` grows with each call of this master, also with those of
-        `add_failures`: a call that is repeated with its number counts once. False: it was."""
+        `add_failures`: a call that is repeated with its number counts once. False: this was such a repeat."""
         k = self._keys
         args: list[Arg] = [
             self._shard.now_arg, k.tag, number, self._max_names, OTHER, KEEP_MS["minute"], KEEP_MS["hour"],
@@ -190,12 +190,13 @@ class HistoryStore:
             return None
 
     async def names(self) -> dict[str, int]:
-        """Names that were counted, with when they were last, within some seconds, as store time."""
+        """Return the names that were counted, and when they last were (store time, within some seconds)."""
         flat = await self._client.command("ZRANGE", self._keys.counted_names, 0, -1, "WITHSCORES")
         return {flat[n].decode(): int(float(flat[n + 1])) for n in range(0, len(flat), 2)}
 
     async def series(self, name: str, step: Step, numbers: Sequence[int]) -> list[NameCounts | None]:
-        """Counts of one name (empty: all together) in each of these minutes or hours; None: nothing was counted."""
+        """Return the counts of one name (empty: all together) in each of these minutes or hours; None: nothing was
+        counted."""
         found: list[NameCounts | None] = []
         for page in pages(numbers, _VALUES_PER_READ):
             packed = await self._client.pipeline(
@@ -204,12 +205,12 @@ class HistoryStore:
             for value in packed:
                 counts = NameCounts()
                 found.append(counts if value is not None and _add(counts, value) else None)
-            # Much to unpack: others get a turn.
+            # Unpacking takes long: let other tasks run.
             await asyncio.sleep(0)
         return found
 
     async def sums(self, step: Step, numbers: Sequence[int]) -> dict[str, NameCounts]:
-        """By name, what was counted in all of these minutes or hours; the empty name: all together."""
+        """Return, by name, what was counted in all of these minutes or hours; the empty name: all together."""
         found: dict[str, NameCounts] = {}
         for page in pages(numbers, _HASHES_PER_READ):
             hashes = await self._client.pipeline(
@@ -226,7 +227,7 @@ class HistoryStore:
         return found
 
     async def worker_counts(self, minute: int) -> dict[str, WorkerCounts]:
-        """By worker ID, the attempts that ended in this minute, which is one of the last ten."""
+        """Return, by worker ID, the attempts that ended in this minute, which is one of the last ten."""
         found: dict[str, WorkerCounts] = {}
         (parts,) = await self._client.pipeline(
             [("HVALS", self._keys.worker_minute(minute))], skip_damaged=True
@@ -234,7 +235,7 @@ class HistoryStore:
         for page in pages(parts or (), _HASHES_PER_READ):
             for packed in page:
                 _add_workers(found, packed)
-            # Much to unpack: others get a turn.
+            # Unpacking takes long: let other tasks run.
             await asyncio.sleep(0)
         return found
 
@@ -251,7 +252,7 @@ class HistoryStore:
         return sorted((g for g in found if g is not None), key=lambda g: (-g.last_seen_ms, g.id))
 
     async def forget_failures(self, job_ids: Collection[str]) -> None:
-        """Remove the groups of which one of these jobs is the example."""
+        """Remove the groups whose example is one of these jobs."""
         groups = [g.id for g in await self.failure_groups() if g.example_job_id in job_ids]
         k = self._keys
         if groups:
@@ -272,7 +273,7 @@ class HistoryStore:
         return word == "ok"
 
     async def unignore(self, group_id: str, audit_entry: bytes) -> bool:
-        """Ignore a group of failures no longer; False if there is none of this ID."""
+        """Stop ignoring a group of failures; False if there is none of this ID."""
         k = self._keys
         word, _ = await self._client.run(
             "unignore_failure",
@@ -308,7 +309,7 @@ def _pairs(flat: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
 
 
 def _pack(c: NameCounts) -> bytes:
-    """As lua/lib/operations/counts.lua has it."""
+    """Pack as lua/lib/operations/counts.lua has it."""
     return codec.pack(
         [c.pushed, c.succeeded, c.failed, c.canceled, c.skipped, c.retried, c.wait.max_ms, c.run.max_ms, c.backlog,
          c.oldest_wait_ms, c.wait.span(), c.run.span(), c.discarded]
@@ -343,7 +344,7 @@ def _add(counts: NameCounts, packed: Any) -> bool:
 
 
 def _add_workers(found: dict[str, WorkerCounts], packed: bytes) -> None:
-    """Add what a master packed; nothing of a worker whose counts cannot be read."""
+    """Add what a master packed, except for workers whose counts cannot be read."""
     try:
         parts = msgpack.unpackb(packed)
         for worker_id, (succeeded, failed, max_ms, runs, *_) in parts.items():

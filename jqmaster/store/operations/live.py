@@ -9,18 +9,17 @@ from jqmaster.live_value import LiveValue
 from jqmaster.store.identity.audit import changes_of
 from jqmaster.store.link.shard import Shard
 
-# Entries that were written since the last look, in each log.
+# The most entries since the last look that are read from each log.
 _MAX_ENTRIES: Final = 50
-# Replies that stand behind those on jobs.
+# The number of replies that follow those on jobs.
 _BEHIND_JOBS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSigns:
-    """Signs: equal ones mean that nothing changed. `changed`: kinds of things that the audit log tells of since the
-    look before; `running_actions`: IDs of actions on many jobs that are under way, `news_of_actions` of those that
-    began or ended since.
-    """
+    """Signs: equal ones mean that nothing changed. `changed`: kinds of things that changed since the last look, by the
+    audit log; `running_actions`: IDs of bulk actions under way; `news_of_actions`: IDs of those that began or ended
+    since."""
 
     at_ms: int
     jobs: tuple[Any, ...]
@@ -36,9 +35,8 @@ class LiveSigns:
 
 
 class LiveStore:
-    """Watches one shard for one caller, and remembers what it saw last. `silence_ms`: silence after which a worker, and
-    a master, is not fresh any more. Raises what `StoreClient.run` raises.
-    """
+    """Watches one shard for one caller, and remembers what it saw last. `stale_ms`: silence after which a worker is not
+    fresh any more; `pace` has that of a master. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard, *, stale_ms: LiveValue[int], pace: LiveValue[Pace]) -> None:
         self._client = shard.client
@@ -57,7 +55,7 @@ class LiveStore:
         replies = await self._client.pipeline(
             [
                 ("TIME",),
-                # The instant of the look before is good enough to tell the silent from the others.
+                # The instant of the last look is good enough to tell the silent from the others.
                 ("ZCOUNT", k.workers, self._at_ms - worker_ms, "+inf"),
                 ("ZCARD", k.workers),
                 ("ZCOUNT", k.masters, self._at_ms - master_ms, "+inf"),
@@ -73,12 +71,12 @@ class LiveStore:
                 ("HVALS", k.ready_counts),
                 *(("ZCARD", index) for index in indexes),
                 *(("ZRANGE", index, -1, -1) for index in finished),
-                # Whenever one fires, another is the next one, or the same at another time.
+                # Whenever a definition fires, another one is next, or the same one at another time.
                 ("ZRANGE", k.definitions_due, 0, 0, "WITHSCORES"),
-                # Several of one millisecond change the score of none of them, but their number.
+                # Another event of the same millisecond does not change the score, but the number.
                 ("ZRANGE", k.events, -1, -1, "WITHSCORES"),
                 ("ZCARD", k.events),
-                # One that is made, over or removed; how its jobs end is told as a change of jobs.
+                # Shows a batch that is made, over or removed; the ends of its jobs show as changes of jobs.
                 ("ZRANGE", k.batches, -1, -1, "WITHSCORES"),
                 ("ZCARD", k.batches),
                 ("ZRANGE", k.batches_due, 0, 0, "WITHSCORES"),

@@ -21,7 +21,7 @@ class StoredSettings:
 
 
 class SettingsStore:
-    """Raises what `StoreClient.run` raises."""
+    """Settings of one shard. Raises what `StoreClient.run` raises."""
 
     def __init__(self, shard: Shard) -> None:
         self._shard = shard
@@ -46,9 +46,9 @@ class SettingsStore:
     async def put(
         self, expected_version: int, values: Mapping[str, Any], audit_entry: bytes, *, is_access: bool
     ) -> StoredSettings | None:
-        """Return what is stored now; None if somebody changed the settings since `expected_version`.
+        """Store settings, and return what is stored now; None if somebody changed them since `expected_version`.
 
-        `is_access`: the change belongs into the access log.
+        `is_access`: the change belongs in the access log.
         """
         k = self._shard.keys
         word, data = await self._shard.client.run(

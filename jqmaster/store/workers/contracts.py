@@ -1,4 +1,4 @@
-"""Which names were ever served, and the contracts that workers told of them."""
+"""Names that were ever served, and the contracts that workers reported for them."""
 
 import logging
 import struct
@@ -13,11 +13,11 @@ from jqmaster.store.link.shard import Shard
 
 logger = logging.getLogger(__name__)
 
-# The names that were served last are remembered.
+# The most names that are remembered, those that were served last.
 MAX_NAMES: Final = 10_000
 # The most contracts that are kept of one name; the latest stay.
 MAX_CONTRACTS: Final = 10
-# A contract that no worker tells again is forgotten.
+# How long a contract is kept that no worker reports again.
 LIFE_MS: Final = 30 * 86_400_000
 _NAMES_PER_CALL: Final = 100
 _NAMES_PER_READ: Final = 1_000
@@ -26,7 +26,7 @@ _TIME: Final = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True)
 class ToldContract:
-    """A contract, with the store time at which a worker told it last."""
+    """A contract, with the store time at which a worker last reported it."""
 
     digest: str
     told_at_ms: int
@@ -53,7 +53,7 @@ class ContractStore:
             await self._client.run("tell_contracts", (self._keys.served_names,), args)
 
     async def of(self, name: str) -> tuple[list[ToldContract], bool]:
-        """Return the contracts of a name, the one that was told last first, and whether the name was ever served."""
+        """Return the contracts of a name, the last reported one first, and whether the name was ever served."""
         flat, served = await self._client.pipeline(
             [("HGETALL", self._keys.contracts(name)), ("ZSCORE", self._keys.served_names, name)]
         )

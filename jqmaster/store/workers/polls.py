@@ -58,8 +58,8 @@ class PollStore:
         self._times = times
 
     async def open(self, worker_id: str, poll_id: str, max_jobs: int, wait_ms: int) -> PollReply | NoPoll:
-        """From now on the leader may claim for this poll, once. A poll that was answered already, and one that comes
-        after an answer that nobody was told, have offers at once."""
+        """Let the leader claim for this poll, once. A repeat of an answered poll gets its offers at once, and so does a
+        poll after an answer that reached nobody."""
         k = self._keys
         word, data = await self._client.run(
             "open_poll",
@@ -102,7 +102,7 @@ class PollStore:
         return [w for w, until_ms in zip(worker_ids, replies, strict=True) if until_ms in (b"0", None)]
 
     async def tell(self, worker_id: str) -> None:
-        """Whichever master this worker's poll hangs at looks what there is to be told."""
+        """Have the master that holds this worker's poll, whichever it is, look for an answer to it."""
         await self._client.command("PUBLISH", self._keys.wake_channel, encode(MailArrived(worker_id)))
 
     def _reply(self, word: str, data: list[Any]) -> PollReply | NoPoll:

@@ -25,9 +25,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReply:
-    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election, `fence`,
-    the newest one given, before the first claim. `max_jobs`: how many jobs the worker may have.
-    """
+    """The store's answer to a heartbeat; claims as (job ID, token). `epoch` is 0 before the first election. `fence` is
+    the newest one given, 0 before the first claim. `max_jobs`: how many jobs the worker may have."""
 
     now_ms: int
     epoch: int
@@ -44,13 +43,14 @@ class HeartbeatReply:
 
     @property
     def is_renewed(self) -> bool:
-        """Return whether claims in neither list have a new lease. A detached worker keeps the rest of its old lease."""
+        """Return whether claims in neither `to_cancel` nor `lost` have a new lease. A detached worker keeps the rest of
+        its old lease."""
         return self.detached_by in (None, "silence")
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerOwner:
-    """Whom a worker belongs to, and what a change of hands is judged by. `name` empty: it has no owner."""
+    """The owner of a worker (`name` empty: it has none), and what a change of owner is judged by."""
 
     name: str
     secret: str
@@ -88,14 +88,13 @@ class WorkerStore:
     async def register(
         self, worker_id: str, spec: WorkerSpec, owner: str = "", companion_of: str = ""
     ) -> tuple[int, int]:
-        """Make the worker known; another one at its URL is detached, and its claims are over if it is known to have
-        ended. Slots that an operator keeps for its node and labels take the place of its own. Store time and epoch (0:
-        nobody led yet). Raise StoreUnavailableError, too, where it came to the store so
-        late that nobody waits for it.
-        """
+        """Make the worker known. Another one at its URL is detached, and the claims of that one are over if it is known
+        to have ended. Slots that an operator keeps for its node and labels replace its own. Return the store time and
+        the epoch (0: nobody has led yet). Raise StoreUnavailableError also if the call reached the store so late that
+        nobody waits for it."""
         k = self._keys
-        # By the store's own clock, and asked first: a connection may hold a command back and deliver it long after the
-        # worker has registered by another master.
+        # Ask for the store's own clock first: a connection may hold a command back and deliver it long after the worker
+        # has registered by another master.
         until_ms = await self._now_ms() + round(self._client.gives_up_after_s * 1000)
         described: dict[str, Arg] = {
             "url": spec.url or "",
@@ -166,7 +165,7 @@ class WorkerStore:
         k = self._keys
         answer: HeartbeatReply | None = None
         for start in range(0, max(len(claims), 1), MAX_PER_CALL):
-            # Only the last call has seen all claims through: until then their absence proves nothing.
+            # Only with the last call has the store seen all claims: until then a missing one proves nothing.
             is_last = start + MAX_PER_CALL >= len(claims)
             args: list[Arg] = [
                 self._shard.now_arg, worker_id, codec.id_bytes(worker_id), free, as_of_ms if is_last else 0,
@@ -195,9 +194,8 @@ class WorkerStore:
         return answer
 
     async def go_on(self, worker_id: str, claims: Sequence[tuple[str, str, bytes]]) -> bool:
-        """Take a worker back that was detached for its silence; each (job ID, token, history entry) that it still holds
-        gets its entry. False: it was not detached, or was detached for good.
-        """
+        """Take back a worker that was detached for its silence; each (job ID, token, history entry) that it still holds
+        gets its entry. False: it was not detached, or was detached for good."""
         k = self._keys
         for start in range(0, len(claims) or 1, MAX_PER_CALL):
             is_last = start + MAX_PER_CALL >= len(claims)
@@ -229,8 +227,8 @@ class WorkerStore:
     async def set_slots(
         self, worker_id: str, max_jobs: int | None, audit_entry: bytes, *, kept: SlotRule | None = None
     ) -> Commanded:
-        """Set how many jobs the worker may have (None: as many as it registered); with `kept`, also for those that
-        register after it on its node with its labels."""
+        """Set how many jobs the worker may have (None: as many as it registered). `kept`: do so also for workers that
+        later register on its node with its labels."""
         rule = codec.pack([kept.node_id, dict(kept.labels), kept.set_by, kept.set_at_ms]) if kept else b""
         word, data = await self._client.run(
             "set_slots",
@@ -290,7 +288,8 @@ class WorkerStore:
         return word == "ok"
 
     async def forget_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
-        """Remove a worker that was silent for so long and holds nothing. False: it was heard meanwhile, or is gone."""
+        """Remove a worker that was silent for `silent_ms` and holds nothing. False: it was heard from meanwhile, or is
+        gone."""
         k = self._keys
         word, _ = await self._client.run(
             "forget_silent_worker",
@@ -300,9 +299,8 @@ class WorkerStore:
         return word == "ok"
 
     async def detach_silent(self, epoch: str, worker_id: str, *, silent_ms: int) -> bool:
-        """Detach a worker that was silent for so long, until it asks to go on. False: it was heard meanwhile, or is
-        gone.
-        """
+        """Detach a worker that was silent for `silent_ms`, until it asks to go on. False: it was heard from meanwhile,
+        or is gone."""
         k = self._keys
         word, _ = await self._client.run(
             "detach_silent_worker",
@@ -314,7 +312,7 @@ class WorkerStore:
     # --- reading
 
     async def claims(self, worker_id: str) -> list[str]:
-        """IDs of the jobs that it holds, the oldest first."""
+        """Return the IDs of the jobs that the worker holds, the oldest first."""
         return sorted(
             raw.decode() for raw in await self._client.command("SMEMBERS", self._keys.claims(worker_id))
         )
@@ -346,7 +344,7 @@ class WorkerStore:
         return found.workers, found.now_ms
 
     async def fleet(self) -> FleetSeen:
-        """Return every registered worker, by age, and what the leader has to know besides."""
+        """Return every registered worker, by age, and what else the leader has to know."""
         # The known workers are usually all workers, so one round trip tells everything.
         known = self._known_ids
         flat, (seconds, microseconds), queues, *replies = await self._client.pipeline(
