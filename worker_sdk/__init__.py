@@ -161,8 +161,9 @@ __all__ = [
     "wait_all",
 ]
 
-# Each is imported when it is first used: a program that only pushes brings no worker, one that only declares handlers
-# no client for HTTP, and the server, which shares `worker_sdk.transport`, neither.
+# Each name is imported when it is first used: a program that only pushes does not import the worker, one that only
+# declares handlers does not import an HTTP client, and the server, which shares `worker_sdk.transport`, imports
+# neither.
 _MODULES: Final = {
     "INJECTED": "worker_sdk.tasks.signature",
     "INPUT": "worker_sdk.tasks.signature",

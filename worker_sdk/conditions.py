@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         def __await__(self) -> Generator[Any, None, "Ready | Defer"]: ...
 
 
-# Yields what to ask, and gets the answers.
+# Yields questions, and gets the answers.
 Steps = Generator["Read | Probe", Mapping[str, Any], Defer | None]
 
 _ENDED: Final = ("succeeded", "discarded", "failed")
@@ -211,7 +211,7 @@ def ready_when(ctx: "Context", *conditions: Condition) -> "Answered":
     Await it in an `async def`; in a `def` it blocks. Those that ask a master need the scope `read` beside `work`. Raise
     RefusedError if the master refuses, UnavailableError if no master answers: then the attempt fails.
     """
-    # The test kit says which are not met, and asks nobody.
+    # The test kit decides which conditions are not met, and asks nobody.
     unmet: Collection[Condition] | None = getattr(pushers_of(ctx), "unmet", None)
     if unmet is not None:
         return cast("Answered", _in_test(conditions, unmet))

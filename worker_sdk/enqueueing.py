@@ -42,7 +42,7 @@ class EnqueueChain:
     def open(self, job: JobT) -> "tuple[JobT, OpenJob]":
         """Run what comes before a job is sent. Return the job to send, and what comes after. Raise the exception of a
         refusal."""
-        # The caller's own map stays as it is: he may enqueue it again.
+        # The caller's own map stays as it is: it may be enqueued again.
         job = copy.copy(job)
         for field in ("headers", "tags", "retry"):
             if field in job:
@@ -80,7 +80,7 @@ class OpenJob:
         self._opened = opened
 
     def close(self, exc: BaseException | None) -> None:
-        """Tell them the end of the call, the innermost first. Log what they raise: it changes nothing."""
+        """Tell the generators the end of the call, the innermost first. Log what they raise: it changes nothing."""
         while self._opened:
             around = self._opened.pop()
             try:
@@ -128,7 +128,7 @@ def around_all(chain: EnqueueChain | None, jobs: Iterable[JobT]) -> Iterator[lis
 
 
 def chain_of(middleware: Iterable[EnqueueMiddleware]) -> EnqueueChain | None:
-    """Return the chain of those that surround calls, or None if there is none."""
+    """Return the chain of the middleware that surrounds calls, or None if there is none."""
     surrounding = [
         one for one in middleware if type(one).around_enqueue is not EnqueueMiddleware.around_enqueue
     ]
@@ -136,7 +136,7 @@ def chain_of(middleware: Iterable[EnqueueMiddleware]) -> EnqueueChain | None:
 
 
 def checked_middleware(middleware: Iterable[Any]) -> tuple[Any, ...]:
-    """Return them as a tuple. Raise TypeError for an item of another type."""
+    """Return the middleware as a tuple. Raise TypeError for an item of another type."""
     if isinstance(middleware, EnqueueMiddleware | type):
         raise TypeError("middleware must be a list of instances")
     found = tuple(middleware)

@@ -75,7 +75,7 @@ def configure(
 
 
 def configuration() -> Configuration:
-    """Return what `configure` was given last."""
+    """Return the last arguments of `configure`."""
     return _Process.configuration
 
 
@@ -90,14 +90,15 @@ def masters_or_default(given: str | Sequence[str] | None) -> str | Sequence[str]
 
 
 def token_or_default(given: str | None) -> str | None:
-    """Return `given`, which may be empty for none; else that of `configure`; else that of JQMASTER_TOKEN."""
+    """Return `given`, where an empty text means no token; else the token of `configure`; else that of
+    JQMASTER_TOKEN."""
     if given is None and (given := configuration().token) is None:
         return os.environ.get("JQMASTER_TOKEN") or None
     return given
 
 
 def middleware_or_default(given: "Iterable[EnqueueMiddleware] | None") -> "tuple[Any, ...]":
-    """Return `given`, which may be empty for none; else that of `configure`. Raise TypeError for an item of another
+    """Return `given`, which may be empty; else the middleware of `configure`. Raise TypeError for an item of another
     type."""
     if given is None:
         return configuration().middleware

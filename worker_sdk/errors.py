@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-# The master keeps no job waiting for longer on a worker's word.
+# A master lets no worker delay a job for longer than this.
 MAX_RETRY_AFTER_S: Final = 7 * 86_400.0
 
 

@@ -37,7 +37,7 @@ _renewables: "weakref.WeakSet[Renewable]" = weakref.WeakSet()
 
 
 def renew_in_child(one: Renewable) -> None:
-    """Have `one.renew()` called in forked processes, for as long as `one` exists."""
+    """Call `one.renew()` in forked processes, for as long as `one` exists."""
     _renewables.add(one)
 
 
@@ -70,8 +70,8 @@ def let_go(fd: int) -> None:
 
 
 def release_signals() -> None:
-    """Let signals act on this process, which was forked inside an event loop: the loop's handlers do nothing but wake
-    the loop, which is the parent's. That one would drain when this one is terminated."""
+    """Let signals act on this process, which was forked inside an event loop: the loop's handlers only wake the loop,
+    which is the parent's. So the parent would drain when this process is terminated."""
     with contextlib.suppress(ValueError):  # not in the main thread
         signal.set_wakeup_fd(-1)
         for number, default in _DEFAULTS.items():
@@ -80,11 +80,12 @@ def release_signals() -> None:
 
 
 def end_copy() -> NoReturn:
-    """End a process that a handler forked and that came back from the handler: two would go on as one worker."""
+    """End a process that a handler forked and that returned from the handler: two processes would go on as one
+    worker."""
     logger.error(
         "a handler forked this process and returned in it; it ends here, unreported: end such a process with os._exit"
     )
-    # At once: buffers and handlers of the parent's must not be flushed a second time.
+    # Exit at once: the parent's buffers and handlers must not be flushed a second time.
     os._exit(1)
 
 
@@ -92,11 +93,13 @@ def _in_child() -> None:
     global _pid  # noqa: PLW0603  one process, one number
     for one in list(_renewables):
         one.renew()
-    # Last: a second thread that comes here too renews once more, rather than use what is not renewed yet.
+    # Set this last: a second thread that comes here renews everything once more, rather than use what is not renewed
+    # yet.
     _pid = os.getpid()
 
 
-# A signal that reaches the child before `release_signals` ran would wake the parent's loop all the same: they wait.
+# Signals are held back during a fork: one that reached the child before `release_signals` ran would still wake the
+# parent's loop.
 
 
 def _hold_signals() -> None:

@@ -1,4 +1,4 @@
-"""Generators that yield once, around something else: what stands before the `yield` runs first, the rest afterwards."""
+"""Generators that yield once, around something else: the code before the `yield` runs first, the rest afterwards."""
 
 import inspect
 from collections.abc import AsyncGenerator, Generator
@@ -15,14 +15,14 @@ class Around:
         self.what = what
 
     def enter(self) -> Any:
-        """Run it up to its `yield`, and return the value of that. Raise RuntimeError if it has none."""
+        """Run it up to its `yield`, and return the yielded value. Raise RuntimeError if it does not yield."""
         try:
             return next(self._generator)
         except StopIteration:
             raise RuntimeError(f"{self.what} yields nothing") from None
 
     def leave(self, exc: BaseException | None) -> None:
-        """Run the rest of it, with `exc` raised at its `yield`. Raise another exception that it raises, and
+        """Run the rest of it, with `exc` raised at its `yield`. Raise any other exception that it raises, and
         RuntimeError if it yields again. It may swallow `exc` or let it pass: `leave` returns in both cases."""
         try:
             if exc is None:

@@ -75,7 +75,7 @@ class OutsideWork:
         raise NotImplementedError
 
     def _phases(self) -> tuple[Phase, ...]:
-        """Return the methods that a derived class may have, the one last that every class has of its own."""
+        """Return the methods that a derived class may have. The last one is that which every class must define."""
         return (self.prepare, self.challenge, self.on_callback)
 
 
@@ -99,7 +99,7 @@ def add_to(registry: Registry, work: OutsideWork, *, isolated: bool = False) -> 
         retry_codes=frozenset(work.retry_codes),
     )
     if isolated:
-        # The process of an attempt finds the handler by this method.
+        # The process of an isolated attempt finds the handler by this method.
         setattr(own, ATTRIBUTE, {**getattr(own, ATTRIBUTE, {}), work.name: handler})
     registry.put(handler)
 

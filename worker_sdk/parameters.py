@@ -1,4 +1,5 @@
-"""The parameters of a function. Most are read without `inspect`: it takes as long to import as a module of tasks."""
+"""The parameters of a function. Most functions are read without `inspect`, which takes as long to import as a module
+of tasks."""
 
 from collections.abc import Callable
 from types import FunctionType
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     import inspect
 
-# Stands for what is not there: the default of a parameter, or its annotation.
+# Stands for a missing default or annotation of a parameter.
 EMPTY: Final = object()
 
 # The flags of code, as `inspect` names them.
@@ -45,8 +46,8 @@ class Parameter:
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
-    """Return the parameters of anything that can be called, by name. Raise ValueError if Python cannot tell them, and
-    TypeError for what cannot be called."""
+    """Return the parameters of anything that can be called, by name. Raise ValueError if Python does not know them,
+    and TypeError for something that cannot be called."""
     if not is_bare(function):
         import inspect
 
@@ -68,18 +69,18 @@ def parameters_of(function: Callable[..., Any]) -> dict[str, Parameter]:
 
 
 def is_bare(function: Callable[..., Any]) -> bool:
-    """Return whether a function has all that is to know of its parameters in its code: nothing is wrapped around it,
-    and it takes no `*args` and no `**kwargs`."""
+    """Return whether the code object of a function tells everything about its parameters: nothing is wrapped around
+    it, and it takes no `*args` and no `**kwargs`."""
     return (
         type(function) is FunctionType
-        # `functools.wraps`, `__signature__` and `inspect.markcoroutinefunction` leave their marks there.
+        # `functools.wraps`, `__signature__` and `inspect.markcoroutinefunction` leave traces there.
         and not function.__dict__
         and not function.__code__.co_flags & (_VARARGS | _VARKEYWORDS)
     )
 
 
 def is_coroutine_function(function: Callable[..., Any]) -> bool:
-    """Return whether a call of the function, or of what it wraps, gives a coroutine."""
+    """Return whether a call of the function, or of what it wraps, returns a coroutine."""
     if is_bare(function):
         return bool(function.__code__.co_flags & _COROUTINE)
     import inspect

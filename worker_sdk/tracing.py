@@ -41,8 +41,8 @@ def is_on() -> bool:
 
 
 def note_creation(job: dict[str, Any]) -> None:
-    """Gives a new job (a map as the master takes it) the trace that is current, or one of its own. A `traceparent` that
-    it has stays."""
+    """Give a new job (a map as the master takes it) the current trace, or one of its own. A `traceparent` that it has
+    already stays."""
     headers = job.get("headers") or {}
     if _tracer is None or HEADER in headers:
         return
@@ -62,7 +62,8 @@ def note_creation(job: dict[str, Any]) -> None:
 def processing(
     name: str, job_id: str, attempt: int, headers: Mapping[str, str]
 ) -> "Iterator[Mapping[str, str]]":
-    """A handler runs: gives the headers that continue the trace from here. An exception is recorded and passes."""
+    """Surround the run of a handler, and yield the headers that continue the trace from here. Record an exception, and
+    let it pass."""
     if _tracer is None:
         yield headers
         return

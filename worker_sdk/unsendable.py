@@ -37,7 +37,7 @@ def explained(exc: Unsendable, fields: Mapping[str, Any]) -> Unsendable:
 
 
 def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
-    """Its path, itself, and whether it is a key of what the path leads to."""
+    """Return its path, the value itself, and whether it is a key in the value at that path."""
     path, value = "", fields
     above: set[int] = set()
     for depth in range(_MAX_DEPTH):
@@ -52,7 +52,7 @@ def _culprit(fields: Mapping[str, Any]) -> tuple[str, Any, bool]:
                 value = part
                 break
         else:
-            break  # each part by itself has one
+            break  # each part by itself has a form
     return path, value, False
 
 

@@ -13,18 +13,18 @@ class DecodeError(ValueError):
 
 
 def packer() -> msgpack.Packer:
-    """Its `pack` does what `encode` does, at half the cost where there are many values. For one thread."""
+    """Return a packer whose `pack` does what `encode` does, at half the cost for many values. It is for one thread."""
     return msgpack.Packer(datetime=True, autoreset=True)
 
 
 def encode(value: Any) -> bytes:
-    """Aware datetimes become timestamps (ext −1). Raises TypeError, ValueError or OverflowError for what has no
-    form."""
+    """Encode a value. Aware datetimes become timestamps (ext −1). Raise TypeError, ValueError or OverflowError for a
+    value without a MessagePack form."""
     return bytes(msgpack.packb(value, datetime=True))
 
 
 def decode(data: bytes) -> Any:
-    """Timestamps become aware datetimes, unknown extensions `msgpack.ExtType`. Raises DecodeError."""
+    """Decode a value. Timestamps become aware datetimes, unknown extensions `msgpack.ExtType`. Raise DecodeError."""
     try:
         return msgpack.unpackb(data, timestamp=3, strict_map_key=False)
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException) as exc:
@@ -41,9 +41,10 @@ class Undecodable:
 
 
 def decode_jobs(data: bytes) -> Any:
-    """Decode a map whose `jobs` are decoded each by itself: the argument of one that cannot be is an `Undecodable`.
+    """Decode a map whose `jobs` are each decoded separately: an argument that cannot be decoded becomes an
+    `Undecodable`.
 
-    Raises DecodeError where anything besides is broken.
+    Raise DecodeError if anything else is broken.
     """
     try:
         return decode(data)
@@ -62,7 +63,7 @@ def _decode_each(data: bytes) -> dict[str, Any]:
                 fields[name] = [_decode_job(unpacker, data) for _ in range(unpacker.read_array_header())]
             else:
                 fields[name] = decode(_skipped(unpacker, data))
-    except Exception as exc:  # decoders raise what they like for broken bytes
+    except Exception as exc:  # decoders may raise anything for broken bytes
         raise DecodeError(str(exc)[:200]) from None
     if unpacker.tell() != len(data):
         raise DecodeError("bytes follow the value")
@@ -85,7 +86,7 @@ def _decode_job(unpacker: msgpack.Unpacker, data: bytes) -> dict[str, Any]:
 
 
 def _skipped(unpacker: msgpack.Unpacker, data: bytes) -> bytes:
-    """The bytes of the next value."""
+    """Return the bytes of the next value."""
     begin = unpacker.tell()
     unpacker.skip()
     return data[begin : unpacker.tell()]

@@ -50,7 +50,7 @@ class PeriodicLoop:
         await self._loops.stop()
 
     def wake(self) -> None:
-        """Begin the next round now, where `_pause` waits for it."""
+        """Begin the next round now, if `_pause` waits for this."""
         self._wake.set()
 
     async def _round(self) -> float:
@@ -71,7 +71,7 @@ class PeriodicLoop:
         return self._retry_s
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        """Say that a round failed."""
+        """Log that a round failed."""
         detail = error.detail if isinstance(error, JqmasterError) else str(error)
         self._logger.warning("%s: %s", complaint, detail)
 

@@ -37,7 +37,7 @@ from jqmaster.store.link.wake import (
     WorkersChanged,
 )
 
-# Lost messages of the other kinds are found at the next poll, soon enough.
+# The next poll makes up for lost messages of the other kinds, soon enough.
 _AFTER_A_GAP: tuple[WakeMessage, ...] = (
     WorkersChanged(),
     JobDelayed(),
@@ -82,7 +82,7 @@ class WokenDuties(Protocol):
 class WakeRouter:
     """Pass each wake-up message to the parts of this process that it concerns, wherever it comes from.
 
-    `duties` returns those of the present leadership, or None where this process does not lead.
+    `duties` returns those of the present leadership, or None if this process does not lead.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class WakeRouter:
                 duties.bulk.wake()
 
     def on_gap(self) -> None:
-        """Have everyone look for what messages may have said while nobody listened."""
+        """Have everyone check for what messages may have said while nobody listened."""
         self._waiters.wake_all()
         self._polls.look_all()
         for message in _AFTER_A_GAP:

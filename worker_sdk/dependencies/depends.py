@@ -85,7 +85,7 @@ def dependencies_of(function: Callable[..., Any]) -> dict[str, Dependency]:
     """Return the dependencies of a function, by the names of its parameters."""
     try:
         parameters = parameters_of(function)
-    except ValueError:  # built-in classes have none that Python could tell
+    except ValueError:  # built-in classes have no signature that Python can show
         return {}
     return {
         name: parameter.default

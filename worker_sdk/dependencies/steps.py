@@ -88,7 +88,7 @@ def _step_of(dependency: Dependency) -> Step:
 def _parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except ValueError:  # built-in classes have none that Python could tell
+    except ValueError:  # built-in classes have no signature that Python can show
         return {}
 
 

@@ -27,17 +27,18 @@ class WorkerValues:
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether some were added and not made."""
+        """Return whether some values were added but not made yet."""
         return not self._steps.keys() <= self.values.keys()
 
     def add(self, dependencies: Iterable[Dependency]) -> None:
-        """Have those made that live as long as the worker, and what they need."""
+        """Add the calls that make values that live as long as the worker, and what those need."""
         for step in steps_for(dependencies):
             if step.dependency.scope == "worker":
                 self._steps[step.dependency] = step
 
     async def open(self) -> None:
-        """Make those that are not there yet. Raise the exception of a function, and clean up what was made."""
+        """Make the values that are not there yet. If a function raises, clean up what was made, and raise its
+        exception."""
         try:
             for dependency, step in self._steps.items():
                 if dependency not in self.values:
@@ -65,9 +66,9 @@ def with_dependencies(
     """Return a function of (argument, ctx) that makes the values, calls `function` with them, and cleans up.
 
     * `name`: the name of the handler.
-    * `shared`: the values of the worker, by the time that it is called.
+    * `shared`: the values of the worker. They are there by the time that the function is called.
 
-    Raise TypeError if a function that is async stands before a handler that is not.
+    Raise TypeError if an async function is to serve a handler that is not async.
     """
     steps = [step for step in steps_for(wanted.values()) if step.dependency.scope == "job"]
     if is_async:
@@ -162,8 +163,8 @@ def _made_at_once(step: Step, values: Mapping[Dependency, Any], ctx: "Context | 
 
 
 async def _close(opened: Opened, exc: BaseException | None, ctx: "Context | None") -> None:
-    """Clean up in the reverse order, after the exception `exc` if it is not None. Log the exceptions of clean-ups; one
-    that ends a task or a thread passes when all are done."""
+    """Clean up in the reverse order, after the exception `exc` if it is not None. Log the exceptions of clean-ups. One
+    that ends a task or a thread is raised when all are done."""
     while opened:
         around = opened.pop()
         try:

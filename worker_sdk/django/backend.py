@@ -37,8 +37,8 @@ class _Shared:
 
 
 _shared: Final[dict[str, _Shared]] = {}
-# By alias and the path of its function: each declared task. It is declared once, as its module is imported, and stays
-# declared when the settings change, as in tests.
+# Each declared task, by alias and the path of its function. A task is declared once, when its module is imported, and
+# stays declared when the settings change, as in tests.
 _declared: Final[defaultdict[str, dict[str, Any]]] = defaultdict(dict)
 
 
@@ -98,7 +98,7 @@ class JqmasterBackend(BaseTaskBackend):
         super().validate_task(task)
         if fault := labels_fault(getattr(task, "requires", None)):
             raise InvalidTask(fault)
-        # Each task comes by here when it is declared.
+        # Django calls this for each task when it is declared.
         _declared[self.alias].setdefault(task.module_path, task)
 
     def job_of(self, task: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -180,7 +180,8 @@ class JqmasterBackend(BaseTaskBackend):
         return results
 
     def _mode(self) -> str:
-        """Return how to enqueue now, as the option `enqueue` says it. Without a transaction it is at once."""
+        """Return how to enqueue now, according to the option `enqueue`. Without a transaction, jobs are pushed at
+        once."""
         if not connections[self.outbox.using].in_atomic_block:
             return "immediately"
         return str(self.options.get("enqueue", "outbox"))

@@ -1,4 +1,4 @@
-"""Pushes of an outbox in a thread, for which no request waits."""
+"""Pushes of an outbox in a thread, so that no request waits for them."""
 
 import atexit
 import os
@@ -16,9 +16,9 @@ from worker_sdk.outbox.steps import drive
 if TYPE_CHECKING:
     from worker_sdk.outbox.base import Outbox
 
-# The end of the process waits for so long. A relay pushes what is left then.
+# How long the end of the process waits. A relay pushes what is left then.
 _LAST_PUSH_WITHIN_S: Final = 5.0
-# A thread that has nothing to do ends after so long, and closes its connection to the database.
+# A thread that has had nothing to do for this long ends, and closes its connection to the database.
 _IDLE_S: Final = 10.0
 
 
@@ -60,7 +60,7 @@ class BackgroundPushes:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)
 
     def _begin(self) -> None:
-        # A process that forks keeps its thread, and pushes what it has.
+        # A parent process keeps its thread when it forks, and pushes what it has.
         self._changed = threading.Condition()
         self._waiting = []
         self._is_running = self._is_awaited = False
@@ -81,7 +81,7 @@ class BackgroundPushes:
             raise
 
     def _next_batch(self) -> list[tuple[str, float]]:
-        """Wait for transactions, and return them. None are a reason to end."""
+        """Wait for transactions, and return them. An empty list is a reason to end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting, _IDLE_S)
             self._is_running = bool(self._waiting)

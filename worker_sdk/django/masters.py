@@ -13,20 +13,20 @@ import httpx
 from worker_sdk.django.ui_settings import ui_settings
 
 CONNECT_TIMEOUT_S: Final = 5.0
-# Long polls and event streams say something sooner.
+# Long polls and event streams send something sooner than this.
 READ_TIMEOUT_S: Final = 90.0
-# How long a master that knows the site is not asked again whether it does.
+# How long to wait before asking a master again whether it knows the site, once it does.
 KNOWN_S: Final = 60.0
 
 Fields = Sequence[tuple[str, bytes]]
 
 
 class UnknownSiteError(Exception):
-    """The master does not take the word of this site on who its users are."""
+    """The master does not trust this site to say who its users are."""
 
 
 class MasterTransport:
-    """Sends requests to the first master that takes the connection. Raise httpx.TransportError where none does, and
+    """Sends requests to the first master that takes the connection. Raise httpx.TransportError if none does, and
     UnknownSiteError."""
 
     def __init__(self, urls: Sequence[str]) -> None:
@@ -59,7 +59,7 @@ class MasterTransport:
         raise httpx.ConnectError("no master takes a connection")
 
     def send_sync(self, method: str, target: str, fields: Fields, content: bytes) -> httpx.Response:
-        """As `send`, where there is no event loop."""
+        """Do as `send`, without an event loop."""
         if self._sync is None:
             self._sync = httpx.Client(timeout=self._timeout, limits=self._limits)
         for url in self._in_turn():
@@ -75,7 +75,7 @@ class MasterTransport:
         raise httpx.ConnectError("no master takes a connection")
 
     def _in_turn(self) -> list[str]:
-        """Return the addresses. Another one comes first the next time."""
+        """Return the addresses. The next call begins with another one."""
         first = self._first
         self._first = (first + 1) % len(self._urls)
         return self._urls[first:] + self._urls[:first]
@@ -84,7 +84,8 @@ class MasterTransport:
         return time.monotonic() < self._known_until_s.get(url, float("-inf"))
 
     def _judge(self, url: str, answer: httpx.Response) -> None:
-        """Refuse a master that would take users for somebody else: one without tokens lets its own machine do all."""
+        """Refuse a master that would take users for somebody else: a master without tokens lets its own machine do
+        everything."""
         try:
             method = json.loads(answer.content).get("method")
         except (ValueError, AttributeError):
@@ -98,7 +99,7 @@ class MasterTransport:
 
 
 def _asking(fields: Fields) -> list[tuple[str, bytes]]:
-    """Return the fields that name the user, without those of the message at hand."""
+    """Return the fields that name the user, without those about the message itself."""
     names = {"accept", "accept-encoding", "content-type", "if-match", "if-none-match", "idempotency-key"}
     kept = [(name, value) for name, value in fields if name not in names]
     return [*kept, ("accept", b"application/json"), ("accept-encoding", b"identity")]

@@ -24,7 +24,7 @@ JOB_OPTIONS: Final = (
     "key",
     "requires",
 )
-# As masters take them.
+# Limits of masters for labels.
 _MOST_LABELS: Final = 8
 _MOST_LABEL_CHARS: Final = 64
 _MOST_VALUE_CHARS: Final = 200

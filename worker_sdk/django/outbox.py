@@ -121,11 +121,12 @@ class DjangoOutbox(Outbox):
     def read(self, work: Callable[[Rows], Any]) -> Any:
         from worker_sdk.django.rows import DjangoRows
 
-        # With `transaction_mode = "IMMEDIATE"`, a transaction that only reads keeps all writers of SQLite waiting, too.
+        # With `transaction_mode = "IMMEDIATE"`, even a transaction that only reads keeps all writers of SQLite
+        # waiting.
         try:
             return work(DjangoRows(self.using))
         except DatabaseError:
-            # As the end of a transaction does: the next read opens a connection if this one is broken.
+            # Do as the end of a transaction does: the next read opens a connection if this one is broken.
             if not connections[self.using].in_atomic_block:
                 connections[self.using].close_if_unusable_or_obsolete()
             raise
@@ -143,13 +144,14 @@ class DjangoOutbox(Outbox):
             DjangoRows(self.using).insert(one.name, rows, one.lease_ms)
 
     def _open(self, connection: Any) -> "_OpenInDjango":
-        """Return the note on the transaction of a connection, which pushes after the commit."""
+        """Return the record of the open transaction of a connection, which pushes after the commit."""
         opened: dict[Any, _OpenInDjango] = connection.__dict__.setdefault("_jqmaster_outbox", {})
         one = opened.get(self)
-        # Without any callback it is another transaction, or all before this row was rolled back.
+        # If there are no callbacks, this is another transaction, or all that came before this row was rolled back.
         if one is None or one.is_over or not connection.run_on_commit:
             one = opened[self] = _OpenInDjango(self, uuid.uuid4().hex, time.monotonic(), self.born_lease_ms())
-        # Each time: a savepoint that is rolled back, or a test that captures callbacks, takes some of them away.
+        # Register it each time: a savepoint that is rolled back, or a test that captures callbacks, removes some of
+        # them.
         transaction.on_commit(one.push, using=self.using)
         return one
 
@@ -162,7 +164,7 @@ class _OpenInDjango:
     name: str
     began_s: float
     lease_ms: int
-    # In a TestCase the transaction goes on after its callbacks were run.
+    # In a TestCase, the transaction goes on after its callbacks have run.
     is_over: bool = False
 
     def push(self) -> None:

@@ -21,7 +21,7 @@ _STATUSES: Final = {
     "canceled": TaskResultStatus.FAILED,
     "skipped": TaskResultStatus.FAILED,
 }
-# The outcomes of attempts that are errors, with the exception that stands for those that no code raised.
+# The outcomes of attempts that are errors, each with the exception that is shown if no code raised one.
 _ERRORS: Final = {
     "failure": "builtins.Exception",
     "timeout": "builtins.TimeoutError",

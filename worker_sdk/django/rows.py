@@ -10,7 +10,7 @@ from django.db.models.expressions import Expression, RawSQL
 from worker_sdk.django.models import OutboxRow
 from worker_sdk.outbox.rows import FORMAT, OutboxStats, Row
 
-# The database's clock at the statement, and not at the begin of the transaction.
+# The database's clock at the statement, not at the beginning of the transaction.
 _CLOCKS: Final = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)",
@@ -28,8 +28,8 @@ class DjangoRows:
             raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, and not {vendor}")
         self._using = using
         self._sql = _CLOCKS[vendor]
-        # InnoDB locks each row that a locking read looks at, and reads the newest version of it where a subquery reads
-        # that of the snapshot. There the first rows are found by a plain read, and then locked by their keys.
+        # InnoDB locks each row that a locking read looks at, and reads its newest version, while a subquery reads that
+        # of the snapshot. So a plain read finds the first rows there, and they are then locked by their keys.
         self._locks_what_it_scans = vendor == "mysql"
         self._skips_locked = connections[using].features.has_select_for_update_skip_locked
 
@@ -48,7 +48,7 @@ class DjangoRows:
             return int(cursor.fetchone()[0])
 
     def wait_for_writers(self) -> None:
-        """Begin a transaction that writes. SQLite refuses one that reads first, at once, if another one writes."""
+        """Begin a transaction that writes. SQLite refuses at once one that reads first, if another one is writing."""
         connection = connections[self._using]
         if connection.vendor == "sqlite":
             table = connection.ops.quote_name(OutboxRow._meta.db_table)
@@ -56,7 +56,7 @@ class DjangoRows:
                 cursor.execute(f"UPDATE {table} SET error = error WHERE 0")  # noqa: S608 - the name of our table
 
     def insert(self, transaction: str, jobs: Sequence[tuple[str, bytes]], lease_ms: int) -> None:
-        # Not by the ORM, which takes several times as long for as many rows.
+        # Do not use the ORM, which takes several times as long for as many rows.
         connection = connections[self._using]
         table = connection.ops.quote_name(OutboxRow._meta.db_table)
         into = f"INSERT INTO {table} (txn, token, format, created_ms, lease_until_ms, job_id, body)"
@@ -96,7 +96,7 @@ class DjangoRows:
             found = self._all.filter(seq__in=seqs, lease_until_ms__lte=self._now_ms(), error=None)
             found = found.order_by("seq").values_list("seq", "txn")
         if self._skips_locked:
-            # Others that look at the same moment pass over the rows that this one locks.
+            # Others that look at the same moment skip the rows that this one locks.
             found = found.select_for_update(skip_locked=True)
         rows = list(found[:limit])
         if not rows:

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 _SAFE: Final = frozenset({"GET", "HEAD"})
-# No cookie and no credential is among them: those are Django's.
+# No cookie and no credential is among these: they belong to Django.
 _REQUEST_FIELDS: Final = (
     "accept", "accept-encoding", "content-type", "idempotency-key", "if-match", "if-none-match", "jq-store",
     "last-event-id", "x-request-id",
@@ -42,7 +42,7 @@ _DROPPED_FIELDS: Final = frozenset(
         "date",
     }
 )
-# The answer of `GET api/session` for who is not logged in to the site.
+# The answer of `GET api/session` for users who are not logged in to the site.
 _NOBODY: Final[dict[str, Any]] = {
     "who": None, "role": None, "scopes": [], "method": None, "csrf_token": None, "expires_at": None,
     "login_by_user": False, "login_provider": None, "logout_url": None,
@@ -73,7 +73,7 @@ async def jobs(request: HttpRequest, path: str) -> HttpResponseBase:
             if _is_stream(answer):
                 return _answer(answer, StreamingHttpResponse(_body(answer)))
             return _answer(answer, HttpResponse([part async for part in _body(answer)]))
-        # A WSGI server has made this loop for this request alone: nothing else waits meanwhile.
+        # A WSGI server has made this loop for this request alone, so a blocking call delays nothing else.
         answer = masters().send_sync(request.method, target, fields, content)
         if _is_stream(answer):
             return _answer(answer, StreamingHttpResponse(_body_sync(answer)))
@@ -86,7 +86,7 @@ async def jobs(request: HttpRequest, path: str) -> HttpResponseBase:
         return _problem(HTTPStatus.BAD_GATEWAY, "no_master", "no master answers")
 
 
-# Pages of other sites cannot send the header that changes need; the master's pages know nothing of Django's token.
+# Pages of other sites cannot send the header that changes need, and the master's pages do not know Django's token.
 urlpatterns = [re_path(r"^(?P<path>.*)$", csrf_exempt(jobs), name="jqmaster")]
 
 
@@ -98,7 +98,7 @@ def _without_role(request: HttpRequest, path: str, *, is_authenticated: bool) ->
     if is_authenticated:
         return _problem(HTTPStatus.FORBIDDEN, "no_role", "the user has no permission to see jobs")
     if request.method == "GET" and path == "api/session":
-        # A page that is open still asks how one logs in again.
+        # A page that is still open asks how to log in again.
         back = request.path.removesuffix(path)
         login_url = redirect_to_login(back).url
         return JsonResponse(_NOBODY | {"login_url": login_url}, headers={"Cache-Control": "no-store"})
@@ -122,7 +122,7 @@ def _refusal(request: HttpRequest, path: str) -> HttpResponse | None:
 
 
 def _fields(request: HttpRequest, name: str, role: str) -> list[tuple[str, bytes]]:
-    """Return the header fields for the master: who it is, and what the browser says of the message."""
+    """Return the header fields for the master: the user, and what the browser says about the message."""
     known = ui_settings()
     fields = [
         (field, request.headers[field].encode("latin-1"))
@@ -152,10 +152,10 @@ def _answer(answer: httpx.Response, response: HttpResponseBase) -> HttpResponseB
     for name, value in answer.headers.multi_items():
         if name not in _DROPPED_FIELDS:
             response[name] = value
-    # Proxies in front of Django would hold events back.
+    # Otherwise proxies in front of Django would hold events back.
     response["x-accel-buffering"] = "no"
     if _is_stream(answer) and "content-encoding" not in response:
-        # Django's GZipMiddleware would hold small events back, and leaves alone what has an encoding.
+        # Django's GZipMiddleware would hold small events back, but leaves a response alone that has an encoding.
         response["content-encoding"] = "identity"
     return response
 
@@ -168,7 +168,7 @@ async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
     except httpx.TransportError:
         if not _is_stream(answer):
             raise
-        # The master has gone: the page connects again.
+        # The master is gone: the page connects again.
     finally:
         await answer.aclose()
 

@@ -1,1 +1,2 @@
-"""How a worker or a pusher reaches a master: which of several, over one client for event loops and one for threads."""
+"""How a worker or a pusher reaches a master: the choice among several, and one client for event loops and one for
+threads."""

@@ -1,4 +1,5 @@
-"""Calls to masters that block a thread, with the standard library only: nothing in them needs the event loop."""
+"""Calls to masters that block a thread. They use the standard library only, and nothing in them needs the event
+loop."""
 
 import functools
 import http.client
@@ -41,9 +42,9 @@ class BlockingClient:
         return self._masters
 
     def call(self, method: str, path: str, body: bytes | None, *, timeout_s: float) -> MasterAnswer:
-        """`timeout_s`: for all of it, however slowly the answer trickles in.
+        """Make one call. `timeout_s` bounds the whole call, however slowly the answer trickles in.
 
-        Raises MasterUnreachableError; then it is another master's turn, as it is after a 5xx.
+        Raise MasterUnreachableError; then it is another master's turn, as it is after a 5xx.
         """
         forked.check()
         end_s = time.monotonic() + timeout_s
@@ -53,7 +54,7 @@ class BlockingClient:
             try:
                 answer = self._exchange(address, method, path, body, end_s)
             except _CLOSED_MEANWHILE:
-                # A kept connection that the master closed meanwhile says nothing about the master.
+                # That the master has closed a kept connection meanwhile says nothing about the master.
                 self.close()
                 if not is_kept:
                     raise
@@ -67,15 +68,15 @@ class BlockingClient:
             self._masters.failed(address)
             raise
         except BaseException:
-            # Interrupted, as by a signal's handler: an answer may be under way that the next call would take for its
-            # own.
+            # The call was interrupted, for example by a signal handler. An answer may be under way that the next call
+            # would take for its own.
             self.close()
             raise
         return self._masters.heard(address, answer)
 
     def close(self) -> None:
         if self._connection is not None:
-            # Not with contextlib: at the exit of Python, `__del__` comes here when the names of modules are gone.
+            # Do not use contextlib: when Python exits, `__del__` gets here after the names of modules are gone.
             try:  # noqa: SIM105
                 self._connection.close()
             except OSError:
@@ -88,8 +89,8 @@ class BlockingClient:
             self.close()
 
     def renew(self) -> None:
-        # Closes this process's copy only. Nothing is sent: not over TCP, for the parent holds it open, nor over TLS,
-        # for sockets of `ssl` say no goodbye here.
+        # This closes only this process's copy. Nothing is sent: not over TCP, because the parent holds it open, nor
+        # over TLS, because closing a socket of `ssl` sends no farewell.
         self.close()
 
     def _exchange(
@@ -126,8 +127,8 @@ class BlockingClient:
         )
 
 
-# A timeout of a socket holds for each operation, and one byte a minute would be an answer that never ends: here each
-# operation gets what is left of the call.
+# A socket's timeout applies to each operation, so an answer of one byte a minute would never end. Here each operation
+# gets the time that is left for the call.
 
 
 class _BlockingConnection(http.client.HTTPConnection):

@@ -22,7 +22,7 @@ _KEPT_FIELDS: Final = frozenset(
 
 
 class MasterClient:
-    """One call, one try: repeating is the caller's business."""
+    """Makes each call once: repeating is up to the caller."""
 
     def __init__(
         self, masters: Masters, token: str | None, *, timeout_s: float = 15.0, durability: str | None = None
@@ -43,7 +43,7 @@ class MasterClient:
         )
 
     async def stop(self) -> None:
-        """There are no more calls."""
+        """Close the connections. No more calls may follow."""
         await self._http.close()
 
     def disown(self) -> None:
@@ -51,14 +51,14 @@ class MasterClient:
         self._http.disown()
 
     def drop_idle(self) -> None:
-        """Use none of the open connections any more."""
+        """Stop using the connections that are open now."""
         self._http.drop_idle()
 
     async def call(
         self, method: str, path: str, body: bytes | None = None, *, timeout_s: float | None = None
     ) -> MasterAnswer:
-        """`timeout_s`: for calls that wait on purpose. Raises MasterUnreachableError; then it is another master's turn,
-        as it is after a 5xx."""
+        """Make one call. `timeout_s`: for calls that wait on purpose. Raise MasterUnreachableError; then it is another
+        master's turn, as it is after a 5xx."""
         if self._tls:
             self._tls.refresh()
         address = self._masters.current

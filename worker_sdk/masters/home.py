@@ -1,4 +1,4 @@
-"""Which store this program belongs to, so that a master of another store is not taken for one of its own."""
+"""The store that this program belongs to, so that a master of another store is not taken for one of its own."""
 
 import logging
 import threading
@@ -11,16 +11,16 @@ from worker_sdk import forked
 logger = logging.getLogger(__name__)
 
 HEADER: Final = "JQ-Store"
-# A store that was begun anew is another one. Its masters are believed once nobody has answered for the former store for
-# so long: by default a lease.
+# A store that was begun anew counts as another one. Its masters are believed once nobody has answered for the former
+# store for this long: by default a lease.
 PATIENCE_S: Final = 15.0
 _WARN_EVERY_S: Final = 60.0
 
 
 class Home:
-    """`store` is that of the first master that granted a call; "" until then. Safe for threads.
+    """`store` is the store of the first master that granted a call; "" until then. It is thread-safe.
 
-    `patience_s` may be set at any time. A worker shares one with all its clients.
+    `patience_s` may be set at any time. All clients of a worker share one `Home`.
     """
 
     def __init__(
@@ -29,10 +29,10 @@ class Home:
         self.store = ""
         self.patience_s = PATIENCE_S if patience_s is None else patience_s
         self._now_s = now_s
-        self._foreign: dict[str, str] = {}  # the store at each address that answered for another one
+        self._foreign: dict[str, str] = {}  # by address: the foreign store that it answered for
         self._foreign_since_s = 0.0
         self._warned_at_s: dict[str, float] = {}
-        # A handler of signals may interrupt a call and make one of its own.
+        # A signal handler may interrupt a call and make one of its own.
         self._lock = threading.RLock()
         forked.renew_in_child(self)
 
@@ -42,7 +42,7 @@ class Home:
 
     def admits(self, address: str, store: str, *, is_ok: bool, addresses: Collection[str]) -> bool:
         """Return whether an answer from `address`, whose master named `store`, may be believed. Masters older than the
-        header name none, and are believed. `addresses` holds all that may be asked.
+        header name none, and are believed. `addresses` holds all addresses that may be asked.
         """
         if not store or (store == self.store and not self._foreign):
             return True

@@ -1,4 +1,4 @@
-"""The addresses of masters, and which one is asked."""
+"""The addresses of masters, and the choice of the one to ask."""
 
 import random
 import threading
@@ -13,15 +13,15 @@ from worker_sdk.masters.home import HEADER, Home
 from worker_sdk.wire import CONTENT_TYPE, DecodeError, decode_jobs
 
 MAX_ANSWER_BYTES: Final = 32 * 1024 * 1024
-# Longer than this nobody is made to wait by a Retry-After.
+# A Retry-After makes nobody wait for longer than this.
 MAX_RETRY_AFTER_S: Final = 60.0
-# One that was silent costs a whole timeout to ask: for so long the others are asked before it.
+# How long the others are asked before a master that was silent, because asking it costs a whole timeout.
 _AVOIDED_S: Final = 5.0
-# The same for one of another store, which cannot help at all.
+# The same for a master of another store, which cannot help at all.
 _AVOIDED_FOREIGN_S: Final = 60.0
-# The job that an answer is about, where its body does not say.
+# The header that names the job of an answer whose body does not.
 JOB_ID_FIELD: Final = "JQ-Job-Id"
-# The names of a push that no worker has ever served.
+# The header that lists the names of a push that no worker has ever served.
 UNSERVED_FIELD: Final = "JQ-Unserved-Names"
 
 
@@ -54,7 +54,7 @@ class MasterAnswer:
     def is_transient(self) -> bool:
         """Return whether another try, or another master, may bring another answer."""
         if self.code == "archive_damaged":
-            # It is the store of the archive that has answered, and it will not answer otherwise.
+            # The archive has answered, and will not answer otherwise.
             return False
         return self.status in (408, 425, 429) or self.status >= 500 or 300 <= self.status < 400
 
@@ -68,7 +68,7 @@ class MasterAnswer:
 
 
 class Masters:
-    """Addresses without a trailing slash. One is asked until it fails; then the next one's turn has come. `home`: the
+    """Addresses without a trailing slash. One is asked until it fails; then it is the next one's turn. `home`: the
     store whose masters are believed, shared with others that ask the same addresses."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Masters:
         self._turn = 0
         self._avoided_until_s = [0.0] * len(self._addresses)
         self._now_s = now_s
-        # A handler of signals may interrupt a call and make one of its own.
+        # A signal handler may interrupt a call and make one of its own.
         self._lock = threading.RLock()
         forked.renew_in_child(self)
 
@@ -98,7 +98,7 @@ class Masters:
 
     @property
     def current(self) -> str:
-        """The one whose turn it is; also what another thread found out about the one before changes it."""
+        """Return the address whose turn it is. Another thread changes it, too, when it finds that a master fails."""
         return self._addresses[self._turn]
 
     def store_headers(self) -> dict[str, str]:
@@ -117,7 +117,8 @@ class Masters:
 
     def failed(self, address: str, *, was_silent: bool = False, avoided_s: float = 0.0) -> None:
         """Note that the master at an address gave no answer (if `was_silent`, not even a refusal) or a 5xx. Several
-        callers may find out at once: the turn passes one step only. For `avoided_s` the others are asked before it."""
+        callers may find out at once: the turn still passes only one step. For `avoided_s`, the others are asked before
+        this one."""
         with self._lock:
             turn, now_s = self._turn, self._now_s()
             if self._addresses[turn] != address:
@@ -164,8 +165,10 @@ def read_answer(
 
 
 def backoff_s(tries: int, *, base_s: float = 0.1, max_s: float = 5.0) -> float:
-    """Full jitter: anything up to the doubled step before the next try (`tries` from 1)."""
-    # The module's own generator: Python seeds it anew in a forked process, and siblings do not come back together.
+    """Return the pause before the next try with full jitter: anything up to the step, which doubles (`tries` from
+    1)."""
+    # Use the module's own generator: Python reseeds it in a forked process, so siblings do not return at the same
+    # time.
     return random.uniform(0, min(max_s, base_s * 2 ** min(tries, 16)))  # noqa: S311 - guards nothing
 
 
@@ -176,7 +179,7 @@ def pause_s(tries: int, retry_after_s: float | None, *, max_s: float = 5.0) -> f
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    # The other form of the field, a date, would trust this machine's clock; it counts as absent.
+    # The other form of the field, a date, would depend on this machine's clock, so it counts as absent.
     if retry_after is None or not retry_after.strip().isdigit():
         return None
     return min(float(retry_after), MAX_RETRY_AFTER_S)

@@ -19,7 +19,7 @@ __all__ = [
     "SqlAlchemyConnections",
 ]
 
-# The base class is imported by every worker, and should bring none of these.
+# Every worker imports the base class, which should not import any of these.
 _MODULES: Final = {
     "DjangoConnections": "worker_sdk.middleware.django",
     "ErrorHook": "worker_sdk.middleware.errors",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Raised to say how a job goes on, and not because something is wrong.
+# Exceptions that say how a job goes on, not that something is wrong.
 ORDERS: Final = (Defer, Retry, Discard, Fail)
 _QUIET_ENDINGS: Final = frozenset({"deferred", "discarded", "handed_back", "canceled"})
 

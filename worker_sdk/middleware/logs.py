@@ -111,7 +111,7 @@ def _fields_of(ctx: "Context") -> dict[str, Any]:
 
 
 def _bind_structlog(fields: dict[str, Any]) -> Any:
-    """Return what undoes it."""
+    """Return a function that undoes it."""
     try:
         from structlog.contextvars import bind_contextvars, reset_contextvars
     except ImportError:

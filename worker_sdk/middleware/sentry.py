@@ -21,7 +21,7 @@ class Sentry(Middleware):
     """
 
     def __init__(self, *, ignore: tuple[type[BaseException], ...] = ()) -> None:
-        import sentry_sdk  # at once: a missing package should not fail the jobs
+        import sentry_sdk  # import it now: a missing package should not fail jobs later
 
         self._new_scope = sentry_sdk.isolation_scope
         self._hook = ErrorHook(lambda exc, ctx: sentry_sdk.capture_exception(exc), ignore=ignore)

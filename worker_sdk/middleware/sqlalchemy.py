@@ -49,6 +49,6 @@ class SqlAlchemyConnections(Middleware):
             for session in self._async_sessions:
                 await session.remove()
             for session in self._sessions:
-                # A registry without a function for its scope goes by thread.
+                # A registry without a scope function is per thread.
                 if hasattr(session.registry, "scopefunc"):
                     session.remove()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("worker_sdk.outbox")
 
 _PUT_OFF_MS: Final = 5_000
-# A push right after a commit keeps somebody waiting. After one that failed, the next ones are left to the relay.
+# A push right after a commit keeps somebody waiting, so after a failed one the next ones are left to the relay.
 _MAX_WAIT_S: Final = 2.0
 _REST_S: Final = 5.0
 _A_DAY: Final = timedelta(days=1)
@@ -138,8 +138,8 @@ class Outbox:
         return drain_own(transaction, self.lease_ms, _PUT_OFF_MS, is_lease_over=is_over)
 
     def steps_of_many(self, transactions: Sequence[tuple[str, float]]) -> "Iterator[Steps[Done | None]]":
-        """Yield the steps that push transactions that were committed one after the other: together while their leases
-        last.
+        """Yield the steps that push transactions that were committed one after the other, together as long as their
+        leases last.
 
         `transactions`: pairs (transaction, instant of its first row by the monotonic clock).
         """
@@ -165,7 +165,7 @@ class Outbox:
             )
 
     def note_error(self, transaction: str) -> None:
-        """Log the exception of a direct push. The transaction is committed, so that its caller must not see it."""
+        """Log the exception of a direct push. The transaction is committed, so its caller must not see it."""
         logger.exception("outbox: transaction %s could not be pushed; it waits for the relay", transaction)
 
     def pushers(self) -> "Pushers":
@@ -180,7 +180,7 @@ class Outbox:
         return self._process_pushers()
 
     def is_in_a_job_or_recorded(self) -> bool:
-        """Return whether a job runs here, or a test records what is pushed: neither goes on in another thread."""
+        """Return whether a job runs here, or a test records what is pushed: neither continues in another thread."""
         return bool(substitutes) or running_job.get() is not None
 
     def _process_pushers(self) -> "LazyPushers":

@@ -36,7 +36,7 @@ class OutboxRelay(Middleware):
         if task is None:
             return
         if self._relay is not None:
-            # A thread cannot be cancelled: it ends after its round.
+            # A thread cannot be cancelled, so it ends after its round.
             self._relay.stop()
         else:
             task.cancel()

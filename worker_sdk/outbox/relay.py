@@ -52,7 +52,7 @@ class _Rounds:
         return 0.0 if done is not None and done.pushed else self.poll_s
 
     def failed(self, error: Exception) -> float:
-        """Note a round that failed, and return the time to wait."""
+        """Record a failed round, and return the time to wait."""
         self._failures += 1
         if self._failures == 1:
             logger.warning("outbox: jobs cannot be pushed, they wait (%s: %s)", type(error).__name__, error)
@@ -63,7 +63,7 @@ class _Rounds:
         return self.on_stats is not None or time.monotonic() - self._told_s >= _TELL_EVERY_S
 
     def tell(self, stats: "OutboxStats") -> None:
-        """Hand the figures on, and log once a minute what somebody should look at."""
+        """Pass on the figures, and log once a minute what somebody should look at."""
         if self.on_stats is not None:
             self.on_stats(stats)
         if time.monotonic() - self._told_s < _TELL_EVERY_S:

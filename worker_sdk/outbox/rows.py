@@ -10,9 +10,9 @@ from worker_sdk.wire import decode, encode, iso
 
 # The newest version of rows that this release reads. It writes this one.
 FORMAT: Final = 1
-# Most rows of one statement, and of one call to a master.
+# Maximum number of rows in one statement, and in one call to a master.
 PAGE: Final = 1_000
-# Text of an error that is kept with a row.
+# Maximum length of an error text that is kept with a row.
 MAX_ERROR: Final = 1_000
 
 
@@ -84,7 +84,8 @@ class Rows(Protocol):
         ...
 
     def set_aside(self, errors: Mapping[Row, str]) -> None:
-        """Mark rows that a master refused, with the reason. As with `remove`, those of others stay as they are."""
+        """Mark rows that a master refused, with the reason. As with `remove`, rows of other transactions stay as they
+        are."""
         ...
 
     def lease(self, transactions: Sequence[str], token: str, lease_ms: int) -> None:
@@ -112,10 +113,10 @@ def body_of(job: Mapping[str, Any], key_ttl_s: float | None) -> bytes:
     """Return the body of the row of a job. Raise TypeError for a value that cannot be sent."""
     kept = dict(job)
     if (delay := kept.pop("delay", None)) is not None:
-        # It counts from the enqueue, and not from a push that an outage may put off.
+        # The time counts from the enqueue, not from a push that an outage may delay.
         kept["run_at"] = iso(datetime.now(UTC) + timedelta(seconds=delay))
     if key_ttl_s is not None and "key" not in kept:
-        # An ID is known as long as its job is kept, and a repeat may come later.
+        # A master knows an ID only as long as it keeps the job, and a repeat may come later.
         kept["key"], kept["key_ttl"] = kept["id"], key_ttl_s
     try:
         return encode(kept)

@@ -49,7 +49,7 @@ def outbox_table(metadata: sa.MetaData, *, name: str = TABLE, schema: str | None
         sa.Column("error", sa.Text, nullable=True),
         sa.Index(f"{name}_txn_seq", "txn", "seq"),
         schema=schema,
-        # Otherwise SQLite gives the number of a row that is gone to a new one.
+        # Otherwise SQLite gives the number of a deleted row to a new one.
         sqlite_autoincrement=True,
     )
 
@@ -253,7 +253,7 @@ class _Tied:
         SqlRows(connection, self._outbox.table).insert(self._open.name, rows, lease_ms)
 
     def _on_commit(self, session: Session) -> None:
-        # The release of a savepoint is told, too.
+        # This event also comes for the release of a savepoint.
         if self._open is not None and session.get_nested_transaction() is None:
             self._open.is_committed = True
 
@@ -336,7 +336,7 @@ class SqlRows:
                 .where(t.c.seq.in_(seqs), t.c.lease_until_ms <= self._now_ms, t.c.error.is_(None))
                 .order_by(t.c.seq)
             )
-        # Others that look at the same moment pass over the rows that this one locks.
+        # Others that look at the same moment skip the rows that this one locks.
         found = self._connection.execute(firsts.with_for_update(skip_locked=True)).all()
         if not found:
             return []
@@ -440,22 +440,22 @@ class SqlRows:
 
 
 def _is_of_asyncio(value: object, kind: str) -> bool:
-    """Return whether a value is of this class of `sqlalchemy.ext.asyncio`, which whoever made such a value has
-    imported."""
+    """Return whether a value is of this class of `sqlalchemy.ext.asyncio`. Whoever made such a value has imported that
+    module."""
     module = sys.modules.get("sqlalchemy.ext.asyncio")
     return module is not None and isinstance(value, getattr(module, kind, ()))
 
 
 def _now_ms(dialect: str) -> sa.ColumnElement[int]:
-    """Return the database's clock at the statement, and not at the begin of the transaction."""
+    """Return the database's clock at the statement, not at the beginning of the transaction."""
     found = _CLOCKS.get(dialect)
     if found is None:
         raise TypeError(f"the outbox knows {', '.join(sorted(_CLOCKS))}, and not {dialect}")
     return sa.literal_column(f"({found})", sa.BigInteger)
 
 
-# InnoDB locks each row that a locking read looks at, and reads the newest version of it where a subquery reads that of
-# the snapshot. There the first rows are found by a plain read, and then locked by their keys.
+# InnoDB locks each row that a locking read looks at, and reads its newest version, while a subquery reads that of the
+# snapshot. So a plain read finds the first rows there, and they are then locked by their keys.
 _LOCKS_WHAT_IT_SCANS: Final = frozenset({"mysql", "mariadb"})
 # In UTC, because local time has one hour twice when summer ends.
 _MYSQL_CLOCK: Final = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(3)) DIV 1000"

@@ -20,7 +20,7 @@ T = TypeVar("T")
 # The statuses that say something about the jobs of a call, and not about the caller or the master.
 _OF_THE_JOBS: Final = frozenset({400, 409, 413, 422})
 _BACKLOG_FULL: Final = "backlog_full"
-# To find the first rows of transactions that are not in the page costs a look at all their rows.
+# Finding the first rows of transactions that are not in the page means reading all their rows.
 _RENEWALS_PER_LEASE: Final = 4
 
 
@@ -70,14 +70,14 @@ class _Outcome:
 
     accepted: list[Row] = field(default_factory=list)
     refused: dict[Row, str] = field(default_factory=dict)
-    # Transactions that met a full backlog: their rows wait, in their order.
+    # Transactions that met a full backlog. Their rows wait, in order.
     full: set[str] = field(default_factory=set)
     failure: WorkerSdkError | None = None
 
 
 def sweep(token: str, lease_ms: int, put_off_ms: int) -> Steps[Done | None]:
     """Claim transactions that nobody works on, and drain them. Return None if there are none."""
-    # Relays look often, and mostly in vain.
+    # Relays look often, and usually find nothing.
     if not (yield ReadRows(lambda rows: rows.is_any_free())):
         return None
     transactions = yield InTransaction(lambda rows: rows.claim(token, lease_ms, PAGE))
@@ -111,7 +111,7 @@ def drain(transactions: Sequence[str], token: str, lease_ms: int, put_off_ms: in
         left = [one for one in left if one not in outcome.full]
         done.failure = outcome.failure
         if outcome.failure is not None:
-            # Anyone may go on at once.
+            # End the leases, so that anyone may go on at once.
             yield InTransaction(_settling(outcome, token, put_off_ms, renewed=left, lease_ms=0))
             break
         if len(page) < PAGE:
@@ -134,7 +134,7 @@ def _going_on(
     def work(rows: Rows) -> list[Row]:
         settle(rows)
         page = rows.page(left, PAGE, after=after)
-        # The lease lies on the first row that is left of a transaction, hence it moves with each page.
+        # The lease is on the first remaining row of a transaction, so it moves with each page.
         firsts = {row.transaction: row.seq for row in reversed(page)}
         if firsts:
             rows.lease_rows(sorted(firsts.values()), token, lease_ms)
@@ -165,7 +165,7 @@ def _settling(
 
 
 def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
-    """Push rows in order: together if a master takes them so, else in parts, until the refused ones are alone."""
+    """Push rows in order: together if a master accepts that, else in parts, until the refused ones are alone."""
     outcome = _Outcome()
     waiting: list[Sequence[Row]] = [page]
     while waiting:
@@ -206,7 +206,7 @@ def _push_page(page: Sequence[Row]) -> Steps[_Outcome]:
 
 def _note_refusal(row: Row, why: str, exc: RefusedError, outcome: _Outcome) -> None:
     if isinstance(exc, Duplicate):
-        # Another job holds the uniqueness key, as the caller wanted it to be.
+        # Another job holds the uniqueness key, which is what the caller asked for.
         logger.info("outbox: job %s was not made: %s", row.job_id, why)
         outcome.accepted.append(row)
         return
@@ -228,7 +228,7 @@ def _named_by(exc: RefusedError, rows: Sequence[Row]) -> dict[Row, str]:
 
 
 def _halves(rows: Sequence[Row]) -> list[list[Row]]:
-    """Return the rows in two parts that share no transaction; in one part if they are of one transaction."""
+    """Split the rows into two parts that share no transaction. Rows of a single transaction stay one part."""
     transactions = list(dict.fromkeys(row.transaction for row in rows))
     first = set(transactions[: (len(transactions) + 1) // 2])
     parts = [

@@ -38,12 +38,12 @@ class After:
             raise ValueError(f"when must be one of {', '.join(_WHEN)}")
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map that travels. Raise TypeError for a value that names no job."""
+        """Return the map that is sent. Raise TypeError for a value that names no job."""
         return {"jobs": [_id_of(job) for job in self.jobs], "when": self.when}
 
 
 def after_on_the_wire(given: Any) -> dict[str, Any]:
-    """Return the map that travels for what the option `after` takes. Raise TypeError for a value that names no job."""
+    """Return the map that is sent for a value of the option `after`. Raise TypeError for a value that names no job."""
     if isinstance(given, After):
         return given.to_wire()
     if isinstance(given, Mapping) and "jobs" in given:
@@ -53,7 +53,7 @@ def after_on_the_wire(given: Any) -> dict[str, Any]:
 
 
 def predecessors_of(job: Mapping[str, Any]) -> Sequence[str]:
-    """Return the IDs of the jobs for which a job waits, as it travels."""
+    """Return the IDs of the jobs for which a job waits, from the form that is sent."""
     after = job.get("after")
     return () if after is None else list(after["jobs"])
 
@@ -70,7 +70,7 @@ def in_order(jobs: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[int]]:
         for predecessor in inside:
             dependents.setdefault(predecessor, []).append(n)
     ordered = [n for n, count in enumerate(waits) if count == 0]
-    # The list grows while it is read.
+    # This list grows during the loop.
     for n in ordered:
         for dependent in dependents.get(n, ()):
             waits[dependent] -= 1

@@ -30,7 +30,7 @@ def ids_of(chunk: Chunk, answer: MasterAnswer) -> list[str]:
 
 
 def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: frozenset[int]) -> None:
-    """Raises AnswerMismatchError when the answer names other jobs than the call."""
+    """Raise AnswerMismatchError if the answer names other jobs than the call."""
     asked = [of] if of else enqueued
     if (named := answer.job_id) is not None:
         answered = [named]
@@ -40,7 +40,7 @@ def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: fr
         ids = answer.body.get("ids")
         answered = [str(job_id) for job_id in ids] if isinstance(ids, list) else []
     else:
-        return  # it names none: a problem, or a result from a master that does not name the job
+        return  # the answer names no job: it is a problem, or a result from a master that does not name the job
     if keyed and len(answered) == len(asked):
         asked = [answered[n] if n in keyed else job_id for n, job_id in enumerate(asked)]
     if answered != asked:
@@ -48,7 +48,7 @@ def check_jobs(answer: MasterAnswer, enqueued: Sequence[str], of: str, keyed: fr
 
 
 def refused_after(accepted_ids: list[str], exc: WorkerSdkError) -> WorkerSdkError:
-    """The failure of a chunk as one of the whole; indices count from its start."""
+    """Return the failure of a chunk as a failure of the whole call, with indices that count from its start."""
     if isinstance(exc, RefusedError):
         errors = []
         for error in exc.errors:

@@ -12,7 +12,7 @@ logger = logging.getLogger(__name__)
 
 
 class Attempts:
-    """The repeats of one call: `next_pause_s` after each that got no final answer."""
+    """The repeats of one call. Call `next_pause_s` after each try that got no final answer."""
 
     def __init__(self, masters: Masters, outage: "Outage", max_wait_s: float, job_ids: Sequence[str]) -> None:
         self._masters = masters
@@ -23,7 +23,7 @@ class Attempts:
         self._tries = 0
 
     def final(self, answer: MasterAnswer) -> MasterAnswer:
-        """Raises RefusedError for a no."""
+        """Return a final answer. Raise RefusedError if it is a refusal."""
         self._outage.ends()
         if not answer.is_ok:
             raise refused(answer.status, answer.body, unknown_ids=self._unknown_ids)
@@ -32,10 +32,10 @@ class Attempts:
         return answer
 
     def next_pause_s(self, failed: MasterAnswer | MasterUnreachableError) -> float:
-        """Raises UnavailableError when the time is over."""
+        """Return the pause before the next try. Raise UnavailableError when the time is over."""
         self._tries += 1
         if not isinstance(failed, MasterAnswer) or failed.status != 429:
-            # It may have been carried out all the same.
+            # The call may have been carried out all the same.
             self._unknown_ids = self._job_ids
         asked_s = failed.retry_after_s if isinstance(failed, MasterAnswer) else None
         left_s = self._end_s - time.monotonic()
@@ -55,7 +55,7 @@ class Attempts:
 
 
 class Outage:
-    """Says once that calls of a pusher are repeated, and once that they are answered again."""
+    """Logs once that calls of a pusher are repeated, and once that they are answered again."""
 
     def __init__(self) -> None:
         self._is_known = False

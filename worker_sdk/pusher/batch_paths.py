@@ -1,4 +1,4 @@
-"""Batches as pushers know them: their addresses at a master, and the option of a job."""
+"""Batches as pushers use them: their paths at a master, and the option of a job."""
 
 from typing import Final, Protocol
 

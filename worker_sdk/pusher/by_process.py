@@ -17,8 +17,8 @@ _MAX_WAIT_S: Final = 60.0
 
 
 class LazyPushers:
-    """`home`: the store that their jobs go to; None: that of the first master that grants a call. `middleware`: as for
-    `Pusher`."""
+    """`home`: the store that their jobs go to; None: the store of the first master that grants a call. `middleware`:
+    as for `Pusher`."""
 
     def __init__(
         self,
@@ -62,8 +62,8 @@ class LazyPushers:
         if self._sync_pusher is None:
             from worker_sdk.pusher.sync_client import SyncPusher
 
-            # Two threads may both come here, and one pusher is lost: it has no connection yet. A lock could be held by
-            # another thread when a handler forks.
+            # Two threads may both get here. Then one pusher is dropped, which has no connection yet. There is no lock,
+            # because another thread could hold it when a handler forks.
             masters = Masters(self._masters, home=self._home)
             self._sync_pusher = SyncPusher(
                 masters,

@@ -14,7 +14,7 @@ from worker_sdk.wire import encode, packer
 
 MAX_CHUNK_JOBS: Final = 1_000
 MAX_CHUNK_BYTES: Final = 4 * 1024 * 1024
-# Jobs of a call that is not divided. The bytes of its body are judged by the master.
+# Maximum number of jobs in a call that is not divided. The master limits the bytes of its body.
 MAX_WHOLE_JOBS: Final = 10_000
 # Name, argument and ID.
 _PLAIN_FIELDS: Final = 3
@@ -29,7 +29,7 @@ class Chunk:
 
 
 class Chunker:
-    """Gathers encoded jobs; `add` gives a full chunk back when the next job does not fit any more. `is_whole`: there is
+    """Gathers encoded jobs. `add` returns a full chunk when the next job does not fit any more. `is_whole`: there is
     one chunk, and `add` raises ValueError for one job too many."""
 
     def __init__(self, chain: EnqueueChain | None, *, is_whole: bool = False) -> None:
@@ -51,7 +51,7 @@ class Chunker:
         if self._chain is not None:
             job, opened = self._chain.open_of_many(job)
             self._opened.append(opened)
-        # The same as `encoded` and `may_be_another`, without two more calls for each job of a bulk.
+        # This inlines `encoded` and `may_be_another`, to save two calls for each job of a bulk.
         try:
             data = self._pack(job)
         except (TypeError, ValueError, OverflowError) as exc:
@@ -81,13 +81,13 @@ class Chunker:
     @contextmanager
     def telling(self, accepted_ids: list[str]) -> Iterator[None]:
         """Surround the whole call. After an exception, tell it to the middleware around jobs that are in no chunk yet
-        and are not sent. A refusal gets the jobs that were accepted before."""
+        and are not sent. Add the jobs that were accepted before to a refusal."""
         try:
             yield
         except BaseException as exc:
             for opened in self._opened:
                 opened.close(exc)
-            # The iterable of the caller may enqueue, too: what such a call says of its own jobs stays.
+            # The caller's iterable may enqueue, too. What such a call reports about its own jobs stays.
             if isinstance(exc, EnqueueRefused | InvalidArgument) and not exc.accepted_ids:
                 exc.accepted_ids = list(accepted_ids)
             raise

@@ -34,7 +34,7 @@ from worker_sdk.pusher.results import JobResult, path_of, result_of, result_path
 from worker_sdk.transport.loops import PerLoop
 from worker_sdk.wire import encode
 
-# Calls that enqueue, under way at a time; who asks for more waits. A master gains nothing by more connections.
+# Maximum number of calls that enqueue at a time; further calls wait. More connections would not make a master faster.
 MAX_CALLS: Final = 100
 
 
@@ -313,8 +313,8 @@ class Pusher:
         of: str = "",
         keyed: frozenset[int] = NONE_KEYED,
     ) -> MasterAnswer:
-        """`job_ids`: the jobs that are enqueued, `keyed` those among them whose IDs their keys decide; `of`: the job
-        that is asked about."""
+        """Repeat a call until there is a final answer. `job_ids`: the jobs that are enqueued; `keyed`: the positions
+        of those whose keys decide their IDs; `of`: the job that is asked about."""
         attempts = Attempts(self._masters, self._outage, self._max_wait_s, job_ids)
         while True:
             address = self._masters.current

@@ -8,7 +8,7 @@ from typing import Final
 
 from worker_sdk import forked
 
-# Behind the milliseconds stands a number that counts on with each ID; the lower part of it is behind the variant.
+# A number that grows with each ID follows the milliseconds; its lower part is behind the variant.
 COUNT_BITS: Final = 26
 _LOWER_BITS: Final = 14
 _LOWER: Final = (1 << _LOWER_BITS) - 1
@@ -28,15 +28,15 @@ class IdSequence:
         self._begin(first)
 
     def renew(self) -> None:
-        """Begin anew, as a child after a fork must."""
+        """Start again, as a child must after a fork."""
         self._begin(None)
 
     def _begin(self, first: int | None) -> None:
         self._random_bits = random.Random(os.urandom(32)).getrandbits  # noqa: S311 - IDs are no secrets
         begin = self._random_bits(COUNT_BITS - 1) if first is None else first
         self._next_count = itertools.count(begin).__next__
-        # Most IDs begin as the one before. The milliseconds, the upper part of the count, and the text that both make
-        # are replaced together.
+        # Most IDs begin like the one before. The milliseconds, the upper part of the count, and the text that both
+        # make are replaced together.
         self._beginning = (0, -1, "")
 
     def next(self) -> str:
@@ -51,7 +51,7 @@ class IdSequence:
         return "%s%x-%012x" % (beginning, 0x8000 | count & _LOWER, self._random_bits(_NODE_BITS))  # noqa: UP031
 
     def _begin_with(self, now_ms: int, upper: int) -> str:
-        # A count that is full goes on in the next millisecond, so that the order holds.
+        # A count that overflows continues in the next millisecond, so that the order holds.
         at_ms = now_ms + (upper >> COUNT_BITS - _LOWER_BITS)
         beginning = "%08x-%04x-%x-" % (at_ms >> 16, at_ms & 0xFFFF, 0x7000 | upper & 0xFFF)  # noqa: UP031
         self._beginning = (now_ms, upper, beginning)
@@ -60,12 +60,12 @@ class IdSequence:
 
 _sequence: Final = IdSequence()
 forked.renew_in_child(_sequence)
-# For those who have called `forked.check` for all jobs of their call.
+# Unchecked: the caller has called `forked.check` once for all of its jobs.
 next_id: Final = _sequence.next
 
 
 def new_job_id() -> str:
-    """Return a UUIDv7 that no other process makes, also not one that was forked at the same moment."""
-    # The copy in a process that was forked in C would make the same IDs as its parent.
+    """Return a UUIDv7 that no other process makes, not even one that was forked at the same moment."""
+    # In a process that was forked in C, the copied state would make the same IDs as the parent.
     forked.check()
     return next_id()

@@ -115,7 +115,7 @@ def made_job(given: JobLike) -> JobMap:
 
 def one_of_many(given: JobLike) -> JobMap:
     """Return what `made_job` does, to callers that have called `forked.check` once for all of their jobs."""
-    # Most jobs are given as such.
+    # Most jobs are given as plain maps.
     if type(given) is dict:
         return _assembled(**given)
     if isinstance(given, tuple):
@@ -137,14 +137,15 @@ def wire_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def give_id(job: JobMap) -> None:
-    """Give a job that has none an ID, and the trace that is current."""
+    """Give an ID and the current trace to a job that has no ID."""
     job["id"] = new_job_id()
     if tracing.is_on():
         _note_trace(job)
 
 
 def _note_trace(job: JobMap) -> None:
-    # Not to one with the caller's own ID or key: repeated in another trace it would be another job under it.
+    # Jobs with the caller's own ID or key get no trace: repeated in another trace, it would be another job under the
+    # same ID or key.
     if "key" not in job:
         tracing.note_creation(job)
 
@@ -156,7 +157,7 @@ def encoded(job: JobMap) -> bytes:
         raise explained(exc, job) from None
 
 
-# A job with one of these options may have been pushed before, as another job.
+# A job with one of these options may have been pushed before, under another ID.
 MAYBE_ANOTHER: Final = frozenset({"key", "unique", "debounce"})
 
 

@@ -42,7 +42,7 @@ def logs_path(
 ) -> str:
     query: dict[str, Any] = {"after": after, "level": level, "attempt": attempt, "tail": tail}
     if wait_s > 0:
-        # As for results: the answer must come within the timeout of a call.
+        # As with results, the answer must come within the timeout of a call.
         query["wait"] = f"{min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8):.3f}"
     return f"{path_of(job_id)}/logs?{urlencode({k: v for k, v in query.items() if v is not None})}"
 

@@ -26,7 +26,7 @@ class JobPart(Generic[T_co]):
 
 
 def parts_path(job_id: str, after: str, wait_s: float, timeout_s: float) -> str:
-    # As for results: the answer must come within the timeout of a call.
+    # As with results, the answer must come within the timeout of a call.
     wait_s = max(0.0, min(wait_s, MAX_LONG_POLL_S, timeout_s * 0.8))
     return f"{path_of(job_id)}/parts?after={after}&wait={wait_s:.3f}"
 

@@ -68,7 +68,8 @@ def path_of(job_id: str) -> str:
 
 
 def until_asked_again_s(answer: MasterAnswer, end_s: float) -> float:
-    """0 after a poll that waited. A master where too many wait answers at once, and says when to come again."""
+    """Return the pause before the next poll: 0 after one that waited. A master with too many waiting polls answers at
+    once, and says when to ask again."""
     if not answer.retry_after_s:
         return 0.0
     return max(0.0, min(pause_s(1, answer.retry_after_s), end_s - time.monotonic()))

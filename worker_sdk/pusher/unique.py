@@ -36,7 +36,7 @@ class Unique:
             raise ValueError("the scope window needs ttl_s, and the others have none")
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map that travels."""
+        """Return the map that is sent."""
         fields = {"key": self.key, "scope": self.scope, "on_conflict": self.on_conflict, "ttl_s": self.ttl_s}
         return {field: value for field, value in fields.items() if value is not None}
 
@@ -55,7 +55,7 @@ class Debounce:
     key: str | None = None
 
     def to_wire(self) -> dict[str, Any]:
-        """Return the map that travels."""
+        """Return the map that is sent."""
         fields = {"key": self.key, "wait_s": self.wait_s, "max_s": self.max_s}
         return {field: value for field, value in fields.items() if value is not None}
 
@@ -74,7 +74,7 @@ class EnqueuedId(str):
 
     @classmethod
     def of(cls, job_id: str, *, is_duplicate: bool, is_replaced: bool) -> str:
-        """Return the ID; a plain one where the job was made."""
+        """Return the ID; a plain text if the job was made."""
         if not (is_duplicate or is_replaced):
             return job_id
         made = cls(job_id)

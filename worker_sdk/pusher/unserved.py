@@ -1,4 +1,4 @@
-"""A warning, once a process and name, about jobs whose name no worker has ever served."""
+"""A warning, once per process and name, about jobs whose name no worker has ever served."""
 
 import logging
 import re
@@ -8,7 +8,7 @@ logger = logging.getLogger(__name__)
 
 MAX_NAMES: Final = 1_000
 _NAME: Final = re.compile(r"[A-Za-z0-9_.:/-]{1,200}")
-# One for the process: each task, thread and handler may have a pusher of its own.
+# The process has one set: each task, thread and handler may have a pusher of its own.
 _warned: Final[set[str]] = set()
 
 

@@ -162,7 +162,7 @@ class Batch:
 
     def _pushers(self) -> "Pushers":
         if outbox_pushers.get() is not None:
-            # Its members would come after it was sealed.
+            # Its members would be added after it was sealed.
             raise TypeError("a batch cannot be made in the transaction of an outbox")
         return pushers_for(self._own)
 
@@ -182,7 +182,7 @@ class Batch:
 
 
 def id_of_batch(batch: "Batch | str") -> str:
-    """Return the ID of a batch that is given as such or by its ID."""
+    """Return the ID of a batch that is given as an object or by its ID."""
     return batch if isinstance(batch, str) else batch.id
 
 
@@ -200,9 +200,9 @@ def _callback(given: JobLike) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _telling(exc: BaseException) -> Iterator[None]:
-    """Let the exception of a block go on, whatever becomes of the cancellation that follows from it."""
+    """Let the exception of a block pass, whatever becomes of the cancellation that it causes."""
     try:
         yield
     except WorkerSdkError as failure:
-        # The batch is canceled when it expires.
+        # The batch is then canceled only when it expires.
         exc.add_note(f"the batch could not be canceled: {failure}")

@@ -9,7 +9,7 @@ from worker_sdk.tasks.signature import Signature
 
 
 class Binder:
-    """The parameters of one task that travel."""
+    """The parameters of one task whose arguments are sent."""
 
     def __init__(self, task: str, signature: Signature) -> None:
         self._task = task

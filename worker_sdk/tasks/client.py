@@ -1,4 +1,4 @@
-"""The clients by which tasks are enqueued: one pair for the process, or that of the worker whose job runs."""
+"""The clients that enqueue tasks: one pair for the process, or that of the worker whose job runs."""
 
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 class ProcessPushers:
-    """The clients that a process shares. Threads, event loops and forked processes may use them at a time: each call
-    has a connection of its own."""
+    """The clients that a process shares. Threads, event loops and forked processes may use them at the same time: each
+    call has a connection of its own."""
 
     def __init__(self) -> None:
         self._made_for: Any = None
         self._pushers: LazyPushers | None = None
 
     def get(self) -> "LazyPushers":
-        """Return them; new ones after a change of the configuration or of the environment."""
+        """Return the clients. Make new ones after a change of the configuration or of the environment."""
         masters, token = masters_or_default(None), token_or_default(None)
         key = (masters, token, configuration())
-        # Two threads may both come here, and one pair is lost: it has no connection yet.
+        # Two threads may both get here. Then one pair is dropped, which has no connection yet.
         if self._pushers is None or self._made_for != key:
             from worker_sdk.pusher.by_process import LazyPushers
 
@@ -50,7 +50,7 @@ outbox_pushers: "Final[ContextVar[Pushers | None]]" = ContextVar("outbox_pushers
 
 
 def pushers_for(own: "LazyPushers | None", *, is_outbox_left_out: bool = False) -> "Pushers":
-    """Return the clients for a call of this moment. `own`: those of the tasks themselves."""
+    """Return the clients for a call at this moment. `own`: those of the tasks themselves."""
     if not is_outbox_left_out and (writer := outbox_pushers.get()) is not None:
         if own is not None:
             raise TypeError("tasks with a master of their own cannot be enqueued in an outbox")

@@ -21,10 +21,10 @@ from worker_sdk.tasks.signature import Signature
 
 # Values that MessagePack carries as they are.
 _CARRIED: Final = (bytes, bytearray, datetime.datetime)
-# Stands for an argument that was not given: the default of the function counts.
+# Stands for an argument that was not given: the function's default applies.
 _ABSENT: Final = object()
 _PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?$", re.DOTALL)
-# The value itself stays out of messages: those who may not see arguments see messages.
+# The value itself stays out of messages, because people who may not see arguments see messages.
 _VALUE: Final = re.compile(r"^(Invalid enum value).*", re.DOTALL)
 
 
@@ -49,7 +49,7 @@ class Codec:
         self._by_pydantic = {name: one for name, one in self.types.items() if isinstance(one, PydanticType)}
         self._optional = [name for name in self.types if name not in self._required]
         self._is_plain = plain_check_of(signature.annotations, self._required) or _never
-        # It is converted in a quarter of the time that a TypedDict takes.
+        # Converting a struct takes a quarter of the time that a TypedDict takes.
         self._map = msgspec.defstruct(
             "Arguments",
             [
@@ -65,7 +65,7 @@ class Codec:
         )
 
     def encode_arguments(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the map that travels. Raise InvalidArgument for values that do not fit or cannot travel."""
+        """Return the map that is sent. Raise InvalidArgument for values that do not fit or cannot be sent."""
         if self._is_plain(arguments):
             return dict(arguments)
         given = arguments
@@ -120,11 +120,11 @@ class Codec:
             raise InvalidArgument(self._task, self._problems_of(name, value)) from None
 
     def unfit(self, name: str, problem: str) -> InvalidArgument:
-        """Return the error for an argument that cannot be."""
+        """Return the error for an invalid argument."""
         return InvalidArgument(self._task, [(name, problem)])
 
     def encode_result(self, value: Any) -> Any:
-        """Return the result that travels. Raise TypeError or ValueError for one that cannot."""
+        """Return the result in the form that is sent. Raise TypeError or ValueError if it cannot be sent."""
         if isinstance(self._result_type, PydanticType):
             value = self._result_type.encode(value)
         elif type(value) in PLAIN:
@@ -151,7 +151,7 @@ class Codec:
         return problems
 
     def _problems(self, argument: Any) -> list[tuple[str, str]]:
-        """Everything that is wrong, as pairs of a path and a reason."""
+        """Yield everything that is wrong, as pairs of a path and a reason."""
         if not isinstance(argument, dict):
             return [("argument", f"Expected a map of parameters, got `{type(argument).__name__}`")]
         problems = [(str(name), "is no parameter") for name in argument if name not in self.types]
@@ -229,7 +229,7 @@ def is_model(kind: Any) -> bool:
 
 
 def encode_other(value: Any) -> Any:
-    """Encode what msgspec does not know."""
+    """Encode a value of a type that msgspec does not know."""
     if is_model(type(value)):
         return value.model_dump(by_alias=True, round_trip=True, warnings=False)
     if type(value).__module__.partition(".")[0] == "pydantic" and "Secret" not in type(value).__name__:
@@ -299,7 +299,7 @@ def _by_pydantic(what: str, annotation: Any, why: str = "") -> "PydanticType":
 
 
 def _has_pydantic_metadata(annotation: Any) -> bool:
-    """Return whether an `Annotated` in it holds what only pydantic understands, such as `Field(gt=0)`."""
+    """Return whether an `Annotated` in it holds something that only pydantic understands, such as `Field(gt=0)`."""
     if any(
         type(one).__module__.partition(".")[0] in ("pydantic", "annotated_types")
         for one in getattr(annotation, "__metadata__", ())
@@ -309,7 +309,7 @@ def _has_pydantic_metadata(annotation: Any) -> bool:
 
 
 def _classes(node: Any, seen: set[int] | None = None) -> Iterator[Any]:
-    """Classes that msgspec treats as dataclasses, or does not know, in a description of a type."""
+    """Yield the classes in a description of a type that msgspec treats as dataclasses, or does not know."""
     seen = set() if seen is None else seen
     if id(node) in seen:
         return

@@ -264,7 +264,7 @@ def _handlers(task: Task[..., Any]) -> "dict[str, Handler]":
     return {task.name: handler_of(task)}
 
 
-# Where the process of an isolated attempt finds the handler.
+# The process of an isolated attempt finds the handler here.
 setattr(Task, ATTRIBUTE, property(_handlers))
 
 
@@ -273,7 +273,7 @@ def _place(task: Task[..., Any]) -> str:
 
 
 class _Anything:
-    """A function whose first parameter takes this takes anything, and not the context alone."""
+    """If a function's first parameter accepts this type, it accepts anything, not only the context."""
 
 
 class Decorator:

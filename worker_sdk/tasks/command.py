@@ -13,10 +13,10 @@ from worker_sdk.worker.context import Context
 from worker_sdk.worker.outcomes import UnfitArgumentError
 
 Value = str | int | float
-# The end of the standard error that is the message of a failure.
+# Length of the end of the standard error that becomes the message of a failure.
 _MESSAGE_LINES = 10
 _MESSAGE_CHARS = 900
-# The end of each output that is part of the result.
+# Length of the end of each output that becomes part of the result.
 _RESULT_CHARS = 16 * 1024
 
 
@@ -78,7 +78,7 @@ class Command:
         ]
 
     def run(self, ctx: Context, values: Mapping[str, Value]) -> CommandOutput:
-        """Run it for one attempt, and return its output. Raise what ends the attempt otherwise."""
+        """Run it for one attempt, and return its output. Raise the exception that ends the attempt otherwise."""
         argv = self.argv(values)
         env = {"JOB_ID": ctx.job_id, "JOB_NAME": ctx.name, "JOB_ATTEMPT": str(ctx.attempt), **self._env}
         try:
@@ -105,7 +105,7 @@ def function_of(name: str, command: Command) -> Callable[..., CommandOutput]:
     heads = "".join(f", {one}" for one in command.names)
     values = ", ".join(f"{one!r}: {one}" for one in command.names)
     made: dict[str, Any] = {"command": command}
-    # As `dataclasses` does; the names were checked.
+    # `dataclasses` does the same; the names were checked.
     exec(f"def run(*, ctx{heads}):\n    return command.run(ctx, {{{values}}})", made)  # noqa: S102
     function: Callable[..., CommandOutput] = made["run"]
     function.__annotations__ = {

@@ -1,4 +1,4 @@
-"""Functions that are written out for the parameters of one task, as `dataclasses` writes `__init__`: every call runs
+"""Functions that are generated for the parameters of one task, as `dataclasses` generates `__init__`. Every call runs
 them, and loops over parameters would take most of the time that a task costs beyond its job."""
 
 import datetime
@@ -10,7 +10,7 @@ from typing import Any, Final
 Binding = Callable[..., dict[str, Any]]
 Check = Callable[[Mapping[str, Any]], bool]
 
-# Values of exactly these types travel as they are.
+# Values of exactly these types are sent as they are.
 PLAIN: Final[frozenset[type]] = frozenset({str, int, float, bool, bytes, type(None), datetime.datetime})
 
 
@@ -35,8 +35,9 @@ def binding_of(
 
 
 def plain_check_of(annotations: Mapping[str, Any], required: Collection[str]) -> Check | None:
-    """Return a function that says of arguments by name that they are complete, that there are no others, and that all
-    travel as they are, because each has exactly the type of its annotation. False does not mean that they do not fit.
+    """Return a function that checks arguments by name: that they are complete, that there are no others, and that all
+    can be sent as they are, because each has exactly the type of its annotation. False does not mean that they do not
+    fit.
 
     Return None if an annotation has values of other types.
     """

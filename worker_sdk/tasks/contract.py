@@ -1,4 +1,4 @@
-"""The contract of a task: what a worker tells masters of its name."""
+"""The contract of a task: what a worker tells masters about its name."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def contract_of(task: "Task[..., Any]") -> Mapping[str, Any]:
-    """Return the map of `version`, `argument_schema` and `options`. Without a version of its own, the task has that of
+    """Return the map of `version`, `argument_schema` and `options`. A task without a version of its own has that of
     its schema, which changes when the schema does."""
     signature = task.signature
     types = task.codec.types

@@ -15,8 +15,8 @@ class Filling:
         self._codec = codec
 
     def fill(self, arguments: dict[str, Any], inputs: Inputs) -> None:
-        """Add what the call does not give. Raise InvalidArgument for results that do not fit the annotation, and
-        InputMissing for those that are not there."""
+        """Add the arguments that the call does not give. Raise InvalidArgument for results that do not fit the
+        annotation, and InputMissing for those that are not there."""
         for name, default in self._parameters.items():
             if name in arguments:
                 continue

@@ -22,7 +22,7 @@ ResultT_co = TypeVar("ResultT_co", covariant=True)
 MOST_MEMBERS: Final = 10_000
 MOST_PREDECESSORS: Final = 1_000
 MOST_IN_FLOW: Final = 10_000
-# A cycle may be long.
+# Maximum number of jobs of a cycle that an error names: a cycle may be long.
 _MOST_NAMED: Final = 10
 # The options of a job that cannot wait for others.
 _KEYED: Final = ("unique", "debounce")
@@ -46,13 +46,13 @@ class Flow(Generic[ResultT_co]):
     last job.
     """
 
-    # Nothing tells the checker what a flow that is filled later ends with.
+    # The type checker cannot know the last job of a flow that is filled later.
     def __init__(self: "Flow[Any]") -> None:
-        # All by the IDs of jobs, in the order in which they were added.
+        # All of these are by job ID, in the order in which the jobs were added.
         self._members: dict[str, JobMap] = {}
         self._behind: dict[str, dict[str, None]] = {}
         self._when: dict[str, AfterWhen] = {}
-        # Predecessors that were given as jobs, which are members or mistakes, with their names.
+        # Predecessors that were given as jobs, with their names. One that is not a member is a mistake.
         self._named: dict[str, str] = {}
 
     def __repr__(self) -> str:
@@ -142,7 +142,7 @@ class Flow(Generic[ResultT_co]):
         self._members[job_id] = job
 
     def _ids_of(self, given: Predecessor) -> list[str]:
-        """Return the jobs that something names. Note those that have to be members."""
+        """Return the IDs of the jobs that `given` names. Note those that have to be members."""
         if isinstance(given, Flow):
             ends = given._lasts()
             if not ends:
@@ -172,7 +172,7 @@ class Flow(Generic[ResultT_co]):
         return list(dict.fromkeys([*predecessors_of(self._members[job_id]), *self._behind.get(job_id, ())]))
 
     def _made(self, job_id: str, job: JobMap) -> JobMap:
-        """Return the job as it is sent."""
+        """Return the job in the form that is sent."""
         own, behind = job.get("after"), self._behind.get(job_id)
         if not behind:
             return job
@@ -212,7 +212,7 @@ class Flow(Generic[ResultT_co]):
     def _cycle_among(self, jobs: Sequence[JobMap], cyclic: Sequence[int]) -> str:
         """Return one cycle for people, its jobs in the order in which they would run."""
         inside = {jobs[n]["id"] for n in cyclic}
-        # Each of them waits for another of them, so a walk back comes to a job that it has seen.
+        # Each of these jobs waits for another one of them, so a walk back reaches a job that it has seen.
         path: list[str] = []
         job_id = next(iter(inside))
         while job_id not in path:
@@ -230,7 +230,7 @@ class Flow(Generic[ResultT_co]):
 
     def _pushers(self) -> "Pushers":
         if outbox_pushers.get() is not None:
-            # Its rows may be sent in several calls.
+            # An outbox may send its rows in several calls.
             raise TypeError("a flow cannot be enqueued in the transaction of an outbox")
         own: dict[int, LazyPushers | None] = {}
         for job in self._members.values():

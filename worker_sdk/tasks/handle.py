@@ -40,7 +40,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
     def decode_result(self, value: Any) -> Any:
-        """Raises ValueError for a result that does not fit."""
+        """Decode a result. Raise ValueError if it does not fit."""
         ...
 
 
@@ -75,7 +75,7 @@ class JobHandle(Generic[ResultT_co]):
                 self.status = None
         self.job: Mapping[str, Any] | None = None
         self._pushers = pushers
-        # A master gives a result once: it stays here.
+        # A master gives a result only once, so it is kept here.
         self._is_known = False
         self._value: Any = None
         self._exception: Exception | None = None
@@ -274,7 +274,7 @@ class JobHandle(Generic[ResultT_co]):
             self._exception = UnreadableResult(self.id, f"the result of job {self.id} does not fit: {exc}")
 
     def _note_end(self, view: Mapping[str, Any]) -> None:
-        """Note a job that is over and has no result to fetch."""
+        """Record that the job is over and has no result to fetch."""
         self._note_view(view)
         self._is_known = True
         self._exception = _ending(self.id, view)
@@ -376,7 +376,7 @@ async def await_all(
     return _raised(await asyncio.gather(*map(one, handles)), return_exceptions)
 
 
-# Long polls under way at a time: each holds a connection, which other calls of the process need, too.
+# Maximum number of long polls at a time: each holds a connection, and other calls of the process need some, too.
 _POLLS: Final = 20
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def handler_of(task: "Task[..., Any]") -> Handler:
-    """Raise TypeError for a task whose types cannot travel."""
+    """Return the handler. Raise TypeError for a task whose types cannot be sent."""
     is_coroutine = task.signature.is_coroutine
     kind = HandlerKind.ISOLATED if task.isolated else HandlerKind.ASYNC if is_coroutine else HandlerKind.SYNC
     return Handler(
@@ -60,7 +60,7 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
     context, positional = signature.context, signature.leading
     filling = _filling_of(task)
 
-    # The steps stand here and in `_sync_call`: to call them as a function costs as much as some of them.
+    # These steps are repeated in `_sync_call`: calling them as a function would cost as much as some of them.
     async def call(argument: Any, ctx: "Context", **dependencies: Any) -> Any:
         try:
             arguments = decode(argument)
@@ -73,7 +73,7 @@ def _async_call(task: "Task[..., Any]") -> Callable[..., Any]:
         if dependencies:
             arguments.update(dependencies)
         args = _taken(positional, arguments) if positional else ()
-        # Each job is an asyncio task of its own, and so has a variable of its own.
+        # Each job is an asyncio task of its own, so it has its own value of the context variable.
         running_job.set(ctx)
         value = await function(*args, **arguments)
         return None if value is None else _encoded(encode, value)
@@ -110,7 +110,7 @@ def _sync_call(task: "Task[..., Any]") -> Callable[..., Any]:
 
 
 def _taken(positional: Sequence[str], arguments: dict[str, Any]) -> list[Any]:
-    """Take what the function takes by position alone, a context among it, from the arguments by name."""
+    """Move positional-only arguments, the context among them, out of the arguments by name."""
     args = []
     for name in positional:
         if name not in arguments:  # the rest have defaults

@@ -51,7 +51,7 @@ class Declared:
         self.name: str = options.get("name") or _UNNAMEABLE.sub("-", task.name)[:100]
 
     def document(self) -> dict[str, Any]:
-        """Return it as the API takes it. Raise TypeError."""
+        """Return it as the API takes it. Raise TypeError for arguments that do not fit."""
         given = dict(self._options)
         given.pop("name", None)
         document: dict[str, Any] = {

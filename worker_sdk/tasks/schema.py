@@ -20,7 +20,7 @@ from worker_sdk.tasks.codec import PydanticType, encode_other, is_model
 Schema = dict[str, Any]
 
 _REFERENCE: Final = "#/$defs/"
-# Masters match patterns in linear time, which these cannot be.
+# Masters match patterns in linear time, which is not possible for these.
 _NOT_LINEAR: Final = re.compile(r"\(\?(?:[=!>]|<[=!]|P=|\()|(?<!\\)(?:\\\\)*\\[1-9Z]|[*+?}]\+")
 _WITH_ZONE: Final = "([Zz]|[+-][0-9]{2}:?[0-9]{2})$"
 _WITHOUT_ZONE: Final = "(^|[Tt ])[0-9:.]+$"
@@ -37,7 +37,7 @@ def schema_of_parameters(
     """Return the schema of the argument of a task.
 
     * `types`: what checks each parameter, as in `Codec.types`.
-    * `defaults`: the default values of parameters; one that JSON cannot have is left out.
+    * `defaults`: the default values of parameters; one that JSON cannot express is left out.
     """
     schemas = _Schemas(kind for kind in types.values() if not isinstance(kind, PydanticType))
     properties = {name: schemas.of(kind) for name, kind in types.items()}
@@ -133,7 +133,7 @@ class _Schemas:
         if id(node) not in self._names:
             name = self._free_name(getattr(node.cls, "__name__", "") or str(node.cls))
             self._names[id(node)] = name
-            self.definitions[name] = {}  # taken, before it refers to itself
+            self.definitions[name] = {}  # reserve the name first: the class may refer to itself
             self.definitions[name] = {"title": name, **self._definition(node)}
         return {"$ref": _REFERENCE + self._names[id(node)]}
 
@@ -187,7 +187,7 @@ class _Schemas:
             try:
                 schema = kind.schema(_REFERENCE + "{model}" + suffix)
             except pydantic.errors.PydanticUserError:
-                return {}  # it checks by code that no schema can tell
+                return {}  # it checks by code that no schema can express
             own = {f"{name}{suffix}": _portable(one) for name, one in schema.pop("$defs", {}).items()}
             if all(self.definitions.get(name, one) == one for name, one in own.items()):
                 break
@@ -224,7 +224,7 @@ def _clock(name: str) -> Callable[[Any], Schema]:
     return schema
 
 
-# Each gives a new map, to which the default of one parameter may be added.
+# Each makes a new map, to which the default of one parameter may be added.
 _SCALARS: Final[dict[type[kinds.Type], Callable[[Any], Schema]]] = {
     kinds.NoneType: lambda _: {"type": "null"},
     kinds.BoolType: lambda _: {"type": "boolean"},
@@ -252,7 +252,7 @@ def _enum(cls: type[enum.Enum]) -> Schema:
 
 
 def _takes_others(cls: type[enum.Enum]) -> bool:
-    """Return whether the enum makes members of other values by itself."""
+    """Return whether the enum itself turns other values into members."""
     return cls._missing_.__func__ is not enum.Enum._missing_.__func__  # type: ignore[attr-defined]
 
 
@@ -271,14 +271,14 @@ def _with_pattern(schema: Schema, pattern: str | None) -> Schema:
 
 
 def _portable(schema: Any) -> Any:
-    """Return a schema of pydantic without rules that JSON, or a master, would judge in another way."""
+    """Return a schema of pydantic without the rules that a master would apply differently to JSON."""
     if not isinstance(schema, dict):
         return schema
     found = dict(schema)
-    # A list becomes a set, with fewer members.
+    # The list becomes a set, and duplicates are dropped.
     found.pop("uniqueItems", None)
     if found.get("format") in ("binary", "base64url"):
-        # These count bytes, and base64 has more characters.
+        # These count bytes, but base64 has more characters.
         found.pop("minLength", None)
         found.pop("maxLength", None)
     if isinstance(pattern := found.pop("pattern", None), str):
@@ -300,7 +300,7 @@ def _portable(schema: Any) -> Any:
 def _set_default(schema: Schema, value: Any, to_json: Any) -> None:
     try:
         default = to_json(value)
-    except Exception:  # whatever a type of the application raises: the default is for people alone
+    except Exception:  # a type of the application may raise anything, and the default only informs people
         return
     if _is_json(default):
         schema["default"] = default

@@ -85,7 +85,7 @@ class Signature:
         return self._parameters[name].default is not EMPTY
 
     def default_of(self, name: str) -> Any:
-        """Return the default of a parameter that has one."""
+        """Return the default of a parameter, which must have one."""
         return self._parameters[name].default
 
     def is_keyword_only(self, name: str) -> bool:
@@ -118,7 +118,7 @@ class Signature:
 
 
 def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
-    """Raise TypeError for what cannot be a task."""
+    """Return the parameters by name. Raise TypeError for something that cannot be a task."""
     if not isinstance(function, FunctionType):
         what = "method" if isinstance(function, staticmethod | classmethod) else type(function).__name__
         raise TypeError(f"task {task}: a {what} cannot be a task; decorate a function")
@@ -141,7 +141,7 @@ def _parameters_of(task: str, function: Function) -> dict[str, Parameter]:
     if filled != sorted(filled) or any(
         has_depends and one.is_positional_only for one, has_depends in zip(by_position, filled, strict=True)
     ):
-        # Callers count positions as a type checker does, and give no value for these.
+        # Callers count positions as a type checker does, and pass no value for these.
         raise TypeError(f"task {task}: put parameters with Depends behind all others, or behind a *")
     return parameters
 
@@ -151,7 +151,7 @@ def _is_annotated(function: Function, name: str) -> bool:
         return True
     import inspect
 
-    # That of a function which this one wraps.
+    # The annotation may be that of a function which this one wraps.
     return inspect.signature(function).parameters[name].annotation is not inspect.Parameter.empty
 
 

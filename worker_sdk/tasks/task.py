@@ -27,7 +27,7 @@ P = ParamSpec("P")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 
-# The options of a job that does not become ready at once.
+# A job with one of these options does not become ready at once.
 _WAITS: Final = frozenset({"delay", "run_at", "debounce"})
 
 
@@ -266,7 +266,7 @@ class Task(Calls[P, ResultT_co]):
         return f"<task {self.name}>"
 
     def __reduce__(self) -> str:
-        # By reference, as a function is pickled.
+        # A task is pickled by reference, as a function is.
         return str(self.function.__qualname__)
 
     def handle(self, job_id: str) -> "JobHandle[ResultT_co]":
@@ -295,7 +295,7 @@ class Task(Calls[P, ResultT_co]):
         return found
 
     def pushers(self) -> "Pushers":
-        """The clients by which a call of this moment goes."""
+        """Return the clients for a call at this moment."""
         from worker_sdk.tasks.client import pushers_for
 
         return pushers_for(self.tasks.own_pushers())

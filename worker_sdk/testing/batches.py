@@ -1,4 +1,4 @@
-"""Batches of the test kit: what a master would make of them."""
+"""Batches of the test kit, which behave as at a master."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class KeptBatches:
         self._batches: dict[str, KeptBatch] = {}
 
     def make(self, fields: Mapping[str, Any]) -> None:
-        """Note a batch; the same again changes nothing."""
+        """Record a batch. A repeat changes nothing."""
         self._batches.setdefault(fields["id"], KeptBatch(fields))
 
     def known(self, batch_id: str) -> KeptBatch:
@@ -39,8 +39,8 @@ class KeptBatches:
         return self._batches[batch_id]
 
     def due(self, batch_id: str, runs: Iterable[Run]) -> list[Mapping[str, Any]]:
-        """Return the callbacks that a batch starts now, as jobs, and note that it did. A batch that no code of the test
-        made has none."""
+        """Return the callbacks that a batch starts now, as jobs, and record that it started them. A batch that no code
+        of the test made has none."""
         batch = self._batches.get(batch_id)
         if batch is None:
             return []

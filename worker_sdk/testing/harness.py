@@ -190,19 +190,19 @@ async def _started(worker: Worker) -> Assembly:
     return assembly
 
 
-# How a job ended for good whose last attempt ended so.
+# The final state of a job, by the end of its last attempt.
 _STATES: Final = {"success": "succeeded", "failure": "failed"}
 
 
 def _input_of(number: int, position: int, given: Any) -> "JobInput":
-    """Return what a worker gets of a predecessor."""
+    """Return what a worker is told of a predecessor."""
     ending = given if isinstance(given, Ending) else Ending("success", {"result": given})
     has_result = ending.type in _STATES
     result = {"finished_at": FINISHED_AT, "type": ending.type, **ending.fields} if has_result else None
     return {
         "job_id": f"00000000-0000-7000-8{position:03d}-{number:012d}",
         "state": _STATES.get(ending.type, ending.type),
-        # As it would arrive.
+        # Encode and decode it, so that it is as it would arrive.
         "result": decode(encode(result)),
         "omitted": None if has_result else "not_kept",
     }

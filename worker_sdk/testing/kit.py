@@ -130,7 +130,7 @@ def _substituted(store: "_Store") -> Iterator[None]:
     try:
         yield
     finally:
-        # Blocks of several threads may end in any order: this one is not always the last.
+        # Blocks of several threads may end in any order, so this one is not always the last.
         substitutes.remove(given)
 
 
@@ -141,7 +141,7 @@ def _runner(store: "_Store", worker: Worker | None) -> Runner:
 
 
 class _Store:
-    """Stands for the clients of a master, and for the master."""
+    """Takes the place of a master and its clients."""
 
     def __init__(self, jobs: Recorded) -> None:
         self.jobs = jobs
@@ -151,7 +151,7 @@ class _Store:
         self.chain_of_jobs: EnqueueChain | None = None
         self._runs: dict[str, Run] = {}
         self._keys: dict[tuple[str, str], str] = {}
-        # By name and uniqueness key: the job that took it last.
+        # By name and uniqueness key: the job that last took the key.
         self._unique: dict[tuple[str, bytes], Run] = {}
         self._batches = KeptBatches()
         self._order = KeptOrder(self._runs)
@@ -181,14 +181,14 @@ class _Store:
         return self._runs[job.id]
 
     def _place(self, run: Run) -> None:
-        """Note a job that is new, where its predecessors let it be. Raise RefusedError."""
+        """Record a new job in the state that its predecessors allow. Raise RefusedError."""
         run.state = run.first_state = "scheduled" if due_s(run.job) else "ready"
         if run.job.get("after") is not None:
             self._order.join(run)
         self._runs[run.job.id] = run
 
     def accept(self, given: TaskJob[Any]) -> Run:
-        """Note a job; the same ID or key again leads to the first, and so may a uniqueness key. Raise Duplicate."""
+        """Record a job. A repeated ID or key leads to the first job, and so may a uniqueness key. Raise Duplicate."""
         job = recorded(given)
         with self._lock:
             if (key := job.get("key")) is not None:
@@ -210,8 +210,8 @@ class _Store:
             return run
 
     def accept_all(self, jobs: Sequence[TaskJob[Any]]) -> dict[int, Run]:
-        """Note the jobs of one push, which may wait for each other. Return them by position, in the order in which they
-        run."""
+        """Record the jobs of one push, which may wait for each other. Return them by position, in the order in which
+        they run."""
         return {n: self.accept(jobs[n]) for n in self._order.checked(jobs)}
 
     def released_by(self, run: Run) -> list[Run]:
@@ -222,7 +222,7 @@ class _Store:
         return self._order.inputs_of(run)
 
     def _conflict(self, rule: UniqueRule, holder: Run, job: TaskJob[Any]) -> Run:
-        """Do with a job whose key another one holds as a master does."""
+        """Treat a job whose key another one holds as a master does."""
         if rule.on_conflict == "reject":
             problem = {
                 "code": "not_unique",
@@ -388,7 +388,7 @@ class _KitClient:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        # It grows while it is read: a chain may be longer than calls may be nested.
+        # This list grows during the loop: a chain may be longer than calls may be nested.
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:
@@ -477,7 +477,7 @@ class _AsyncKitClient:
         """Run a job that was accepted, if it is to run at once. Return its ID."""
         store = self._store
         job_id = enqueued_id(run)
-        # It grows while it is read: a chain may be longer than calls may be nested.
+        # This list grows during the loop: a chain may be longer than calls may be nested.
         runs = [run]
         for one in runs:
             if (runner := store.runner_of(one)) is not None:

@@ -14,7 +14,7 @@ from worker_sdk.worker.assembly import Assembly
 from worker_sdk.worker.registry import Handler, Registry
 from worker_sdk.worker.worker import Worker
 
-# Ends of workers in event loops that go on after the block.
+# Stops of workers that continue in their event loops after the block.
 _ends: Final[set["asyncio.Task[None]"]] = set()
 _portal_of_caller: Final[ContextVar["Portal | None"]] = ContextVar("portal_of_caller", default=None)
 
@@ -55,7 +55,7 @@ class Life:
         if not self._assembly.needs_start:
             return
         if self._portal is not None and self._portal.is_here:
-            # An async function blocks its loop: it enqueued by a call for def functions.
+            # An async function blocks its loop, because it enqueued by a call that is meant for def functions.
             Portal.run_once(self._assembly.start())
             return
         with self._lock:
@@ -87,7 +87,7 @@ class Life:
         return asyncio.run(coroutine)
 
     def close(self) -> None:
-        """End it. An end in the loop of a test goes on when the test awaits next."""
+        """End it. In the loop of a test, the rest happens when the test next awaits."""
         loop, self._loop = self._loop, None
         portal, self._portal = self._portal, None
         if portal is not None:
@@ -121,7 +121,7 @@ class Portal:
 
     @property
     def is_here(self) -> bool:
-        """Return whether what runs here was called from its loop, which may wait for it."""
+        """Return whether the caller was called from this loop, which may be waiting for it."""
         return _portal_of_caller.get() is self
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:

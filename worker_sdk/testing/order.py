@@ -1,4 +1,4 @@
-"""The order of jobs in the test kit: what a master would make of `after`."""
+"""The order of jobs in the test kit, which treats `after` as a master does."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from worker_sdk.protocol import JobInput
 
 FINISHED_AT: Final = "2000-01-01T00:00:00.000Z"
-# The results of all predecessors that one job is given.
+# Maximum size of the results of all predecessors that one job is given.
 MAX_INPUT_BYTES: Final = 1024 * 1024
 _WITH_RESULT: Final = ("succeeded", "failed")
 
@@ -48,7 +48,7 @@ class KeptOrder:
         return ordered
 
     def join(self, run: Run) -> None:
-        """Let a job that is new wait for its predecessors."""
+        """Let a new job wait for its predecessors."""
         for predecessor in self._predecessors(run):
             self._dependents.setdefault(predecessor.job.id, []).append(run)
             if not predecessor.is_over:
@@ -59,7 +59,7 @@ class KeptOrder:
         return [self._known(job_id) for job_id in predecessors_of(run.job)]
 
     def _known(self, job_id: str) -> Run:
-        """Return a job. Raise RefusedError for one that is not there, because another one holds its uniqueness key."""
+        """Return a job. Raise RefusedError if it is not there because another one holds its uniqueness key."""
         known_id = self._known_as.get(job_id, job_id)
         if known_id not in self._runs:
             rule = f"no job has the ID {job_id}"
@@ -74,7 +74,7 @@ class KeptOrder:
         """Let the dependents of a job that is over go on. Return those that were released or skipped, also over several
         steps."""
         changed: list[Run] = []
-        # It grows while it is read.
+        # This list grows during the loop.
         over = [run]
         for one in over:
             for dependent in self._dependents.get(one.job.id, ()):
@@ -93,8 +93,8 @@ class KeptOrder:
         return changed
 
     def revive(self, run: Run) -> list[Run]:
-        """Let the jobs wait again that were skipped because of a job that is retried. Return them."""
-        # It grows while it is read.
+        """Let the jobs that were skipped because of a retried job wait again. Return them."""
+        # This list grows during the loop.
         again = [run]
         for one in again:
             for dependent in self._dependents.get(one.job.id, ()):
@@ -108,7 +108,7 @@ class KeptOrder:
         return all(not one.is_over or _is_met(run.job, one) for one in self._predecessors(run))
 
     def inputs_of(self, run: Run) -> "list[JobInput]":
-        """Return what a worker gets of the predecessors of a job."""
+        """Return what a worker is told of the predecessors of a job."""
         left = MAX_INPUT_BYTES
         inputs: list[JobInput] = []
         for job_id, one in zip(predecessors_of(run.job), self._predecessors(run), strict=True):
@@ -151,7 +151,7 @@ def _refused(status: int, code: str, detail: str, faults: Sequence[tuple[int, st
 
 
 def _is_met(job: Mapping[str, Any], predecessor: Run) -> bool:
-    """Return whether a predecessor that is over ended as a job needs it."""
+    """Return whether a predecessor that is over has ended in the way that a job needs."""
     return predecessor.state == "succeeded" or job["after"]["when"] == "finished"
 
 

@@ -6,13 +6,13 @@ from typing import Any
 
 
 class KeptReports:
-    """Reports of one job. `checkpoint` and `parts`, those of the last attempt: as a master would keep them."""
+    """Reports of one job. `checkpoint`, and `parts` of the last attempt, are as a master would keep them."""
 
     def __init__(self, checkpoint: bytes | None = None) -> None:
         self.progress: tuple[float | None, str] | None = None
         self.checkpoint = checkpoint
         self.parts: list[bytes] = []
-        # Nothing is under way to a master.
+        # No report is ever under way to a master.
         self.told: set[str] = set()
 
     def view(self) -> dict[str, Any] | None:
@@ -38,8 +38,8 @@ class KeptReports:
         return kept
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Nothing has to be sent."""
+        """Return None: nothing has to be sent."""
         return None
 
     def end(self, token: str, why: str) -> None:
-        """Nothing waits."""
+        """Do nothing: nothing waits."""

@@ -43,7 +43,7 @@ def live_master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     otherwise. It needs the distribution `jqmaster`; the test is skipped without it."""
     if find_spec("jqmaster") is None:
         pytest.skip("live_master needs a master: pip install jqmaster")
-    # The path of a socket in it may not be long.
+    # The directory will hold a socket, whose path must be short.
     directory = Path(tmp_path_factory.mktemp("jq"))
     url = f"http://127.0.0.1:{_free_port()}"
     log = directory / "master.log"

@@ -28,7 +28,7 @@ class Run:
     * `log`: the lines of its log, as a list of pairs of level and text; those of the last attempt.
     * `callbacks`: the callbacks of its challenge, as a worker gets them.
     * `challenges`: the challenges that it opened.
-    * `at_s`: virtual time of its next attempt, or of its end, in seconds from the begin.
+    * `at_s`: virtual time of its next attempt, or of its end, in seconds from the start.
     * `first_s`: virtual time at which `drain` found it.
     * `first_state`: its state once it waits for no other job any more.
     * `is_awaited`: another job waited for it before it was over, so its result is kept.
@@ -87,7 +87,7 @@ class Recorded(list[TaskJob[Any]]):
     _store: Any = None
 
     def note_store(self, store: Any) -> None:
-        """Note what stands for the master of these jobs."""
+        """Set what takes the place of the master of these jobs."""
         self._store = store
 
     def known_store(self) -> Any:

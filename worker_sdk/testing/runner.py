@@ -34,8 +34,8 @@ class TooDeepError(RecursionError):
 
 
 class Runner:
-    """`pushers`: the clients of what the jobs enqueue. `inputs_of`: tells what a job is given of those for which it
-    waited. `worker`: its handlers run jobs that no task made."""
+    """`pushers`: the clients for what the jobs enqueue. `inputs_of`: returns what a job is given of the jobs for which
+    it waited. `worker`: its handlers run jobs that no task made."""
 
     def __init__(
         self, pushers: Any, inputs_of: "Callable[[Run], list[JobInput]]", worker: Worker | None = None
@@ -51,7 +51,7 @@ class Runner:
         argument, ctx = self._begin(run)
         try:
             value = self._call(handler, argument, ctx)
-        except TooDeepError:  # to try it again would take for ever
+        except TooDeepError:  # retries would take for ever
             raise
         except (Exception, SystemExit) as exc:
             self._failed(run, handler, exc)
@@ -70,7 +70,7 @@ class Runner:
                 value = await handler.call(argument, ctx)
             else:
                 value = await asyncio.to_thread(handler.call, argument, ctx)
-        except TooDeepError:  # to try it again would take for ever
+        except TooDeepError:  # retries would take for ever
             raise
         except (Exception, SystemExit) as exc:
             self._failed(run, handler, exc)
@@ -81,7 +81,7 @@ class Runner:
 
     def _begin(self, run: Run) -> tuple[Any, Context]:
         job = run.job
-        # With its callback, the attempt goes on.
+        # An attempt that got its callback goes on.
         run.attempts += not run.callbacks
         if not run.callbacks:
             run.reports.parts.clear()
@@ -104,12 +104,12 @@ class Runner:
             inputs=self._inputs_of(run) if job.get("after") else (),
             log=run.log,
         )
-        # As it would arrive.
+        # Encode and decode it, so that it is as it would arrive.
         return decode(encode(job.get("argument"))), ctx
 
     def _call(self, handler: Handler, argument: Any, ctx: Context) -> Any:
         if _has_loop():
-            # A handler would take it for that of its worker.
+            # A handler would take this loop for that of its worker.
             context, ending = contextvars.copy_context(), _Ending()
             thread = threading.Thread(
                 target=context.run, args=(ending.of, lambda: self._call(handler, argument, ctx))
@@ -144,7 +144,7 @@ class Runner:
 
 
 def original(run: Run, name: str) -> BaseException:
-    """The exception that a failed job ended with, with its traceback."""
+    """Return the exception that a failed job ended with, with its traceback."""
     exc = run.exception
     if isinstance(exc, outcomes.UnfitArgumentError):
         return InvalidArgument(name, exc.problems)
@@ -153,7 +153,7 @@ def original(run: Run, name: str) -> BaseException:
 
 
 def go_deeper() -> Callable[[], None]:
-    """Count a job that runs inside another one. Return what ends it."""
+    """Count a job that runs inside another one. Return a function that undoes this."""
     depth = _depth.get() + 1
     if depth > MAX_DEPTH:
         raise TooDeepError(
@@ -164,13 +164,13 @@ def go_deeper() -> Callable[[], None]:
 
 
 def most_wait_s(job: Mapping[str, Any]) -> float:
-    """Seconds from its first call beyond which further ones do not delay a debounced job."""
+    """Return the seconds after its first call beyond which further calls do not delay a debounced job."""
     most = (job.get("debounce") or {}).get("max_s")
     return math.inf if most is None else float(most)
 
 
 def due_s(job: Mapping[str, Any]) -> float:
-    """Seconds until the first attempt may start."""
+    """Return the seconds until the first attempt may start."""
     if (debounce := job.get("debounce")) is not None:
         return float(debounce["wait_s"])
     if (delay := job.get("delay")) is not None:

@@ -1,4 +1,4 @@
-"""The uniqueness of jobs in tests: who holds a key, as a master decides it."""
+"""The uniqueness of jobs in tests: which job holds a key, as a master decides it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from worker_sdk.wire import encode
 
 @dataclass(frozen=True, slots=True)
 class UniqueRule:
-    """The rule that a job brings. A window does not end within a test block: no time passes in it."""
+    """The uniqueness rule of a job. A window does not end within a test block, because no time passes in it."""
 
     key: tuple[str, bytes]
     scope: str
@@ -33,7 +33,7 @@ class UniqueRule:
         )
 
     def is_held_by(self, run: Run) -> bool:
-        """Return whether a job that took the key holds it still."""
+        """Return whether a job that took the key still holds it."""
         rule = type(self).of(run.job)
         match rule.scope if rule else self.scope:
             case "until_start":
@@ -45,7 +45,7 @@ class UniqueRule:
 
 
 def _sorted(value: Any) -> Any:
-    """Return the value with the members of its maps in one order, and whole numbers as integers."""
+    """Return the value with the members of its maps in a fixed order, and whole numbers as integers."""
     if isinstance(value, Mapping):
         return {key: _sorted(value[key]) for key in sorted(value, key=repr)}
     if isinstance(value, list | tuple):

@@ -1,7 +1,7 @@
 """The server side of HTTP/1.1: uvicorn's httptools protocol with the limits that uvicorn does not have.
 
-A request must be well formed, small enough, and here in time; what is refused never reaches the application. This is
-the one place that uses private parts of uvicorn's protocol; tests/contract/test_private_parts.py lists them.
+A request must be well formed, small enough, and arrive in time. A refused request never reaches the application. This
+is the one place that uses private parts of uvicorn's protocol; tests/contract/test_private_parts.py lists them.
 """
 
 import math
@@ -20,7 +20,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# Login providers send their codes, of some thousand bytes, in the address.
+# Login providers send their codes, which may have some thousand bytes, in the address.
 MAX_TARGET_BYTES: Final = 8192
 # Time for the client to read a refusal. Closing at once with unread input makes the kernel send a reset, which takes
 # the answer away.
@@ -77,7 +77,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._is_arriving = False
         self._began_s = 0.0  # 0: within the chunk that is being parsed
         self._received = 0
-        self._unused = 0  # of these, since the parser gave the last field or piece of the body on
+        self._unused = 0  # the part of these since the parser last passed on a field or a piece of the body
         self._has_ended = False  # a request ended within the chunk that is being parsed
         # The end of the connection:
         self._close_after = False
@@ -95,7 +95,7 @@ class GuardedProtocol(HttpToolsProtocol):
         raise NotImplementedError
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
-        """Return the whole answer of a refusal. `code` says what is wrong, as problems do."""
+        """Return the whole answer of a refusal. `code` says what is wrong, as in problems."""
         raise NotImplementedError
 
     def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
@@ -106,7 +106,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     @property
     def is_answering(self) -> bool:
-        """Return whether a whole request is here whose answer is not complete."""
+        """Return whether a request has arrived completely, but its answer is not complete."""
         cycle = self.cycle
         return bool(self.pipeline) or (
             cycle is not None and not cycle.response_complete and not cycle.more_body
@@ -118,7 +118,7 @@ class GuardedProtocol(HttpToolsProtocol):
         raise ParsingEndsError
 
     def check_head(self) -> str:
-        """Refuse what the parser reads generously. Return the version of HTTP."""
+        """Refuse what the parser is too lenient about. Return the version of HTTP."""
         headers, limits = self.headers, self.limits
         if len(headers) > limits.header_count:
             self.stop_parsing(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers")
@@ -144,9 +144,9 @@ class GuardedProtocol(HttpToolsProtocol):
         """Do what follows the beginning of a cycle."""
         self._unused = 0
         if not self.cycle.keep_alive:
-            # Until the body is here uvicorn must not close by itself: see LINGER_S.
+            # uvicorn must not close by itself before the body has arrived: see LINGER_S.
             self._close_after = self.cycle.keep_alive = True
-        # The scope keeps its list; trailers must not slip fields into a request that is already being judged.
+        # The scope keeps its list. Trailers must not add fields to a request that is already being processed.
         self.headers = []
 
     def refuse(self, status: HTTPStatus, code: str) -> None:
@@ -156,7 +156,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self.linger()
 
     def linger(self) -> None:
-        """Leave the client time to read the answer; it may be sending a body still."""
+        """Leave the client time to read the answer; it may still be sending a body."""
         self._is_deaf = True
         self._is_arriving = False
         self._deadline_s = self.loop.time() + LINGER_S
@@ -194,7 +194,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._check_arriving(len(data))
 
     def _check_arriving(self, size: int) -> None:
-        """Refuse a request that is not complete yet and too large already. Give it time for the `size` bytes that
+        """Refuse an incomplete request that is too large already. Otherwise extend its time for the `size` bytes that
         came."""
         if not self._began_s:
             self._began_s = self.loop.time()
@@ -203,7 +203,7 @@ class GuardedProtocol(HttpToolsProtocol):
         limits = self.limits
         self._deadline_s = self._began_s + limits.receipt_s + self._received / _BODY_BYTES_PER_S
         # The parser holds back an unfinished field, of the head or a trailer, so its size shows only here. After the
-        # head it is trailers that gather.
+        # head, these are trailers.
         if self._unused > limits.head_bytes:
             self.refuse_arriving(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "head_too_large")
         elif len(self.headers) > limits.header_count:
@@ -235,9 +235,9 @@ class GuardedProtocol(HttpToolsProtocol):
             self._close_after = self.cycle.keep_alive = False
 
     def _check_request_line(self, version: str) -> None:
-        """Refuse other protocols, more than one blank, line ends before the line."""
+        """Refuse other protocols, more than one blank, and line ends before the line."""
         line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version.encode())
-        # The first one stands at the beginning; pipelined ones behind bodies whose end only the parser knows.
+        # The first request line is at the beginning. Pipelined ones are behind bodies whose end only the parser knows.
         found = self._line.find(line, self._line_end)
         if found < 0 or (self._line_end == 0 and found > 0):
             self.stop_parsing(HTTPStatus.BAD_REQUEST, "bad_request_line")

@@ -1,6 +1,6 @@
 """An HTTP/1.1 client for small requests and answers over kept connections.
 
-A general client takes over three times the CPU for a call, and a job that comes alone waits for it.
+A general client needs over three times the CPU for a call, and a job that arrives alone waits for it.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from worker_sdk import forked
 # A kept connection that has been idle for longer is not used again: a proxy in between may have forgotten it.
 MAX_IDLE_S: Final = 15.0
 _MAX_HEAD_BYTES: Final = 64 * 1024
-# A larger body is written in pieces: its encryption would hold the event loop.
+# A larger body is written in pieces, because encrypting it at once would block the event loop.
 _PIECE_BYTES: Final = 256 * 1024
 _NEVER_WITH_BODY: Final = frozenset({204, 304})
 
@@ -152,7 +152,7 @@ class HttpClient:
     async def close(self) -> None:
         """End the calls that are under way with ClosedError, and close all connections."""
         self.abort()
-        await asyncio.sleep(0)  # or a loop that ends now would leave the transports open
+        await asyncio.sleep(0)  # otherwise a loop that ends now would leave the transports open
 
     def abort(self) -> None:
         """Do as `close`, without waiting for the transports. Call it in the client's event loop."""
@@ -220,7 +220,7 @@ class HttpClient:
             self._sweeper = asyncio.get_running_loop().call_later(MAX_IDLE_S, self._sweep)
 
     def _sweep(self) -> None:
-        """Close connections that have been idle for long. Keep nothing of an address that is no longer called."""
+        """Close connections that have been idle for long. Forget addresses that are no longer called."""
         loop = asyncio.get_running_loop()
         self._sweeper = None
         for address in list(self._idle):
@@ -249,7 +249,7 @@ def split_address(address: str) -> tuple[str, str]:
 
 
 def field_lines(fields: Mapping[str, str]) -> str:
-    """Write fields of a head. Callers that send the same ones with every call write them once."""
+    """Write fields of a head. Callers that send the same fields with every call write them once."""
     return "".join([f"{name}: {value}\r\n" for name, value in fields.items()])
 
 
@@ -270,7 +270,7 @@ class _Policy:
 
 
 class _Connection(asyncio.Protocol):
-    """One call at a time. `may_be_used`: for the next one."""
+    """One connection, for one call at a time. `may_be_used`: it may take another call."""
 
     def __init__(
         self,
@@ -322,7 +322,7 @@ class _Connection(asyncio.Protocol):
             self._waiter = None
 
     async def _write_in_pieces(self, head: bytes, body: bytes, waiter: "asyncio.Future[HttpAnswer]") -> bool:
-        """Write the request. Return False if the answer came before its end."""
+        """Write the request. Return False if the answer came before all of it was written."""
         self._transport.write(head)
         view = memoryview(body)
         for start in range(0, len(body), _PIECE_BYTES):
@@ -390,7 +390,7 @@ class _Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         self._fields, self._body = {}, []
         self._has_length = self._ends_with_connection = False
-        self.may_be_used = False  # until this one is complete, too
+        self.may_be_used = False  # until this answer is complete, too
 
     def on_header(self, name: bytes, value: bytes) -> None:
         known = name.lower()

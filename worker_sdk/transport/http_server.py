@@ -23,8 +23,8 @@ class TransportLimits:
     """Limits of the server.
 
     * `receipt_s`: for a request to arrive, and a second more for each 64 KiB; also for the first byte of a connection.
-    * `keep_alive_s`: between requests. Longer than a master keeps an idle connection: the side that sends must be the
-      one that closes.
+    * `keep_alive_s`: between requests. It is longer than a master keeps an idle connection, because the side that
+      sends must be the one that closes.
     * `answer_s`: until an answer is made and taken.
     """
 
@@ -57,8 +57,8 @@ class WorkerServer:
         self._state = ServerState()
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.TimerHandle | None = None
-        # Named as TCP, or asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`): an answer in two writes
-        # would then wait 40 ms for the peer's delayed ACK.
+        # Name the protocol TCP, or asyncio leaves Nagle's algorithm on (`base_events._set_nodelay`): an answer in two
+        # writes would then wait 40 ms for the peer's delayed ACK.
         self._socket = socket.socket(
             socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
         )
@@ -83,7 +83,7 @@ class WorkerServer:
 
     @property
     def scheme(self) -> str:
-        """http, or https where it has a certificate."""
+        """Return `http`, or `https` if the server has a certificate."""
         return "https" if self._tls else "http"
 
     @property
@@ -120,7 +120,7 @@ class WorkerServer:
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)
-        # The last answers are on their way, and a client that does not take its own must not hold the stop up.
+        # The last answers are on their way, and a client that does not read its answer must not delay the stop.
         end_s = asyncio.get_running_loop().time() + LINGER_S
         while self._state.connections and asyncio.get_running_loop().time() < end_s:  # noqa: ASYNC110  uvicorn's set
             await asyncio.sleep(0.01)
@@ -148,7 +148,7 @@ class WorkerProtocol(GuardedProtocol):
     def __init__(self, config: Config, state: ServerState, limits: TransportLimits) -> None:
         super().__init__(config, state)
         self._limits = limits
-        self._since_s = 0.0  # when it began to wait for a request, or the request to arrive
+        self._since_s = 0.0  # when the wait for a request, or the arrival of one, began
         self._answer: _Answer
 
     @property
@@ -163,8 +163,8 @@ class WorkerProtocol(GuardedProtocol):
             self._make_room()
 
     def _make_room(self) -> None:
-        """Close the connection that has been idle for the longest, or the one whose request is the longest on its
-        way."""
+        """Close the connection that has been idle for the longest, or the one whose request has been arriving for the
+        longest."""
         others = [
             one
             for one in self.connections
@@ -183,7 +183,7 @@ class WorkerProtocol(GuardedProtocol):
 
     def on_message_begin(self) -> None:
         if self.is_answering:
-            raise ParsingEndsError  # nobody who may call here asks before the answer has come
+            raise ParsingEndsError  # no legitimate client sends a request before the answer has come
         super().on_message_begin()
         self._since_s = self.loop.time()
 
@@ -215,10 +215,10 @@ class WorkerProtocol(GuardedProtocol):
             self.flow.resume_reading()
 
     def check_deadline(self, now_s: float) -> None:
-        """End what takes too long to arrive or to be taken. The sweep calls it."""
+        """End requests that take too long to arrive, and answers that take too long to be read. The sweep calls it."""
         has_unsent = self.transport.get_write_buffer_size() > 0
         if has_unsent and now_s > self._since_s + self._limits.answer_s:
-            self.transport.abort()  # nobody takes them
+            self.transport.abort()  # the client does not read its answer
         elif now_s > self._deadline_s:
             if self._is_arriving and not self.transport.is_closing():
                 self.refuse_arriving(HTTPStatus.REQUEST_TIMEOUT, "receipt_deadline")
@@ -230,20 +230,21 @@ class WorkerProtocol(GuardedProtocol):
         self._deadline_s = self._since_s + within_s
 
     def refuse_arriving(self, status: HTTPStatus, code: str) -> None:
-        """See `GuardedProtocol`. After the answer of a whole request the connection closes without another word."""
+        """See `GuardedProtocol`. After the answer to a complete request, the connection closes without another
+        answer."""
         cycle = self.cycle
         if self.is_answering:
             self._is_deaf = True
             self._is_arriving = cycle.keep_alive = False
             return
         if cycle is not None and not cycle.response_complete:
-            # Its own body is broken or late: the application is told that the client has gone.
+            # The body of this request is broken or late: tell the application that the client is gone.
             cycle.disconnected = True
             cycle.message_event.set()
         self.refuse(status, code)
 
     def refusal_bytes(self, status: HTTPStatus, code: str) -> bytes:
-        """See `GuardedProtocol`. The status says enough to a master."""
+        """See `GuardedProtocol`. The status tells a master enough."""
         return f"HTTP/1.1 {status} {status.phrase}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode()
 
 

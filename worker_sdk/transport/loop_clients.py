@@ -9,7 +9,7 @@ from worker_sdk.transport.loops import PerLoop
 
 
 class LoopClients:
-    """An `HttpClient` for each event loop. Its connections end with the loop; a forked process begins with none."""
+    """An `HttpClient` for each event loop. Its connections end with the loop; a forked process starts with none."""
 
     def __init__(self, make: Callable[[], HttpClient]) -> None:
         self._clients = PerLoop(lambda: _LoopClient(make()), let_go=lambda client: client.http.let_go())
@@ -56,8 +56,8 @@ class _LoopClient:
         self.keeper: AsyncGenerator[None, None] | None = None
 
     async def open_until_loop_ends(self) -> None:
-        # asyncio.run and servers close a loop's async generators before they close the loop. It is the only notice that
-        # a loop ends, and the last moment to close connections in order.
+        # asyncio.run and servers close a loop's async generators before they close the loop. This is the only notice
+        # that a loop ends, and the last moment to close connections in good order.
         self.keeper = _close_at_end(self.http)
         await anext(self.keeper)
 

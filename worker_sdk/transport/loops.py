@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class PerLoop(Generic[T]):
-    """`make` gives a running loop its state. State of a closed loop is dropped when the next loop asks.
+    """`make` returns the state for a running loop. State of a closed loop is dropped when the next loop asks.
 
     `let_go` is called in a forked process with each state that was the parent's. It must not call the event loop:
     parent and child share its selector.
@@ -20,7 +20,7 @@ class PerLoop(Generic[T]):
         self._make = make
         self._let_go = let_go
         self._by_loop: dict[asyncio.AbstractEventLoop, T] = {}
-        # Kept: a destructor of the parent's transports would call the parent's loop.
+        # These are kept, because the destructors of the parent's transports would call the parent's loop.
         self._of_parent: dict[asyncio.AbstractEventLoop, T] = {}
         forked.renew_in_child(self)
 

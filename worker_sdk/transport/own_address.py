@@ -13,9 +13,9 @@ def url_of(scheme: str, host: str, port: int) -> str:
 
 
 def outgoing_address(peer: str, port: int) -> str:
-    """Return the address of this machine from which it reaches `peer`. Look `peer` up, which may block. Raise
+    """Return the address of this machine from which it reaches `peer`. Look up `peer`, which may block. Raise
     OSError."""
     family, kind, protocol, _, address = socket.getaddrinfo(peer, port, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as probe:
-        probe.connect(address)  # sends nothing; the kernel chooses the address
+        probe.connect(address)  # this sends nothing; the kernel chooses the address
         return str(probe.getsockname()[0])

@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 class RecentMap(Generic[Value]):
-    """Remembers each key for `ttl_s` at least, and a quarter longer at most; the caller brings the time."""
+    """Remembers each key for at least `ttl_s`, and at most a quarter longer. The caller passes the time."""
 
     _SLICES: Final = 4
 
@@ -18,7 +18,7 @@ class RecentMap(Generic[Value]):
         self._turn_s = float("-inf")
 
     def keep_for(self, ttl_s: float) -> None:
-        """A new time to live, never a shorter one: what is remembered was promised for the old one."""
+        """Set a new time to live, but never a shorter one: the remembered keys were promised the old one."""
         self._slice_s = max(self._slice_s, ttl_s / self._SLICES)
 
     def known(self, keys: Collection[str], now_s: float) -> dict[str, Value]:
@@ -45,7 +45,8 @@ class RecentMap(Generic[Value]):
 
 
 class NonceCache:
-    """Nonces of one time window, bounded in size: when it is full, the oldest instants are refused altogether."""
+    """The nonces of one time window, bounded in number. When the cache is full, it refuses calls of the oldest
+    instants altogether."""
 
     def __init__(self, window_s: float, *, max_nonces: int = 200_000) -> None:
         self._window_ms = int(window_s * 1000)
@@ -56,7 +57,7 @@ class NonceCache:
         self._buckets: dict[int, set[str]] = {}
 
     def is_fresh(self, nonce: str, timestamp_ms: int, now_ms: int) -> bool:
-        """Return whether the call of this instant (within the window) is seen for the first time; then remember it."""
+        """Return whether a call of this instant (within the window) is seen for the first time, and remember it."""
         index = timestamp_ms // self._bucket_ms
         bucket = self._buckets.get(index)
         if timestamp_ms < self._floor_ms or (bucket is not None and nonce in bucket):

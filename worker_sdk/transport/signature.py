@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 WINDOW_S: Final = 300.0
 _WARN_EVERY_S: Final = 60.0
 
-# The line feeds of a signed text have no place in it: else `/challenge` would sign forged requests for whoever asks.
+# A nonce must not contain the line feeds of a signed text, or `/challenge` would sign forged requests for anyone.
 _CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{16,128}")
 _NONCE: Final = re.compile(rb"[\x21-\x7e]{8,128}")
 _TIMESTAMP: Final = re.compile(rb"[0-9]{1,15}")
@@ -36,7 +36,7 @@ def signed_text(*, method: str, path: str, worker_id: str, timestamp: str, nonce
 
 def signed_headers(*, secret: str, method: str, path: str, worker_id: str, body: bytes) -> dict[str, str]:
     """Return the `X-JQ-…` headers of one call. `path` is as it is sent, with the prefix of the worker's URL."""
-    # The wall clock, not the store's: a worker that has not heard from the store yet must be able to judge it.
+    # Use the wall clock, not the store's: a worker that has not heard from the store yet must be able to check it.
     timestamp = str(time.time_ns() // 1_000_000)
     nonce = secrets.token_urlsafe(16)
     text = signed_text(
@@ -59,7 +59,7 @@ def _utc(seconds: float) -> str:
 
 
 class SignatureCheck:
-    """`secrets` holds the one that registers, then those that are still valid while it rotates."""
+    """`secrets` holds the secret that is registered, then those that are still valid during a rotation."""
 
     def __init__(
         self,
@@ -74,13 +74,13 @@ class SignatureCheck:
         self._warned_at_s = float("-inf")
 
     def prove(self, nonce: object) -> str | None:
-        """The answer to a challenge; None for a nonce that is not of the agreed form."""
+        """Return the answer to a challenge; None if the nonce does not have the agreed form."""
         if not isinstance(nonce, str) or not _CHALLENGE.fullmatch(nonce):
             return None
         return hmac.digest(self._keys[0], nonce.encode(), "sha256").hex()
 
     def may_be_valid(self, headers: Mapping[bytes, bytes], worker_id: str) -> bool:
-        """Check all that can be told before the body is read: form, addressee and time."""
+        """Check everything that can be checked before the body is read: form, addressee and time."""
         timestamp = headers.get(b"x-jq-timestamp", b"")
         has_form = (
             headers.get(b"x-jq-worker") == worker_id.encode()
@@ -106,15 +106,15 @@ class SignatureCheck:
     def is_valid(
         self, method: str, path: str, headers: Mapping[bytes, bytes], worker_id: str, body: bytes
     ) -> bool:
-        """The whole check of a call that `may_be_valid`; uses its nonce up."""
+        """Check all of a call that `may_be_valid`, and use up its nonce."""
         timestamp, nonce = headers[b"x-jq-timestamp"].decode(), headers[b"x-jq-nonce"].decode()
         text = signed_text(
             method=method, path=path, worker_id=worker_id, timestamp=timestamp, nonce=nonce, body=body
         )
         given = headers[b"x-jq-signature"][3:]
-        # Every key is tried whatever the first says: the time taken tells nothing.
+        # Try every key, even if the first matches, so that the time taken reveals nothing.
         matches = [
             hmac.compare_digest(hmac.digest(key, text, "sha256").hex().encode(), given) for key in self._keys
         ]
-        # Only now: who cannot sign must not fill the cache.
+        # Remember the nonce only now: callers that cannot sign must not fill the cache.
         return any(matches) and self._nonces.is_fresh(nonce, int(timestamp), int(self._wall_clock_s() * 1000))

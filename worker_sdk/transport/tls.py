@@ -15,8 +15,8 @@ LOOK_EVERY_S: Final = 2.0
 class LiveContext:
     """An SSL context that reads its files again when they change. Open connections keep the former certificates.
 
-    Raises OSError, such as ssl.SSLError, if the files cannot be used at the start. Later the former content stays in
-    use.
+    Raises OSError, such as ssl.SSLError, if the files cannot be used at the start. If they cannot be used later, the
+    former content stays in use.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class LiveContext:
         self._look_at_s = time.monotonic() + LOOK_EVERY_S
 
     def refresh(self) -> None:
-        """Read the files if they changed. May be called often: it looks at them every `LOOK_EVERY_S` at most."""
+        """Read the files if they changed. It may be called often: it checks them at most every `LOOK_EVERY_S`."""
         now_s = time.monotonic()
         if now_s < self._look_at_s:
             return
@@ -43,8 +43,8 @@ class LiveContext:
             stamp = self._stamp()
             if stamp == self._seen:
                 return
-            # Certificate and key are two files, and only one of them may be new yet: a trial context first, and another
-            # trial at the next look.
+            # Certificate and key are two files, and only one of them may be new so far. Try them in a separate context
+            # first, and try again at the next check.
             self._load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
             self._load(self.context)
         except OSError as exc:
@@ -59,7 +59,7 @@ class LiveContext:
         if self._certfile is not None:
             context.load_cert_chain(self._certfile, self._keyfile)
         if self._cafile is not None:
-            # Adds: an authority that is taken out is trusted until the process ends.
+            # This only adds authorities: one that was removed stays trusted until the process ends.
             context.load_verify_locations(self._cafile)
 
     def _stamp(self) -> list[tuple[int, int, int]]:

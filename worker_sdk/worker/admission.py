@@ -1,4 +1,4 @@
-"""Which offers are taken."""
+"""Decide which offers to accept."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["accepted", "busy", "unknown_name", "draining", "stale_epoch", "too_late", "duplicate"]
 
-# How far apart the clocks of a master and the store may be before their fences stop meaning anything.
+# How far apart the clocks of a master and the store may be before fences lose their meaning.
 _SKEW_S: Final = 10.0
 _MALFORMED: Final = "a job of the push is not as the protocol has it"
 
@@ -26,8 +26,8 @@ class MalformedError(ValueError):
 
 
 class Admission:
-    """Decides at once, for each offer by itself. `is_leaving`: this process ends; masters may order a drain besides.
-    `beat_now` makes the heartbeat ask the masters at once what has become of the claims."""
+    """Decides at once, and about each offer separately. `is_leaving`: this process ends; masters may order a drain as
+    well. `beat_now` makes the heartbeat ask the masters at once what has become of the claims."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Admission:
 
     @property
     def free(self) -> int:
-        """Slots that a master may fill."""
+        """Return the number of slots that a master may fill."""
         return 0 if self.is_draining else self._executor.free
 
     def offer(self, epoch: int, offers: Sequence[Any]) -> "PushAnswer":
@@ -73,7 +73,7 @@ class Admission:
         self._identity.saw_epoch(epoch)
         accepted: list[str] = []
         rejected: list[Rejected] = []
-        # Nothing but these offers can take it meanwhile. While store time is unknown, all are too late anyway.
+        # Only these offers can take a slot meanwhile. While store time is unknown, all offers are too late anyway.
         self._room = self._executor.free if latest_ms is not None else 0
         known = self._seen.known([offer["token"] for offer in offers], now)
         judged: dict[str, Verdict] = {}
@@ -89,7 +89,7 @@ class Admission:
                 else:
                     rejected.append({"job_id": offer["job_id"], "reason": verdict, "retry_after": None})
         finally:
-            # Also what is refused: the copy of an offer must not be taken after its refusal was believed.
+            # Remember refusals, too: a copy of an offer must not be accepted after its refusal was believed.
             self._seen.put(judged, now)
         return {"accepted": accepted, "rejected": rejected}
 
@@ -110,11 +110,12 @@ class Admission:
             return "too_late"
         executor = self._executor
         if offer["job_id"] in executor.occupying:
-            # Never both at once, so the newer claim waits for the end of the earlier run, in that run's slot.
+            # The two must never run at once, so the newer claim waits for the end of the earlier run, in that run's
+            # slot.
             if not executor.may_follow(offer["job_id"], offer["fence"]):
                 return "duplicate"
             if not executor.follow(JobRun(offer, handler, now + left_ms / 1000), now):
-                # The offer has overtaken the word that the earlier claim is over.
+                # The offer arrived before the news that the earlier claim is over.
                 self._beat_now()
             return "accepted"
         if self._room <= 0:

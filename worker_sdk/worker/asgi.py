@@ -44,7 +44,7 @@ class Lifespan(Protocol):
 
 
 class WorkerEndpoint:
-    """The calls of a master. `url` is the registered one: its path is part of what is signed."""
+    """Handles the calls of masters. `url` is the registered URL: its path is part of the signed text."""
 
     def __init__(
         self,
@@ -87,7 +87,8 @@ class WorkerEndpoint:
     def _route(self, scope: Scope) -> str:
         path: str = scope["path"]
         root: str = scope.get("root_path", "")
-        # Mounted, the path may hold where it is mounted (root_path) or not; behind a proxy, the prefix of the URL.
+        # In a mounted application, the path may or may not contain the mount point (root_path); behind a proxy, it may
+        # contain the prefix of the URL.
         for prefix in (root, self._prefix):
             if prefix and path.startswith(prefix + "/"):
                 return path[len(prefix) :]
@@ -133,7 +134,7 @@ class WorkerEndpoint:
     async def _read_body(
         self, headers: dict[bytes, bytes], receive: Receive, max_bytes: int
     ) -> tuple[int, bytes]:
-        """(0, body), or a status that refuses it."""
+        """Return (0, body), or a status that refuses it."""
         status, body = await self._bodies.read(headers, receive, max_bytes)
         if body and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != _CONTENT_TYPE:
             return 415, b""
@@ -164,7 +165,7 @@ class WorkerEndpoint:
             self._identity.saw_epoch(epoch)
         if route != "/detach":
             self._identity.is_drain_ordered = route == "/drain"
-        # The answer to a heartbeat is what holds: one that was under way when the order was given may say otherwise.
+        # The answer to a heartbeat counts, and one that was under way when the order was given may contradict it.
         self._beat_now()
         return 200, {}
 
@@ -180,7 +181,7 @@ class WorkerEndpoint:
 
 
 class AsgiApp:
-    """`endpoint` gives the one that serves now, or None before the start and after the end."""
+    """`endpoint` returns the endpoint that serves now, or None before the start and after the end."""
 
     def __init__(self, lifespan: Lifespan, endpoint: Callable[[], WorkerEndpoint | None]) -> None:
         self._lifespan = lifespan
@@ -216,7 +217,7 @@ class AsgiApp:
 
 
 def _cancel_target(route: str) -> str | None:
-    """The job ID in `/jobs/{id}/cancel`."""
+    """Return the job ID in `/jobs/{id}/cancel`."""
     parts = route.split("/")
     if len(parts) == 4 and parts[1] == "jobs" and parts[3] == "cancel" and parts[2]:
         return parts[2]
@@ -226,7 +227,7 @@ def _cancel_target(route: str) -> str | None:
 def _fields(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     fields: dict[bytes, bytes] = {}
     for name, value in headers:
-        # A field that is given twice has a value that nothing accepts.
+        # Join the values of a repeated field: nothing accepts the result.
         fields[name] = fields[name] + b", " + value if name in fields else value
     return fields
 

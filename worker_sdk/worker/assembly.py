@@ -45,7 +45,7 @@ class Assembly:
         if self._is_in_process and handler.kind is HandlerKind.ISOLATED:
             handler = replace(handler, kind=HandlerKind.ASYNC if handler.is_coroutine else HandlerKind.SYNC)
         composed = self._composed(handler)
-        # The process of an isolated handler makes its own.
+        # The process of an isolated handler makes its own values.
         if handler.kind is not HandlerKind.ISOLATED:
             self._values.add(handler.dependencies.values())
         self.registry.put(composed)
@@ -85,7 +85,7 @@ class Assembly:
     def _composed(self, handler: Handler) -> Handler:
         layers = [_layer(one, handler) for one in self.middleware if _surrounds(one, handler)]
         if handler.kind is HandlerKind.ISOLATED:
-            # The process makes the values. Dependencies that cannot be called are found here, before the start.
+            # The process makes the values, but dependencies that cannot be called are found here, before the start.
             self._with_dependencies(handler)
             return replace(handler, takes_context=True, around=_around_process(layers)) if layers else handler
         if not handler.dependencies and not layers:
@@ -122,7 +122,7 @@ def _overrides(one: Middleware, method: str) -> bool:
 
 
 def _layer(one: Middleware, handler: Handler) -> Callable[[Call], Call]:
-    """Return what puts a middleware around a call."""
+    """Return a function that puts a middleware around a call."""
     if handler.kind is HandlerKind.ASYNC and _overrides(one, "around_async_job"):
         return _async_layer(
             checked_generator(one, "around_async_job", is_async=True), _what(one, "async_job")
@@ -202,7 +202,7 @@ def _without_context(handler: Handler) -> Call:
 
 
 def _in_job(inner: Call) -> Call:
-    """Note the job that runs: its middleware and dependencies enqueue by the same pushers as its handler."""
+    """Set the running job, so that its middleware and dependencies enqueue by the same pushers as its handler."""
 
     def call(argument: Any, ctx: Context) -> Any:
         mark = running_job.set(ctx)
@@ -228,7 +228,7 @@ def _in_job_async(inner: Call) -> Call:
 def _around_process(
     layers: Sequence[Callable[[Call], Call]],
 ) -> Callable[[Context, Callable[[], Any]], Any]:
-    """Return what surrounds the wait for the process of an attempt, and gives its report."""
+    """Return a function that surrounds the wait for the process of an attempt, and returns its report."""
 
     def wait(attend: Callable[[], outcomes.Fields], ctx: Context) -> outcomes.Fields:
         fields = attend()

@@ -1,4 +1,4 @@
-"""Bodies of requests, read while nobody has proven yet who sends them."""
+"""Bodies of requests, which are read before the sender is authenticated."""
 
 import asyncio
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ _DEADLINE_S: Final = 30.0
 
 
 class Bodies:
-    """All that are arriving hold at most `max_total_bytes` together, and one chunk: beyond that the largest gives way,
-    so that who fills the memory does not keep the usual small push out.
+    """All bodies that are arriving hold at most `max_total_bytes` together, and one chunk. Beyond that, the largest is
+    dropped, so that a sender that fills the memory does not keep out the usual small push.
     """
 
     def __init__(self, max_total_bytes: int = MAX_TOTAL_BYTES) -> None:
@@ -22,7 +22,7 @@ class Bodies:
     async def read(
         self, headers: Mapping[bytes, bytes], receive: Receive, max_bytes: int
     ) -> tuple[int, bytes]:
-        """(0, body), or a status that refuses it; more than `max_bytes` is never held."""
+        """Return (0, body), or a status that refuses it. Never hold more than `max_bytes`."""
         length = headers.get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > max_bytes:
             return 413, b""
@@ -62,5 +62,5 @@ class _Arriving:
     def shed(self) -> None:
         self.data, self.is_shed = bytearray(), True
         if not self.deadline.expired():
-            # A reader that waits for the next piece wakes up at once.
+            # Wake up a reader that waits for the next piece.
             self.deadline.reschedule(asyncio.get_running_loop().time())

@@ -11,7 +11,7 @@ from worker_sdk.worker.outbox import ReportOutbox
 from worker_sdk.worker.outcomes import Fields
 
 _LOOK_S: Final = 0.05
-# A worker that no master takes in this time has nothing to wait for.
+# A worker that no master registers within this time has nothing to wait for.
 JOIN_WITHIN_S: Final = 30.0
 
 
@@ -26,7 +26,7 @@ class Burst:
         self.has_joined = False
 
     def counting(self, settlements: Settlements) -> Settlements:
-        """Return what takes reports and passes them on."""
+        """Return settlements that count the reports and pass them on."""
         return _Counting(settlements, self)
 
     def note(self, job_id: str, fields: Fields) -> None:
@@ -39,7 +39,8 @@ class Burst:
                 self.failed.discard(job_id)
 
     async def over(self, executor: Executor, outbox: ReportOutbox, identity: WorkerIdentity) -> None:
-        """Return when no job has run for `idle_s` and all reports are delivered, or when no master takes the worker."""
+        """Return when no job has run for `idle_s` and all reports are delivered, or when no master registers the
+        worker."""
         began_s = now_s()
         while True:
             await asyncio.sleep(_LOOK_S)

@@ -1,4 +1,4 @@
-"""A challenge as its handler sees it: the address that was given away, and the callback that came."""
+"""A challenge as its handler sees it: the address that was given out, and the callback that came."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass

@@ -30,7 +30,7 @@ class Challenges(Protocol):
 
 class ChallengeOpener:
     """Opens challenges from the event loop in which it was made. It asks until a master has answered. The nonce tells
-    masters that a call is a repeat: of two challenges that one attempt opened, only the later one counts."""
+    masters that a call is a repeat, because if an attempt opens two challenges, only the later one counts."""
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
         self._client = client

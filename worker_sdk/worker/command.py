@@ -17,9 +17,9 @@ from worker_sdk.worker.job_log import STDERR_LEVEL, STDOUT_LEVEL, OutputLines, r
 from worker_sdk.worker.lease import now_s
 from worker_sdk.worker.outcomes import OutOfTimeError
 
-# The end of each output is kept.
+# How much of the end of each output is kept.
 KEPT_BYTES: Final = 64 * 1024
-# So long a command may go on after SIGTERM, and at most this share of its time.
+# How long a command may go on after SIGTERM, and the largest share of its time for that.
 KILL_AFTER_S: Final = 5.0
 KILL_SHARE: Final = 0.1
 _LOOK_S: Final = 0.1
@@ -64,7 +64,7 @@ class Ended:
 
     @property
     def how(self) -> str:
-        """The end in words."""
+        """Return the end in words."""
         if self.code < 0:
             with contextlib.suppress(ValueError):
                 return f"ended by {signal.Signals(-self.code).name}"
@@ -76,8 +76,8 @@ def run(
 ) -> Ended:
     """Run the command, and return its end. It blocks.
 
-    Raise CommandNotStartedError, OutOfTimeError, and StoppedError if the job is to stop. All that the command started
-    has ended by then.
+    Raise CommandNotStartedError, OutOfTimeError, and StoppedError if the job is to stop. Everything that the command
+    started has ended by then.
     """
     total_s = ctx.remaining()
     status, status_fd = os.pipe()
@@ -103,7 +103,7 @@ def run(
         }
         with guard:
             assert guard.stdin is not None
-            # The end of this pipe is the order to kill, whatever happens here.
+            # Whatever happens here, the end of this pipe is the order to kill.
             with guard.stdin:
                 _order(guard, json.dumps(spec).encode() + b"\n")
                 return _attend(ctx, guard, outcome, total_s)
@@ -111,7 +111,7 @@ def run(
 
 def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_s: float) -> Ended:
     patience_s = min(KILL_AFTER_S, total_s * KILL_SHARE)
-    # Time is left to kill it and to tell so before masters would start the next attempt.
+    # Leave time to kill it and to report this before masters would start the next attempt.
     end_s = ctx.deadline_s - 1.5 * patience_s
     kill_s: float | None = None
     is_late = is_killed = False
@@ -125,7 +125,7 @@ def _attend(ctx: Context, guard: "subprocess.Popen[bytes]", outcome: Any, total_
     with selectors.DefaultSelector() as selector:
         for one in (guard.stdout, guard.stderr, outcome):
             selector.register(one, selectors.EVENT_READ)
-        # The outcome comes when nothing holds the outputs any more, or only what escaped.
+        # The outcome comes when nothing holds the outputs any more, except processes that escaped.
         while outcome in {key.fileobj for key in selector.get_map().values()}:
             now = now_s()
             if kill_s is None and (now >= end_s or ctx.cancelled):
@@ -170,7 +170,7 @@ class _Output:
             self._lines.feed(piece)
 
     def take_rest(self, fd: int) -> None:
-        """Take what is there, and wait for nothing."""
+        """Take what is there, without waiting."""
         os.set_blocking(fd, False)
         with contextlib.suppress(BlockingIOError):
             while piece := os.read(fd, 65536):
@@ -187,8 +187,8 @@ class _Output:
 
 def _order(guard: "subprocess.Popen[bytes]", order: bytes) -> None:
     assert guard.stdin is not None
-    # It may have ended by itself.
+    # The guard may have ended by itself.
     with contextlib.suppress(BrokenPipeError):
-        # An unbuffered pipe may take a part.
+        # An unbuffered pipe may take only a part.
         while order:
             order = order[guard.stdin.write(order) or 0 :]

@@ -1,7 +1,8 @@
 """A process between a worker and a command: it ends all that the command has started, also when the worker dies.
 
-It is run as a file of its own, by an interpreter without site packages: it has to start fast. Standard input brings one
-line of JSON, and then an order a byte: T to end, K to kill; its end is a K. Descriptor `status_fd` gets the outcome.
+It runs as a file of its own, by an interpreter without site packages, because it has to start fast. Standard input
+brings one line of JSON, and then one order per byte: T to end, K to kill. The end of the input counts as K. Descriptor
+`status_fd` gets the outcome.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 def main() -> None:
     spec = json.loads(_line())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # Processes that fork away become children of this one, instead of those of init.
+    # Processes that fork away become children of this process, not of init.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     try:
@@ -34,7 +35,7 @@ def main() -> None:
     except (OSError, subprocess.SubprocessError) as exc:
         _tell(spec["status_fd"], {"error": f"{type(exc).__name__}: {exc}"})
         return
-    # Only the command holds its output open from here on.
+    # From here on, only the command holds its outputs open.
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 1)
     os.dup2(null, 2)
@@ -59,7 +60,7 @@ def _limit(limits: "dict[str, int]") -> None:
     for name, value in limits.items():
         which = getattr(resource, name, None)
         if which is not None:
-            # One second between SIGXCPU and SIGKILL, where it is CPU time.
+            # For CPU time, this leaves one second between SIGXCPU and SIGKILL.
             resource.setrlimit(which, (value, value + 1))
 
 
@@ -69,7 +70,7 @@ def _attend(child: "subprocess.Popen[bytes]") -> None:
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    # Not `poll`: it would reap the leader, and the number of its group could be another's by then.
+    # Do not use `poll`: it would reap the leader, and the number of its group could be another group's by then.
     while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         ready, _, _ = select.select([0, woken], [], [])
         if woken in ready:
@@ -82,22 +83,23 @@ def _attend(child: "subprocess.Popen[bytes]") -> None:
 
 
 def _kill_family(leader: int) -> None:
-    """Kill the group of the command, and what has left it."""
+    """Kill the group of the command, and the processes that have left it."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(leader, signal.SIGKILL)
-        # On a busy machine it dies later, and what it forked away becomes a child of this process only then.
+        # On a busy machine the leader dies later, and only then do the processes that it forked away become children
+        # of this one.
         os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)
     while children := [pid for pid in _children() if pid != leader]:
         for pid in children:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-            # Its own children come here when it is reaped.
+            # Its own children become children of this process when it is reaped.
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, 0)
 
 
 def _children() -> "list[int]":
-    """Return the children of this process; none where the system does not tell."""
+    """Return the children of this process; none if the system does not list them."""
     found = []
     with contextlib.suppress(OSError):
         for entry in os.listdir("/proc"):

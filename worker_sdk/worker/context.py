@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, Unpack, cast
 
 from worker_sdk.worker.lease import now_s
 
-if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
+if TYPE_CHECKING:  # slow to import, and a module of handlers does not need it
     import asyncio
     import logging
     import threading
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # slow to import, and a module of handlers needs none of it
 
 T = TypeVar("T")
 
-# The context of the job that runs here: of a task, or of any handler with middleware or dependencies.
+# The context of the job that runs here, if it is a task, or a handler with middleware or dependencies.
 running_job: Final[ContextVar["Context | None"]] = ContextVar("running_job", default=None)
 
 
@@ -60,7 +60,7 @@ class CancelSignal:
     own. In a process that a handler forks it is never set.
     """
 
-    # These belong to the class until one is needed: every job gets a signal, and most are never looked at.
+    # These are class attributes until one is needed: every job gets a signal, and most are never looked at.
     _is_set = False
     _event: "threading.Event | None" = None
     _waiters: "list[asyncio.Future[None]] | None" = None
@@ -82,8 +82,8 @@ class CancelSignal:
 
             event = self.__dict__.setdefault("_event", threading.Event())
             forked.renew_in_child(self)
-        # Looked at after the event is there, as `set` looks for the event after the mark: one of them sees the other.
-        # A lock would do as well, but another thread may hold it when a handler forks.
+        # Check the mark after making the event, because `set` looks for the event after setting the mark: one of the
+        # two sees the other. A lock would do as well, but another thread may hold it when a handler forks.
         return self._is_set or event.wait(timeout_s)
 
     def renew(self) -> None:
@@ -202,7 +202,7 @@ class Context:
         self.challenge: Challenge | None = None
         self.answer_within_s = 86_400.0
         self._challenges = challenges
-        # As they came, until a handler asks for them.
+        # The inputs as they came, until a handler asks for them.
         self._inputs: Inputs | Iterable[JobInput] = inputs
         self._log = log
         self._logger: logging.LoggerAdapter[logging.Logger] | None = None
@@ -315,7 +315,7 @@ class Context:
         from worker_sdk.worker.progress import MAX_MESSAGE_CHARS
 
         told = None if fraction is None else float(fraction)
-        # Characters that cannot be sent must not keep the heartbeats of the worker from being sent.
+        # Replace characters that cannot be sent, which would keep the worker's heartbeats from being sent.
         text = str(message)[:MAX_MESSAGE_CHARS].encode(errors="replace").decode()
         self._reports.tell(self._token, told, text)
 
@@ -356,7 +356,7 @@ class Context:
                 f"a checkpoint has at most {MAX_CHECKPOINT_BYTES} bytes, this one has {len(data)}"
             )
         saved = self._reports.save(self._token, data)
-        # Only what counts is handed on within this attempt.
+        # Within this attempt, only a checkpoint that counts is passed on.
         saved.add_done_callback(lambda done: None if done.exception() else self._saved(data))
         return saved
 
@@ -452,7 +452,7 @@ class Context:
             options["id"] = self._next_once_id(options)
         if is_in_loop():
             return cast("JobId", self._pushers.pusher().enqueue(name, argument, **options))
-        # Not by way of the worker's loop: an isolated handler has none, and a busy one would be waited for.
+        # Do not go through the worker's loop: an isolated handler has none, and a busy loop would delay the call.
         return cast("JobId", self._pushers.sync_pusher().enqueue(name, argument, **options))
 
     def enqueue_sync(

@@ -1,4 +1,4 @@
-"""Ends the runs of jobs: decides what is reported of each, and when."""
+"""Ends of runs: decide what to report about each, and when."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from worker_sdk.worker.run import JobRun, Stop
 
 logger = logging.getLogger(__name__)
 
-# A failed attempt waits so long for a master that takes the lines of its log.
+# How long a failed attempt waits for a master that takes the lines of its log.
 LOG_PATIENCE_S: Final = 1.0
 
 
@@ -35,8 +35,8 @@ class Settlements(Protocol):
 
 
 class Endings:
-    """All of it in the event loop. `owed` has the runs, by token, that a master has not answered for yet. `release`
-    frees the slot of a run whose handler runs no more."""
+    """Use it only in the event loop. `owed` has the runs, by token, that a master has not answered for yet. `release`
+    frees the slot of a run whose handler no longer runs."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Endings:
         self._owed = owed
         self._release = release
         self._stop_grace_s = stop_grace_s
-        # This process is a fork of the worker: it goes on with no job of it.
+        # This process is a fork of the worker: it continues none of its jobs.
         self.is_copy = False
 
     def end(self, run: JobRun, value: Any, exc: BaseException | None) -> None:
@@ -155,7 +155,7 @@ class Endings:
         try:
             return outcomes.of_exception(run.handler, exc, run.attempt)
         except Exception:
-            # A policy is code of the user's too: an ending must not be lost over a wait that cannot be computed.
+            # A policy is the user's code, too: an ending must not be lost because its wait cannot be computed.
             logger.exception("the retry policy of %s failed", run.name)
             return outcomes.failure(f"{type(exc).__name__}, and its retry policy failed", should_retry=True)
 

@@ -1,4 +1,4 @@
-"""Gives slots to accepted jobs, and stops them: at their timeout, at the end of their lease, or when told to."""
+"""Give slots to accepted jobs, and stop the jobs: at their timeout, at the end of their lease, or when told to."""
 
 import asyncio
 import contextlib
@@ -24,9 +24,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A stopped handler may clean up for so long before its end is reported without it; less than the master's own grace.
+# How long a stopped handler may clean up before its end is reported without it. It is less than the master's own
+# grace.
 STOP_GRACE_S: Final = 2.0
-MAX_OWED: Final = 1_000  # tokens that one heartbeat may name
+MAX_OWED: Final = 1_000  # the number of tokens that one heartbeat may name
 # A newer claim of a job waits at most this long for the earlier run to end, and at most this share of its own timeout;
 # then it is handed back, because another worker could run it at once.
 FOLLOW_S: Final = 10.0
@@ -42,9 +43,9 @@ class Starts(Protocol):
 class Executor:
     """Runs accepted jobs in slots. Only `free` and `owed_runs` may be used outside the event loop.
 
-    `occupying`, by job ID, holds a slot each, also after its end was reported: a thread cannot be killed. `owed`, by
-    token, is what a master has not answered for yet, also after the job has ended. A run in `_followers`, by job ID, is
-    a newer claim of a job whose earlier run has not ended: it takes over that slot.
+    Each run in `occupying`, by job ID, holds a slot, even after its end was reported: a thread cannot be killed.
+    `owed`, by token, is what a master has not answered for yet, also after the job has ended. A run in `_followers`,
+    by job ID, is a newer claim of a job whose earlier run has not ended: it takes over that slot.
     """
 
     def __init__(
@@ -66,7 +67,8 @@ class Executor:
         self._starts = starts
         self._reports = reports
         self._stop_grace_s = stop_grace_s
-        # Held while offers are judged and taken up: a heartbeat says that what it does not name was not taken up.
+        # Held while offers are judged and taken up, because an offer that a heartbeat does not name counts as not
+        # taken up.
         self.taking_up = threading.Lock()
         self.occupying: dict[str, JobRun] = {}
         self.owed: dict[str, JobRun] = {}
@@ -122,7 +124,7 @@ class Executor:
     # --- running
 
     def resize(self, max_jobs: int) -> None:
-        """Take so many jobs at a time from now on. Jobs beyond that number run to their end."""
+        """Take at most `max_jobs` at a time from now on. Running jobs beyond that number run to their end."""
         if max_jobs == self._max_jobs:
             return
         logger.info("%d slots instead of %d, as the masters say", max_jobs, self._max_jobs)
@@ -132,7 +134,7 @@ class Executor:
             self.on_room()
 
     def start(self, run: JobRun, now: float) -> None:
-        """`now`: by `now_s`, when it was taken up."""
+        """Start a run. `now`: when it was taken up, by `now_s`."""
         self.occupying[run.job_id] = run
         self.owed[run.token] = run
         # The timeout also runs while a confirmation is awaited: the master's clock for the attempt has started already.
@@ -191,7 +193,7 @@ class Executor:
 
     def _release(self, run: JobRun) -> None:
         follower = self._followers.pop(run.job_id, None) if self._followers else None
-        if follower is not run:  # else it never had the slot
+        if follower is not run:  # otherwise it never had the slot
             self.occupying.pop(run.job_id, None)
             if follower is not None:
                 follower.begin_by_s = _NEVER
@@ -235,7 +237,7 @@ class Executor:
         elif (process := run.process) is not None:
             process.kill()
         elif why is Stop.TIMEOUT and run.handler.kind is HandlerKind.SYNC:
-            # Nobody can end a thread: the job must not wait for it. Its slot does.
+            # Nobody can end a thread, so the job must not wait for it, but its slot does.
             self._report_without_end(run)
         if run.stop_due_s < self._watch_due_s:
             self._watch_at(run.stop_due_s)
@@ -243,10 +245,10 @@ class Executor:
     def _patience_end_s(self, run: JobRun, why: Stop) -> float:
         """Return when the end is reported although the handler still runs."""
         if why in (Stop.HANDED_BACK, Stop.LOST):
-            # It would be started elsewhere beside this one.
+            # Otherwise it would be started elsewhere while this run goes on.
             return _NEVER
         end_s = now_s() + self._stop_grace_s
-        # A caller that asked for a cancel can wait for a thread until its timeout.
+        # After a cancel, the caller can wait for a thread until the job's timeout.
         return max(end_s, run.deadline_s) if run.handler.kind is HandlerKind.SYNC else end_s
 
     def stop_all(self, why: Stop) -> None:
@@ -269,7 +271,7 @@ class Executor:
                 self.stop(run, Stop.LOST)
 
     def answered(self, tokens: Iterable[str]) -> None:
-        """A master has answered for the ends of these."""
+        """Forget the runs whose ends a master has answered for."""
         for token in tokens:
             self.owed.pop(token, None)
         if self.on_room is not None:
@@ -301,7 +303,7 @@ class Executor:
             if run.due_s > now:
                 continue
             self._stop_overdue(run, now)
-        # A lease that was renewed since moved on; hence the next instant is found anew.
+        # A lease that was renewed meanwhile ends later, so find the next instant again.
         next_due_s = min((run.due_s for run in self._taken_up()), default=_NEVER)
         if next_due_s < self._watch_due_s:
             self._watch_at(next_due_s)
@@ -321,7 +323,7 @@ class Executor:
     # --- ending
 
     async def idle(self, timeout_s: float) -> bool:
-        """Wait until nothing runs; return False if the time was over first."""
+        """Wait until nothing runs. Return False if the time runs out first."""
         if not self.occupying:
             return True
         self._idle = self._loop.create_future()

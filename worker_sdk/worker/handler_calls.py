@@ -1,4 +1,4 @@
-"""Calls the handlers of jobs: in the event loop, in threads, or in processes of their own."""
+"""Call the handlers of jobs: in the event loop, in threads, or in processes of their own."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 
 class HandlerCalls:
-    """Made and told to launch in the event loop. `log_of` gives the log of a job and token, None where none is kept."""
+    """Make it, and call `launch`, in the event loop. `log_of` returns the log of a job and token; None: no logs are
+    kept."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class HandlerCalls:
         self._threads = HandlerThreads(max_jobs, self._loop)
 
     def resize(self, max_jobs: int) -> None:
-        """Let so many handlers run in threads at a time."""
+        """Let at most `max_jobs` handlers run in threads at a time."""
         self._threads.resize(max_jobs)
 
     def close(self) -> None:
@@ -94,7 +95,7 @@ class HandlerCalls:
             self._endings.end(run, None, None)
             return
         run.has_begun = True
-        # This task is of this job alone.
+        # This asyncio task belongs to this job alone.
         running_log.set(run if self._log_of is not None else None)
         try:
             if tracing.is_on():

@@ -10,7 +10,7 @@ VARIABLE: Final = "JQMASTER_HEALTH_FILE"
 
 
 def touch() -> None:
-    """Set the file's time to now, where `JQMASTER_HEALTH_FILE` names one. Called for each heartbeat that was
+    """Set the file's time to now, if `JQMASTER_HEALTH_FILE` names one. Called after each heartbeat that was
     answered."""
     if path := os.environ.get(VARIABLE):
         # Best effort: heartbeats go on even if the disk is full.

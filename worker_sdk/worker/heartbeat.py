@@ -1,4 +1,4 @@
-"""Membership: registers, reports and renews leases, from a thread of its own with a client of its own.
+"""Membership: register, report and renew leases, from a thread of its own with a client of its own.
 
 A handler that blocks the event loop must not look like a dead worker: nothing here waits for the loop.
 """
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _REGISTER_TIMEOUT_S: Final = 10.0
-# A detached worker asks whether it may go on; when nobody has confirmed it by then, it stops its jobs. Masters say how
-# often, unless they are older than that.
+# A detached worker asks whether it may go on. If nobody has confirmed this after this many questions, it stops its
+# jobs. Masters tell these two values, except older releases.
 _QUESTIONS: Final = 3
 _QUESTION_PAUSE_S: Final = 0.3
-# How often is looked whether the jobs of the former membership have ended.
+# How often to check whether the jobs of the former membership have ended.
 _JOIN_PAUSE_S: Final = 0.05
-# Refusals of a registration as a whole, which contracts alone can make so long.
+# Codes that refuse a whole registration as too long, which only contracts can cause.
 _TOO_MUCH: Final = ("body_too_large", "too_many_nodes", "too_deep")
 
 
-# Raised when an answer is read that is not valid.
+# The exceptions that reading an invalid answer raises.
 _NONSENSE: Final = (KeyError, TypeError, ValueError, OverflowError)
-# Fields of a claim in a heartbeat that tell news of its job.
+# Fields of a claim in a heartbeat that hold news of its job.
 _NEWS: Final = (["progress"], ["checkpoint"])
-# After a refusal masters are not bothered with news for so long: they may be replaced by newer ones meanwhile.
+# How long no news is sent to masters after a refusal. They may be replaced by newer ones meanwhile.
 _NO_NEWS_S: Final = 30.0
 _OLD_MASTERS: Final = "the masters refuse progress and checkpoints: they are of an older release"
 _NOT_OURS: Final = "the job is not this worker's any more"
@@ -53,7 +53,7 @@ _NOT_OURS: Final = "the job is not this worker's any more"
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """The answer to a heartbeat, looked at whole before any of it is done."""
+    """The answer to a heartbeat, which is checked as a whole before any of it is carried out."""
 
     store_time_ms: int
     lease_until_ms: int
@@ -63,14 +63,14 @@ class _Told:
     cancel: list[tuple[str, str]]
     drain: bool
     detached: bool
-    # None: a master older than the field does not say.
+    # None: a master older than the field does not tell.
     max_jobs: int | None
     questions: int
     question_pause_s: float
 
     @classmethod
     def read(cls, body: "HeartbeatAnswer") -> "_Told":
-        """Raises one of `_NONSENSE`."""
+        """Return the parsed answer. Raise one of `_NONSENSE`."""
         return cls(
             int(body["store_time_ms"]),
             int(body["lease_until_ms"]),
@@ -106,9 +106,9 @@ class Orders(Protocol):
 
 
 class Heartbeat:
-    """`place()`: see Place; asked before each registration. `free`: the slots that a master may fill. `may_join`:
-    whether nothing runs any more that another one may run once this worker is registered anew: a registration at the
-    same address ends the leases of the former one at once. `contracts`: what is told of the names."""
+    """`place()`: see Place; called before each registration. `free`: the slots that a master may fill. `may_join`:
+    whether no job runs any more that another worker could get once this one is registered again: a registration at the
+    same address ends the leases of the former one at once. `contracts`: what masters are told about the names."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Heartbeat:
         self._must_beat = False
         self._is_stopping = False
         self._was_answered = True
-        self._asked: int | None = None  # questions so far, while it is detached
+        self._asked: int | None = None  # number of questions so far, while it is detached
         self._questions, self._question_pause_s = _QUESTIONS, _QUESTION_PAUSE_S
         self._complaint = ""
         self._thread = threading.Thread(target=self._main, name="jq-heartbeat", daemon=True)
@@ -152,7 +152,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Blocks until the call that is under way has ended."""
+        """Stop. Block until the call that is under way has ended."""
         self._is_stopping = True
         self._wake.set()
         if self._thread.is_alive():
@@ -172,7 +172,7 @@ class Heartbeat:
             try:
                 wait_s = self._register(tries) if member is None else self._beat(member, tries)
             except Exception:
-                # This thread is what keeps the leases: whatever is wrong with an answer, the next one may be right.
+                # This thread keeps the leases alive: whatever is wrong with an answer, the next one may be right.
                 logger.exception("the heartbeat failed")
                 wait_s = None
             if wait_s is None:
@@ -185,16 +185,17 @@ class Heartbeat:
         self._client.close()
 
     def _wait(self, wait_s: float, tries: int) -> None:
-        """Wait for the next heartbeat's time, or until a handler's news are due, or someone asks for one."""
+        """Wait until the next heartbeat is due, or a handler's news is due, or someone asks for a heartbeat."""
         ends_s = now_s() + wait_s
         while not (self._is_stopping or self._must_beat):
-            # While masters do not answer, or refuse, news do not make it ask more often.
+            # While masters do not answer, or refuse, news does not make heartbeats more frequent.
             due_s = ends_s if tries else min(ends_s, self._reports.due_s())
             left_s = due_s - now_s()
             if left_s <= 0:
                 break
             self._wake.wait(left_s)
-            # Not earlier: `stop` and `beat_now` set their flags first, hence either the flag or the wake-up is seen.
+            # Do not clear it earlier: `stop` and `beat_now` set their flags first, so either the flag or the wake-up
+            # is seen.
             self._wake.clear()
         self._must_beat = False
 
@@ -203,18 +204,18 @@ class Heartbeat:
         if member is None:
             return backoff_s(tries)
         if not self._was_answered and tries < len(self._client.masters):
-            # Another master may know at once what this one did not say, and the lease runs on.
+            # Ask another master at once: it may answer, and the lease is running out.
             return 0.0
-        # Never less often than in good times, and several times in a lease: the first answer after an outage is to come
-        # before it ends.
+        # Try at least as often as usual, and several times per lease, so that the first answer after an outage comes
+        # before the lease ends.
         return backoff_s(tries, max_s=min(1.0, member.heartbeat_interval_s, member.lease_s / 8))
 
     # --- registering
 
     def _register(self, tries: int) -> float | None:
-        """Seconds until the first heartbeat; None: not registered."""
+        """Register. Return the seconds until the first heartbeat; None if it is not registered."""
         # Without a membership there are no claims. A handler that waits for a checkpoint would keep the worker from
-        # joining anew.
+        # registering again.
         self._reports.refuse_all("this worker is not registered")
         if not self._may_join():
             return _JOIN_PAUSE_S
@@ -228,14 +229,14 @@ class Heartbeat:
             return None
         if not answer.is_ok:
             if self._masters_take_place and ["place"] in _refused_fields(answer):
-                # A master older than the field; what it does for the worker is no less than before.
+                # This master is older than the field. Without it, it does no less for the worker than before.
                 self._masters_take_place = False
                 return _JOIN_PAUSE_S
             refused = [loc for loc in _refused_fields(answer) if loc[:1] == ["contracts"]]
             if self._leave_out_contracts([["contracts"]] if answer.code in _TOO_MUCH else refused):
                 logger.warning("registering without contracts that the master refused: %s", answer)
                 return _JOIN_PAUSE_S
-            # The address cannot be proven before the server listens: the first refusal is an everyday thing.
+            # The address cannot be proven before the server listens, so a first refusal is normal.
             if answer.code != "address_unverified" or tries >= 3:
                 self._complain(f"a master refused the registration: {answer}")
             return pause_s(tries + 1, answer.retry_after_s) if answer.retry_after_s else None
@@ -247,7 +248,7 @@ class Heartbeat:
             self._complain(f"a master answered with nonsense ({exc!r})")
             return None
         home = self._client.masters.home
-        # While a lease may last, a master of the former store may still have a word.
+        # As long as a lease may last, a master of the former store may still answer.
         home.patience_s = max(home.patience_s, member.lease_s)
         self._complaint = ""
         self._asked = None
@@ -258,7 +259,7 @@ class Heartbeat:
     def _leave_out_contracts(self, refused: Sequence[Sequence[Any]]) -> bool:
         """Leave out the contracts at these paths, and return whether that changed anything. Jobs run without them."""
         names = {str(loc[1]) for loc in refused if len(loc) > 1} & self._contracts.keys()
-        if any(len(loc) == 1 for loc in refused):  # of a master that does not know the field, for one
+        if any(len(loc) == 1 for loc in refused):  # for example by a master that does not know the field
             names = set(self._contracts)
         self._contracts = {name: one for name, one in self._contracts.items() if name not in names}
         return bool(names)
@@ -272,7 +273,7 @@ class Heartbeat:
         return cast("RegisterRequest", described)
 
     def _complain(self, text: str) -> None:
-        """Once for each thing, not for each try."""
+        """Log each failure once, not at each retry."""
         if text != self._complaint:
             self._complaint = text
             logger.warning("not registered, trying on: %s", text)
@@ -280,10 +281,10 @@ class Heartbeat:
     # --- reporting
 
     def _beat(self, member: Registered, tries: int) -> float | None:
-        """Seconds until the next one; None: not answered."""
-        # Read before the claims: what is not among them was not taken up by then.
+        """Send a heartbeat. Return the seconds until the next one; None if there was no answer."""
+        # Read the time before the claims: an offer that is not among them had not been taken up by then.
         as_of_ms = self._clock.earliest_ms(now_s())
-        # Before the claims: what is not among those is over.
+        # Take the news before reading the claims: a claim that is not among them is over.
         news = self._reports.take()
         runs = self._ledger.owed_runs()
         if news:
@@ -297,7 +298,7 @@ class Heartbeat:
                 self._reports.put_back(news)
 
     def _of_held(self, news: dict[str, News], runs: Sequence[JobRun]) -> dict[str, News]:
-        """Return the news of claims that this worker holds; the others are refused."""
+        """Return the news of claims that this worker holds. Refuse the others."""
         held = {run.token for run in runs if not run.is_settled}
         refuse({token: one for token, one in news.items() if token not in held}, _NOT_OURS)
         news = {token: one for token, one in news.items() if token in held}
@@ -309,7 +310,7 @@ class Heartbeat:
     def _beat_with(
         self, member: Registered, tries: int, as_of_ms: int, runs: list[JobRun], news: Mapping[str, News]
     ) -> tuple[float | None, bool]:
-        """Seconds until the next one (None: not answered), and whether the news were answered for."""
+        """Return the seconds until the next heartbeat (None: no answer), and whether the news was answered for."""
         running: list[ReportedClaim] = [{"job_id": run.job_id, "token": run.token} for run in runs]
         for claim in running if news else ():
             if (one := news.get(claim["token"])) is not None:
@@ -344,7 +345,8 @@ class Heartbeat:
             return 0.0, False
         if not answer.is_ok:
             if news and any(loc[2:3] in _NEWS for loc in _refused_fields(answer)):
-                # A master of a release without them, or news that no master takes: the leases must not end for it.
+                # Either the master's release does not have these fields, or no master takes this news. The leases must
+                # not end because of it.
                 logger.warning("progress and checkpoints are refused: %s", answer)
                 self._no_news_until_s = now_s() + _NO_NEWS_S
                 refuse(news, _OLD_MASTERS)
@@ -357,7 +359,7 @@ class Heartbeat:
             told = _Told.read(said)
             member = self._identity.told(member, said)
         except _NONSENSE as exc:
-            # As good as none: another master may do better.
+            # Treat it as no answer: another master may do better.
             self._was_answered = False
             self._client.masters.failed(self._client.masters.current)
             if tries == 1:
@@ -370,10 +372,10 @@ class Heartbeat:
         return self._obey(member, told, runs, sent_s), True
 
     def _obey(self, member: Registered, told: _Told, runs: list[JobRun], sent_s: float) -> float:
-        # From the instant of sending: at no later one did the store renew the lease.
+        # Count from the instant of sending: the store renewed the lease no earlier than that.
         lease_s = (told.lease_until_ms - told.store_time_ms) / 1000
         lease_end_s = sent_s + lease_s - margin_s(lease_s)
-        # A worker that was cut off for good gets no renewal: its leases end when they were to end before.
+        # A worker that was detached for good gets no renewal: its leases end when they would have ended anyway.
         for run in runs if lease_s > 0 else ():
             if run.token not in told.lost:
                 run.lease_end_s = lease_end_s
@@ -400,12 +402,12 @@ class Heartbeat:
         return max(0.0, member.heartbeat_interval_s - (now_s() - sent_s))
 
     def _not_answered(self, member: Registered) -> float | None:
-        """A worker that merely hears nothing goes on until its leases end; one that knows that it was detached does
-        not."""
+        """Return what `_beat` returns without an answer. A worker that merely hears nothing goes on until its leases
+        end; one that knows that it was detached does not."""
         return None if self._asked is None else self._ask_again(member)
 
     def _ask_again(self, member: Registered) -> float:
-        """Seconds until the next question; none is left: it gives up what it has."""
+        """Return the seconds until the next question. If no question is left, give up all jobs."""
         assert self._asked is not None
         if self._asked < self._questions:
             return self._question_pause_s
@@ -420,7 +422,7 @@ class Heartbeat:
 
 
 def _refused_fields(answer: MasterAnswer) -> list[Any]:
-    """The fields that a problem names."""
+    """Return the fields that a problem names."""
     errors = answer.body.get("errors")
     given = (
         [error.get("loc") for error in errors if isinstance(error, dict)] if isinstance(errors, list) else []

@@ -18,7 +18,7 @@ class Registered:
 
 
 class WorkerIdentity:
-    """Written by the heartbeat thread, read by any; `member` is replaced as one object.
+    """Written by the heartbeat thread, read by any thread; `member` is replaced as one object.
 
     `epoch` is the highest seen: orders of an older leader are refused.
     """
@@ -51,7 +51,7 @@ class WorkerIdentity:
         return member
 
     def told(self, member: Registered, answer: "HeartbeatAnswer") -> Registered:
-        """Take over the times that the answer to a heartbeat of `member` changes. Raise as `joined` does."""
+        """Take over the times that the answer to a heartbeat of `member` changes. Raise what `joined` raises."""
         interval_s = float(answer.get("heartbeat_interval_s") or member.heartbeat_interval_s)
         lease_s = float(answer.get("lease_s") or member.lease_s)
         if (interval_s, lease_s) != (member.heartbeat_interval_s, member.lease_s):
@@ -62,7 +62,8 @@ class WorkerIdentity:
         return member
 
     def lost(self, worker_id: str) -> bool:
-        """The masters do not know this ID any more; False when another one has been got meanwhile."""
+        """Note that the masters do not know this ID any more. Return False if the worker has got another one
+        meanwhile."""
         if self.worker_id != worker_id:
             return False
         self.is_registering = True
@@ -71,7 +72,7 @@ class WorkerIdentity:
         return True
 
     async def settled(self, timeout_s: float) -> None:
-        """Waits while a registration is under way: the first push may overtake the answer to it."""
+        """Wait while a registration is under way, because the first push may arrive before the answer to it."""
         if self.is_registering:
             try:
                 async with asyncio.timeout(timeout_s):

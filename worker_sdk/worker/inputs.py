@@ -17,7 +17,7 @@ class HasResult(Protocol[ResultT_co]):
     """The part of a task that says what its result is."""
 
     def decode_result(self, value: Any) -> ResultT_co:
-        """Return a result that traveled. Raise ValueError for one that does not fit."""
+        """Decode a result that was sent. Raise ValueError for one that does not fit."""
         ...
 
 

@@ -1,4 +1,5 @@
-"""A process of its own for one attempt: what does not end in time is killed, with all that it has started."""
+"""A process of its own for one attempt. If it does not end in time, it is killed with everything that it has
+started."""
 
 import contextlib
 import os
@@ -18,7 +19,7 @@ from worker_sdk.worker.output import OutputReader
 from worker_sdk.worker.registry import FunctionOrigin
 
 MAX_FRAME_BYTES: Final = 64 * 1024 * 1024
-# The key of a frame that is a report and no outcome.
+# The key of a frame that is a report, not an outcome.
 REPORT: Final = "report"
 
 
@@ -27,9 +28,9 @@ class ProcessDiedError(Exception):
 
 
 class IsolatedProcess:
-    """Started by the constructor. `kill` from any thread; the others from one thread that waits.
+    """The constructor starts it. Call `kill` from any thread, and the other methods from the one thread that waits.
 
-    Does not depend on the event loop: a handler that blocks it must not keep another one from being killed.
+    It does not depend on the event loop: a handler that blocks the loop must not keep another one from being killed.
     """
 
     def __init__(
@@ -39,9 +40,9 @@ class IsolatedProcess:
         on_report: Callable[[dict[str, Any]], None],
         log: LogLines | None = None,
     ) -> None:
-        """`log`: takes the output of the process, which goes to that of this one as well."""
+        """`log`: takes the output of the process, which also goes to the output of this one."""
         ours, theirs = socket.socketpair()
-        # -c and not -m: the package may be importable here only because sys.path was changed.
+        # Use -c, not -m: the package may be importable here only because sys.path was changed.
         program = (
             f"import sys; sys.path[:] = {sys.path!r}; from worker_sdk.worker.isolated_child import main; "
             f"main({theirs.fileno()})"
@@ -57,7 +58,8 @@ class IsolatedProcess:
                 start_new_session=True,
             )
         self._output = output
-        # Between a look at `returncode` and a signal nobody may reap: the number could be another's by then.
+        # Nobody may reap the process between a check of `returncode` and a signal: the number could be another
+        # process's by then.
         self._lock = threading.Lock()
         self._socket = ours
         self._sending = threading.Lock()
@@ -76,7 +78,8 @@ class IsolatedProcess:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # A copy of it, in a process that another handler forked, would keep the child alive when the worker dies.
+        # In a process that another handler forked, a copy of the socket would keep the child alive when the worker
+        # dies.
         self._socket.close()
 
     @property
@@ -84,14 +87,15 @@ class IsolatedProcess:
         return self._process.pid
 
     def wait(self, timeout_s: float) -> dict[str, Any] | None:
-        """The outcome, or None when it has not come yet. Reports that came are handed on. Raises ProcessDiedError."""
+        """Return the outcome, or None if it has not come yet. Pass on the reports that came. Raise
+        ProcessDiedError."""
         try:
             if not self._is_sent:
                 self._is_sent = True
                 self._socket.settimeout(None)
                 send_frame(self._socket, self._job)
                 self._job = b""
-            # Not select(): it takes no descriptor above 1023, and a web application has more.
+            # Do not use select(): it takes no descriptor above 1023, and a web application has more.
             self._socket.settimeout(max(timeout_s, 0.001))
             piece = self._socket.recv(1 << 20)
         except TimeoutError:
@@ -100,7 +104,7 @@ class IsolatedProcess:
             piece = b""
         self._received += piece
         if not piece:
-            # It may have sent its outcome and closed at once; here the outcome was not complete.
+            # A process may send its outcome and close at once, but here the outcome is not complete.
             raise ProcessDiedError(_how_it_ended(self._reap()))
         while (frame := self._next_frame()) is not None:
             if REPORT not in frame:
@@ -131,7 +135,7 @@ class IsolatedProcess:
         error: str | None,
         answer: Mapping[str, Any] | None = None,
     ) -> None:
-        """Tell the handler what became of its checkpoint, part or challenge of this number. From any thread."""
+        """Tell the handler what became of its checkpoint, part or challenge of this number. Any thread may call it."""
         told = {
             "number": number,
             "error": error,
@@ -141,8 +145,8 @@ class IsolatedProcess:
             send_frame(self._socket, encode(told))
 
     def kill(self) -> None:
-        """The process and its group. The group outlives its leader, and its number is not reused before that is
-        reaped."""
+        """Kill the process and its group. The group outlives its leader, and its number is not reused before the
+        leader is reaped."""
         with self._lock:
             self._kill_group()
 
@@ -152,7 +156,7 @@ class IsolatedProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends and reaps it, whatever it does."""
+        """End and reap it, whatever it does."""
         self._reap()
         self._socket.close()
         if self._output is not None:

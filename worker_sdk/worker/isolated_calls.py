@@ -1,4 +1,4 @@
-"""Calls handlers that run in a process of their own, and passes on what they report from there."""
+"""Call handlers that run in a process of their own, and pass on what they report from there."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class IsolatedCalls:
-    """All of it from the threads that wait for the processes. `child_access`: masters and token for the handler's own
-    pushes."""
+    """Use it only from the threads that wait for the processes. `child_access`: masters and token for the handler's
+    own pushes."""
 
     def __init__(
         self, *, reports: RunReports, challenges: "Challenges", child_access: tuple[Sequence[str], str | None]
@@ -37,7 +37,7 @@ class IsolatedCalls:
             return fields
 
     def _attend(self, run: JobRun, headers: Mapping[str, str]) -> Fields:
-        """Wait in a thread for the process, and kill it when it is time, whatever the event loop does."""
+        """Wait in a thread for the process, and kill it when its time is over, whatever the event loop does."""
         assert run.handler.origin is not None
         masters, token = self._child_access
         job = {

@@ -1,4 +1,4 @@
-"""The other end of `isolated`: imports the handler, runs it once, sends its outcome."""
+"""The other end of `isolated`: import the handler, run it once, and send its outcome."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ from worker_sdk.worker.registry import Handler, call_async
 def main(fd: int) -> None:
     connection = socket.socket(fileno=fd)
     job = decode(_receive(connection))
-    # The socket ends when the worker does, however it dies: then nobody holds the lease of this job any more.
+    # The socket closes when the worker ends, however it dies: then nobody holds the lease of this job any more.
     reports = ParentReports(connection)
     threading.Thread(target=reports.listen, daemon=True).start()
     pid = os.getpid()
@@ -46,7 +46,7 @@ def main(fd: int) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     reports.send(data)
-    # Threads that the handler left behind have no say in when this ends.
+    # Threads that the handler left behind must not delay the end.
     os._exit(0)
 
 
@@ -74,17 +74,17 @@ def _run(job: dict[str, Any], reports: "ParentReports") -> outcomes.Fields:
         return outcomes.success(_result(handler, job["argument"], ctx))
     except BaseException as exc:
         if ctx.unsaved is not None:
-            # The next attempt goes on there.
+            # The next attempt goes on from there.
             with contextlib.suppress(CheckpointNotSaved):
                 ctx.save_and_wait(ctx.unsaved)
         fields = outcomes.of_exception(handler, exc, ctx.attempt)
-        # The worker writes the log: here nobody has set one up.
+        # The worker logs it, because no logging is set up here.
         return {**fields, "log_level": outcomes.log_level(handler, exc, fields)}
 
 
 def _log_of(job: dict[str, Any], reports: "ParentReports") -> "ParentLog | None":
-    """Return the log of the job, to which records of all loggers go from now on. Where the module of the handler has
-    set up logging to an output, they arrive as lines of that output, as they are formatted there."""
+    """Return the log of the job, to which records of all loggers go from now on. If the module of the handler has set
+    up logging to an output, they arrive as lines of that output, in its format."""
     if not job["has_log"]:
         return None
     log = ParentLog(reports)
@@ -101,7 +101,7 @@ class ParentLog:
         self._reports = reports
 
     def write(self, at_s: float, level: str, text: str) -> None:
-        # Undecodable names of files and the like hold what no message can.
+        # Undecodable file names and the like hold characters that no message can.
         text = job_log.cut(text).encode(errors="replace").decode()
         self._reports.send(encode({REPORT: {"line": [at_s, level, text]}}))
 
@@ -131,7 +131,7 @@ def _result(handler: Handler, argument: Any, ctx: Context) -> Any:
 
 
 def _find(job: dict[str, Any]) -> Handler:
-    """The handler as its module registers it. `__main__` is run under another name, so that its guard holds."""
+    """Return the handler as its module registers it. `__main__` runs under another name, so that its guard holds."""
     if job["script"] is not None:
         names = runpy.run_path(job["script"], run_name="__jq_isolated__")
     elif job["is_module_run"]:
@@ -160,12 +160,12 @@ def _exactly(connection: socket.socket, size: int) -> bytes:
 
 
 class ParentReports:
-    """Reports by way of the worker, which tells when a checkpoint is saved."""
+    """Reports by way of the worker, which answers when a checkpoint is saved."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._sending = threading.Lock()
-        # With the error that a refusal becomes.
+        # By number: the future, and the class of the error for a refusal.
         self._waiting: dict[int, tuple[Future[Any], type[Exception]]] = {}
         self._numbers = itertools.count()
 
@@ -196,8 +196,8 @@ class ParentReports:
         return asked
 
     def listen(self) -> None:
-        """Hear what became of checkpoints, parts and challenges, until the worker dies: then nobody holds the lease of
-        this job any more."""
+        """Receive what became of checkpoints, parts and challenges, until the worker dies: then nobody holds the lease
+        of this job any more."""
         try:
             while True:
                 (size,) = struct.unpack(">I", _exactly(self._connection, 4))

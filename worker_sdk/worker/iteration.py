@@ -19,7 +19,7 @@ class LongJob(Protocol):
 
     @property
     def cancelled(self) -> object:
-        """Return what is true when the job is to stop."""
+        """Return an object that is true when the job is to stop."""
         ...
 
     @property
@@ -63,7 +63,7 @@ class Iteration(Generic[T]):
                 due_s = now_s() + self._every_s
         self._tell(done)
         if self._saves:
-            # Also so that people see the end of it: a job that is over tells nothing more.
+            # This also lets people see that it is complete: a job that is over sends no more progress.
             self._ctx.save_and_wait(done)
 
     async def __aiter__(self) -> AsyncIterator[T]:

@@ -1,4 +1,4 @@
-"""The log of a job: lines of its handler, by whatever way they are written."""
+"""The log of a job: the lines of its handler, however they are written."""
 
 import codecs
 import logging
@@ -20,7 +20,7 @@ class LogLines(Protocol):
     """The receiver of the lines of one job. It may be called from any thread."""
 
     def write(self, at_s: float, level: str, text: str) -> None:
-        """Take a line, which may be several of one message. `at_s`: when, in seconds since 1970. It does not block."""
+        """Take a line, or the lines of one message. `at_s`: its time, in seconds since 1970. It does not block."""
         ...
 
 
@@ -55,7 +55,7 @@ def level_of(number: int) -> str:
 
 
 def cut(text: str) -> str:
-    """Return the text, cut where it is too long, which its end says."""
+    """Return the text. If it is too long, cut it, and say so at its end."""
     if len(text) <= MAX_LINE_CHARS:
         return text
     return f"{text[:MAX_LINE_CHARS]} … (cut: {len(text):,} characters)"
@@ -82,7 +82,7 @@ class JobLogHandler(logging.Handler):
     """Hands records that are written while a job runs to the log of that job."""
 
     def createLock(self) -> None:  # noqa: N802 - the name of the standard library
-        # Receivers have locks of their own.
+        # No lock is needed: receivers have locks of their own.
         self.lock = None
 
     def handle(self, record: logging.LogRecord) -> bool:
@@ -97,7 +97,7 @@ class JobLogHandler(logging.Handler):
 
 
 class JobLogger(logging.Logger):
-    """A logger of one job. Records of all levels go to the log of the job, and those that `parent` lets pass also
+    """A logger of one job. Records of all levels go to the log of the job, and those that `parent` lets pass also go
     there, under its name."""
 
     parent: logging.Logger
@@ -111,7 +111,7 @@ class JobLogger(logging.Logger):
         try:
             text = text_of(record, has_name=False)
         except Exception as exc:
-            # As with other loggers, an attempt does not fail because of what it logs.
+            # As with other loggers, an attempt must not fail because of what it logs.
             text = _unformatted(record.msg, record.args, exc)
         self.lines.write(record.created, level_of(record.levelno), text)
         record.is_of_job = True
@@ -130,14 +130,14 @@ class JobLogger(logging.Logger):
 
 
 class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
-    """The logger that handlers use. A line for the log of the job alone is written without a log record, which would
-    cost more than all else."""
+    """The logger that handlers use. A line that only goes to the log of the job is written without a log record, which
+    would cost more than all the rest."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-        """As `logging.Logger.log`."""
+        """Do as `logging.Logger.log`."""
         logger = self.logger
         if kwargs or type(logger) is not JobLogger or logger.needs_record(level):
-            # Not this method is the place in the code that the record names.
+            # The record must name the caller's place in the code, not this method.
             kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
             super().log(level, msg, *args, **kwargs)
             return
@@ -149,7 +149,7 @@ class JobLoggerAdapter(logging.LoggerAdapter[logging.Logger]):
 
 
 def _message(msg: object, args: tuple[Any, ...]) -> str:
-    """Return what `LogRecord.getMessage` does."""
+    """Return what `LogRecord.getMessage` returns."""
     if not args:
         return str(msg)
     if len(args) == 1 and args[0] and isinstance(args[0], Mapping):
@@ -162,7 +162,7 @@ def _unformatted(msg: object, args: object, exc: Exception) -> str:
 
 
 class _Installed:
-    """The one handler of this process, and how many workers use it."""
+    """The one handler of this process, and the number of workers that use it."""
 
     def __init__(self) -> None:
         self.handler = JobLogHandler()

@@ -1,15 +1,15 @@
-"""How long a worker may believe in what it holds: an estimate of store time with its error, and the end of leases."""
+"""How long a worker may rely on its claims: an estimate of store time with its error, and the end of leases."""
 
 import functools
 import time
 from collections.abc import Callable
 from typing import Final
 
-# Quartz is good to 50 ppm; a virtual machine under steal may be ten times worse.
+# Quartz is accurate to 50 ppm; a virtual machine with CPU steal may be ten times worse.
 DRIFT: Final = 0.0005
 MAX_MARGIN_S: Final = 2.0
 
-# A monotonic clock that goes on while the machine sleeps: other machines' leases do, too.
+# A monotonic clock that goes on while the machine sleeps, as leases do.
 now_s: Callable[[], float] = (
     functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")
@@ -18,10 +18,10 @@ now_s: Callable[[], float] = (
 
 
 class StoreClock:
-    """Bounds of store time, learned from answers that carry it. Written by one thread, read by any.
+    """Bounds of store time, learned from answers that carry it. Written by one thread, read by any thread.
 
-    `stale_fence`: what was offered with this fence or an older one was offered before the store's clock was set back.
-    By the new time it looks young, however long it was under way. 0: nothing was.
+    `stale_fence`: offers with this fence or a lower one were made before the store's clock was set back. By the new
+    time they look young, however long they were under way. 0: there are none.
     """
 
     def __init__(self) -> None:
@@ -30,8 +30,8 @@ class StoreClock:
         self._bounds: tuple[float, float, float] | None = None
 
     def observe(self, store_time_ms: int, sent_s: float, received_s: float, *, fence: int = 0) -> None:
-        """The store said `store_time_ms` at an instant between `sent_s` and `received_s`; `fence` was then the newest
-        one that a claim had got (0: unknown)."""
+        """Learn that the store's time was `store_time_ms` at an instant between `sent_s` and `received_s`. `fence` was
+        then the newest one of any claim (0: unknown)."""
         low = store_time_ms - received_s * 1000
         high = store_time_ms + 1 - sent_s * 1000  # the fraction of a millisecond was cut off
         is_set_back = False
@@ -41,25 +41,25 @@ class StoreClock:
             # Disjoint bounds mean that the store's clock was set, or that another store answers: begin anew.
             if max(low, old_low) <= min(high, old_high):
                 low, high = max(low, old_low), min(high, old_high)
-        # Before the bounds: whoever reads the new time has to find the fence that goes with it. Where fences went back,
-        # too, as from a backup, new offers may be below the old mark.
+        # Set this before the bounds: whoever reads the new time must find the fence that goes with it. If fences went
+        # back, too, as after a restore from a backup, new offers may be below the old mark.
         self.stale_fence = fence if is_set_back else min(self.stale_fence, fence)
         self._bounds = (received_s, low, high)
 
     def latest_ms(self, at_s: float) -> float | None:
-        """Store time is not past this; None: nothing is known yet."""
+        """Return the latest time that the store's clock can show; None if nothing is known yet."""
         if self._bounds is None:
             return None
         return at_s * 1000 + self._bounds_at(at_s, self._bounds)[1]
 
     def earliest_ms(self, at_s: float) -> int:
-        """Store time is at least this; 0 when nothing is known yet."""
+        """Return the earliest time that the store's clock can show; 0 if nothing is known yet."""
         return (
             0 if self._bounds is None else max(0, int(at_s * 1000 + self._bounds_at(at_s, self._bounds)[0]))
         )
 
     def estimate_ms(self, at_s: float) -> int:
-        """The middle of the bounds; this machine's clock when nothing is known yet."""
+        """Return the middle of the bounds; the time of this machine's clock if nothing is known yet."""
         if self._bounds is None:
             return int(time.time() * 1000)
         low, high = self._bounds_at(at_s, self._bounds)
@@ -73,5 +73,5 @@ class StoreClock:
 
 
 def margin_s(lease_s: float) -> float:
-    """A job is stopped this long before its lease is over, so that it has really ended by then."""
+    """Return how long before the end of its lease a job is stopped, so that it has really ended by then."""
     return min(MAX_MARGIN_S, lease_s * 0.1)

@@ -1,4 +1,4 @@
-"""Log lines of jobs on their way to the masters: in batches, beside everything else, and never in its way."""
+"""Log lines of jobs on their way to the masters: they are sent in batches, and never delay anything else."""
 
 import asyncio
 import logging
@@ -18,16 +18,16 @@ from worker_sdk.worker.job_log import MAX_LINE_CHARS, cut
 
 logger = logging.getLogger(__name__)
 
-# Lines gather for so long, so that a handler that writes line by line makes few calls.
+# How long lines gather, so that a handler that writes line by line causes few calls.
 GATHER_S: Final = 0.2
 MAX_LINES_PER_CALL: Final = 5_000
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
-# Beyond this the oldest lines go, those of masters that cannot be reached and of floods.
+# Beyond these limits the oldest lines are dropped, when masters cannot be reached or a job writes too much.
 MAX_HELD_LINES: Final = 50_000
 MAX_HELD_BYTES: Final = 8 * 1024 * 1024
 # The cost of a line besides its text.
 LINE_BYTES: Final = 200
-# To a master without logs, or one that refuses them, nothing is sent for a while.
+# The pause before the next call after a master that has no logs, or refuses them.
 REFUSED_PAUSE_S: Final = 60.0
 
 
@@ -37,7 +37,8 @@ class ClaimLog:
     # The number of the last line that was sent or dropped.
     seq = 0
     has_lines = False
-    # Masters have seen lines of this claim, or will see none: they take its last lines also when it has ended.
+    # Masters have seen lines of this claim, or will see none. If they have, they take its last lines even after it has
+    # ended.
     is_told = False
     is_over = False
 
@@ -50,14 +51,15 @@ class ClaimLog:
         self._sender.add(self, at_s, level, text)
 
     def flush(self) -> Future[None] | None:
-        """See `RunLog`. A claim asks once: it does not wait a second time for a master that does not answer."""
+        """See `RunLog`. A claim asks only once, so that it does not wait a second time for a master that does not
+        answer."""
         if self.is_told or not self.has_lines:
             return None
         self.is_told = True
         return self._sender.hurry(self)
 
 
-# The log, when it was written in seconds since 1970, the level and the text. Its number follows from its place.
+# The log, the time of the line in seconds since 1970, the level and the text. Its number follows from its position.
 _Line = tuple[ClaimLog, float, str, str]
 
 
@@ -83,14 +85,15 @@ class LogSender:
         self._is_stopping = False
         # No master takes lines now.
         self._is_failing = False
-        # By claims whose end waits until masters have their first lines.
+        # The claims whose end waits until masters have their first lines.
         self._awaited: dict[ClaimLog, Future[None]] = {}
         self._task: asyncio.Task[None] | None = None
         self._packer = msgpack.Packer(autoreset=False, unicode_errors="replace")
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Another thread may have held it when a handler forked. Nothing of that process reaches the masters.
+        # Another thread may have held the lock when a handler forked. No line of the forked process reaches the
+        # masters.
         self._lock = threading.Lock()
 
     @property
@@ -117,7 +120,7 @@ class LogSender:
         forked.leave(self)
 
     def hurry(self, log: ClaimLog) -> Future[None] | None:
-        """Let no more lines gather until a master has those of this claim. See `ClaimLog.flush`."""
+        """Send lines without gathering them until a master has those of this claim. See `ClaimLog.flush`."""
         if not self.is_started or self._is_failing or log.is_over:
             return None
         self._is_hurried.set()
@@ -125,7 +128,7 @@ class LogSender:
         return answered
 
     def _answer_all(self) -> None:
-        """Let no end wait any longer, and lines gather again."""
+        """Let no end wait any longer, and let lines gather again."""
         for answered in self._awaited.values():
             answered.set_result(None)
         self._awaited.clear()
@@ -138,7 +141,7 @@ class LogSender:
             return
         if len(text) > MAX_LINE_CHARS:
             text = cut(text)
-        # Every line passes here, in the midst of a handler: all else is left to the event loop.
+        # Every line passes here, in the middle of a handler, so everything else is left to the event loop.
         with self._lock:
             log.has_lines = True
             self._held.append((log, at_s, level, text))
@@ -176,7 +179,7 @@ class LogSender:
                 if len(self._held) < MAX_LINES_PER_CALL:
                     await self._gathered()
             with self._lock:
-                # A line that comes from now on wakes the loop again.
+                # A line that comes after this wakes the loop again.
                 self._is_woken = bool(self._held)
             if self._held:
                 self._wake.set()
@@ -234,7 +237,7 @@ class LogSender:
                 # The entries behind it are of the same claim.
                 last = log
                 entry["job_id"], entry["token"] = log.job_id, log.token
-            # One by one: thousands of maps at a time would keep the garbage collector busy.
+            # Pack the maps one by one: thousands of them at a time would keep the garbage collector busy.
             packer.pack(entry)
         if not count:
             return b""
@@ -275,17 +278,17 @@ class LogSender:
     def _note_stale(self, answer: MasterAnswer) -> None:
         for job_id in answer.ids("stale"):
             logs = self._sent.get(job_id, set())
-            # Nobody knows which one of several claims of a job is meant.
+            # If a job has several claims, nobody knows which one is meant.
             if len(logs) == 1:
                 logs.pop().is_over = True
 
     async def _refused(self, answer: MasterAnswer) -> None:
         if answer.status == 404 and answer.code == "unknown_worker":
-            # It registers anew, and its claims are over.
+            # The worker registers again, and its claims are over.
             return
         logger.warning("a master took no log lines of jobs: %s", answer)
         if answer.status in (404, 405):
-            # A release without logs: the oldest lines go meanwhile.
+            # This master's release has no logs. The oldest lines are dropped meanwhile.
             self._is_failing = True
             self._answer_all()
             try:

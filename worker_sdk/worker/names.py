@@ -9,6 +9,6 @@ ATTRIBUTE: Final = "__worker_sdk_handlers__"
 
 
 def check_name(name: str) -> None:
-    """Raises ValueError for a bad name."""
+    """Raise ValueError for a bad name."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"not a name for jobs: {name[:64]!r} (1 to 200 of A-Z a-z 0-9 _ . : / -)")

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# For results that no master has answered for when the process is about to end.
+# The time for results that no master has answered for when the process is about to end.
 _FLUSH_S: Final = 5.0
 _STOPPED_S: Final = 2.0
 _LEAVE_S: Final = 2.0
@@ -54,7 +54,7 @@ _LOGS_S: Final = 2.0
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
     """The arguments of a Worker. Without `url`, the worker registers its own server's. With `pull`, it serves nothing
-    and asks for jobs."""
+    and polls for jobs."""
 
     masters: Sequence[str]
     token: str | None
@@ -72,7 +72,7 @@ class NodeConfig:
 
 
 class Node:
-    """Made in the event loop that it runs in."""
+    """Make it in the event loop that it runs in."""
 
     def __init__(self, config: NodeConfig, assembly: Assembly, burst: "Burst | None" = None) -> None:
         self._config = config
@@ -84,7 +84,8 @@ class Node:
         self._home = Home()
         self._place = Place()
         self._client = MasterClient(Masters(config.masters, home=self._home), config.token)
-        # A call that waits at a master learns from it what the heartbeat found out about that master.
+        # Shared with the heartbeat: a poll that waits at a master learns from it what the heartbeat found out about
+        # that master.
         self._heard_masters = Masters(config.masters, home=self._home)
         self._pull_client = MasterClient(self._heard_masters, config.token) if config.pull else None
         self._puller: Puller | None = None
@@ -114,13 +115,14 @@ class Node:
         self.url = ""
 
     async def over(self, burst: "Burst") -> None:
-        """Wait until a worker that runs until nothing is left may end."""
+        """Wait until nothing is left to do for a worker that then ends."""
         await burst.over(self.executor, self._outbox, self.identity)
 
     async def start(self, serve: Callable[[], App] | None) -> None:
-        """`serve` gives the application for an own server; None: somebody else serves it at the configured URL."""
+        """Start. `serve` returns the application for a server of its own; None: somebody else serves it at the
+        configured URL."""
         config = self._config
-        # First: a job may come as soon as the worker is registered.
+        # Do this first: a job may come as soon as the worker is registered.
         await self._assembly.start()
         if self._logs is not None:
             self._logs.start()
@@ -153,7 +155,7 @@ class Node:
         self._outbox.start(on_answered=self.executor.answered, on_unknown_worker=self._unknown_to_masters)
         if self._server is not None:
             await self._server.start()
-        # Last: a registration proves the address, which must be served by then.
+        # Do this last: a registration proves the address, which must be served by then.
         self._start_beating(self.url)
 
     def _start_pulling(self) -> None:
@@ -198,7 +200,7 @@ class Node:
         self._heartbeat.start()
 
     def disown(self) -> None:
-        """Cut this forked process off: nothing that goes on here reaches a master."""
+        """Cut off this forked process, so that nothing in it reaches a master."""
         self.endpoint = None
         self._admission.is_leaving = True
         for client in (self._client, self._pull_client):
@@ -206,7 +208,7 @@ class Node:
                 client.disown()
 
     def drain(self) -> None:
-        """No more jobs from now on."""
+        """Take no more jobs from now on."""
         self._admission.is_leaving = True
         if self._siblings is not None:
             self._siblings.drain()
@@ -217,8 +219,8 @@ class Node:
             self._heartbeat.beat_now()
 
     def _may_join(self) -> bool:
-        """Return whether the worker may register. Called from the heartbeat thread. A job that does not stop holds the
-        registration up until its lease is over."""
+        """Return whether the worker may register. Called from the heartbeat thread. A job that does not stop delays
+        the registration until its lease is over."""
         if self._siblings is not None and not self._siblings.may_register():
             return False
         now = now_s()
@@ -228,10 +230,11 @@ class Node:
         self.executor.stop_all(Stop.HANDED_BACK)
 
     async def stop(self) -> bool:
-        """Drain, hand back what does not end in time, leave. True: a handler still runs.
+        """Drain, hand back the jobs that do not end in time, and leave. Return whether a handler still runs.
 
-        That one is not handed back, not even by a process that is about to end: the job would be started elsewhere
-        before the old start is really over. It is named in heartbeats to the last; then its lease tells the masters.
+        The job of such a handler is not handed back, not even by a process that is about to end: it would be started
+        elsewhere before the old start is really over. Heartbeats name it to the last; then its lease tells the
+        masters.
         """
         try:
             return await self._stop()
@@ -259,7 +262,7 @@ class Node:
         if self._server is not None:
             await self._server.stop()
         await self._pushers.stop()
-        # As late as can be: from here on nobody keeps the lease of what still runs.
+        # Do this as late as possible: from here on, nobody renews the leases of jobs that still run.
         if self._heartbeat is not None:
             await asyncio.to_thread(self._heartbeat.stop)
         await self._leave()
@@ -291,7 +294,7 @@ class Node:
         self._in_loop(lambda: self.executor.lost(tokens))
 
     def resize(self, max_jobs: int | None) -> None:
-        """Take so many jobs at a time; None: the masters do not say."""
+        """Take at most `max_jobs` at a time; None: the masters do not tell."""
         most = self._config.max_jobs if max_jobs is None else max_jobs
         if most != self.executor.max_jobs:
             self._in_loop(lambda: self.executor.resize(most))
@@ -307,7 +310,8 @@ class Node:
             logger.debug("an order came after the end")
 
     def _unknown_to_masters(self, worker_id: str) -> None:
-        """The outbox found out first."""
+        """Stop all jobs if the outbox or the puller was the first to learn that the masters do not know this
+        worker."""
         if self.identity.lost(worker_id):
             self.executor.stop_all(Stop.LOST)
             self._beat_now()

@@ -2,7 +2,7 @@
 
 import hashlib
 
-# Jobs with a greater number have no order among themselves.
+# Jobs with larger numbers have no order among themselves.
 _MOST_ORDERED = 0xFFFFF
 
 

@@ -1,4 +1,4 @@
-"""Endings on their way to a master. Kept until a master has answered for each."""
+"""Endings on their way to a master. Each is kept until a master has answered for it."""
 
 import asyncio
 import logging
@@ -18,7 +18,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BATCH_ITEMS: Final = 500
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
-# While more bytes of results than this wait, the worker takes no jobs. The jobs that it may owe bound their number.
+# While more bytes of results than this wait, the worker takes no jobs. Their number is bounded by the jobs that it may
+# owe.
 MAX_HELD_BYTES: Final = 64 * 1024 * 1024
 
 _HEAD: Final = b"\x81" + encode("results") + b"\xdc"
@@ -26,7 +27,7 @@ _JOB_ID: Final = encode("job_id")
 _TOKEN: Final = encode("token")
 _FINISHED_AT: Final = encode("finished_at")
 _OWN_FIELDS: Final = 3
-# Most endings: the fields of `outcomes.success`, but for the value.
+# The fields of `outcomes.success` except the value, which most endings have.
 _SUCCESS_HEAD: Final = (0x80 + _OWN_FIELDS + 2).to_bytes(1, "big")
 _SUCCESS: Final = encode("type") + encode("success") + encode("result")
 _STAMP_S: Final = 0.001
@@ -46,14 +47,14 @@ class Item:
 
 
 class LoneItem(Item):
-    """A call with others was refused."""
+    """An item that is sent alone, because a call with others was refused."""
 
     __slots__ = ()
     goes_alone = True
 
 
 class Substitute(LoneItem):
-    """Says that the master refused the job's result."""
+    """An item that says that the master refused the job's result."""
 
     __slots__ = ()
     is_substitute = True
@@ -61,7 +62,7 @@ class Substitute(LoneItem):
 
 class ReportOutbox:
     """`on_answered(tokens)` is called once for each item that a master answered for; `on_unknown_worker(worker_id)`
-    when it answered that it does not know this worker.
+    when a master answered that it does not know this worker.
     """
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity, clock: StoreClock) -> None:
@@ -102,7 +103,7 @@ class ReportOutbox:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def flush(self, timeout_s: float) -> bool:
-        """Wait until every report is answered; return False if the time was over first."""
+        """Wait until every report is answered. Return False if the time runs out first."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._emptied.wait()
@@ -115,7 +116,7 @@ class ReportOutbox:
         so."""
         try:
             data = self._encode(job_id, token, fields)
-        except Exception as exc:  # the value is the handler's, and may do anything when it is looked into
+        except Exception as exc:  # the value is the handler's, and encoding it may do anything
             data = self._encode(job_id, token, outcomes.unsendable(exc, fields))
         self._add(Item(job_id, token, data))
 
@@ -125,7 +126,7 @@ class ReportOutbox:
         if not 0 <= now - self._stamped_s < _STAMP_S:
             instant = datetime.fromtimestamp(self._clock.estimate_ms(now) / 1000, UTC)
             self._finished_at, self._stamped_s = _FINISHED_AT + pack(iso(instant)), now
-        # One map of both: each is a short one, whose head is one byte, 0x80 + its length.
+        # Join both into one map: each is short, so its head is one byte, 0x80 + its length.
         if fields["type"] == "success":
             head, ending = _SUCCESS_HEAD, _SUCCESS + pack(fields["result"])
         else:
@@ -143,7 +144,7 @@ class ReportOutbox:
             self._wake = None
 
     async def _pump(self) -> None:
-        """One call at a time; what arrives meanwhile goes with the next (natural batching)."""
+        """Send one call at a time; what arrives meanwhile goes with the next (natural batching)."""
         while True:
             if not self._pending:
                 self._emptied.set()
@@ -171,7 +172,7 @@ class ReportOutbox:
             await asyncio.sleep(pause_s(self._tries, retry_after_s))
 
     async def _deliver(self, worker_id: str, batch: list[Item]) -> float | None:
-        """Seconds to wait before the next try at least; None: there is no reason to wait."""
+        """Send a batch. Return the minimum seconds before the next try; None if there is no reason to wait."""
         answer = await self._client.call("POST", f"/api/workers/{worker_id}/results", _body(batch))
         if answer.is_ok:
             named = answer.ids("accepted") | answer.ids("stale")
@@ -203,7 +204,8 @@ class ReportOutbox:
         self._pending.extendleft(reversed(batch))
 
     def _refused(self, batch: list[Item], answer: MasterAnswer) -> None:
-        """One bad item must not hold the others: each goes alone, and the bad one becomes a failure that says why."""
+        """Send each item alone, so that a bad one does not hold up the others. The bad one becomes a failure that says
+        why."""
         self._under_way = []
         if len(batch) > 1:
             self._put_back([LoneItem(item.job_id, item.token, item.data) for item in batch])
@@ -211,7 +213,7 @@ class ReportOutbox:
         item = batch[0]
         logger.error("the master refused the result of job %s: %s", item.job_id, answer)
         if item.is_substitute:
-            # Nothing better is left to say; the lease tells the master.
+            # No simpler report is left; the lease tells the master.
             self._delivered([item])
             return
         data = self._encode(item.job_id, item.token, _substitute(item.data, answer))
@@ -223,7 +225,7 @@ class ReportOutbox:
         self._on_answered([item.token for item in items])
 
     def _level(self) -> int:
-        """A warning when it begins; its repeats are for those who look closer."""
+        """Return WARNING for the first failure in a row, and DEBUG for its repeats."""
         return logging.WARNING if self._tries == 0 else logging.DEBUG
 
 
@@ -232,11 +234,12 @@ def _body(batch: list[Item]) -> bytes:
 
 
 def _substitute(refused: bytes, answer: MasterAnswer) -> outcomes.Fields:
-    """Return the plainest failure that says what happened. A failure keeps its own words: a master that is older than
-    the SDK may have refused only a new word in it. To such a master a discarded job is one that failed for good."""
+    """Return the plainest failure that says what happened. A failure keeps its own message: a master that is older
+    than the SDK may have refused only a new value in it. For such a master, a discarded job is one that failed for
+    good."""
     try:
         fields = decode(refused)
-    except DecodeError:  # a handler returned what can be encoded alone
+    except DecodeError:  # a handler returned a value that can be encoded, but not decoded
         fields = {}
     if fields.get("type") not in ("failure", "discarded"):
         return outcomes.failure(f"the master refused the result: {answer}", should_retry=False)

@@ -1,4 +1,4 @@
-"""How an attempt ended, as the master is told: plain maps, one function per ending."""
+"""How an attempt ended, as it is reported to the master: plain maps, one function per ending."""
 
 import contextlib
 import logging
@@ -44,7 +44,7 @@ class OutOfTimeError(Exception):
 
 
 class UnsendableResultError(Exception):
-    """A handler returned what cannot be sent."""
+    """A handler returned a value that cannot be sent."""
 
 
 HANDED_BACK: Final[Fields] = {"type": "handed_back"}
@@ -99,7 +99,7 @@ def failure(
 
 def unsendable(exc: Exception, fields: Fields) -> Fields:
     """Return the report that replaces `fields`, whose encoding raised `exc`."""
-    # best effort: looking into the value is what failed, and may fail again.
+    # best effort: looking into the value has failed once, and may fail again.
     with contextlib.suppress(Exception):
         if isinstance(exc, TypeError | ValueError | OverflowError):
             exc = explained(exc, fields)
@@ -208,7 +208,7 @@ def _text(exc: BaseException) -> str:
 
 
 def _describe(exc: BaseException) -> Fields:
-    # Source lines only: the values of locals may be secrets.
+    # Include source lines only: the values of locals may be secrets.
     try:
         lines = "".join(traceback.format_exception(exc))
     except Exception:  # formatting calls the exception's own __str__

@@ -1,4 +1,4 @@
-"""Reads what a process writes to its outputs, in a thread of its own: nothing waits for it."""
+"""Read what a process writes to its outputs, in a thread of its own, so that nothing waits for it."""
 
 import contextlib
 import os
@@ -11,12 +11,13 @@ from worker_sdk import forked
 from worker_sdk.worker.job_log import STDERR_LEVEL, STDOUT_LEVEL, LogLines, OutputLines
 
 _PIECE_BYTES: Final = 64 * 1024
-# After the end of the process: something that escaped from it may hold its outputs open.
+# How long to read after the end of the process: a process that escaped from it may hold its outputs open.
 _LOOK_S: Final = 0.2
 
 
 class OutputReader:
-    """Hands lines of the outputs of a process to the log of its job, and all that comes to the outputs of this one.
+    """Passes the lines of the outputs of a process to the log of its job, and everything to the outputs of this
+    process.
 
     `stdout` and `stderr` are for the process; the block that starts it closes them here.
     """
@@ -32,7 +33,7 @@ class OutputReader:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # A process that another handler forked must not take what is not its own, nor keep the pipes open.
+        # A process that another handler forked must not read this output, nor keep the pipes open.
         for key in list(self._selector.get_map().values()):
             forked.let_go(key.fd)
 
@@ -49,7 +50,7 @@ class OutputReader:
         threading.Thread(target=self._read, name="jq-output", daemon=True).start()
 
     def end(self) -> None:
-        """The process has ended: what is there is still read."""
+        """Note that the process has ended. What it has written is still read."""
         self._is_over = True
 
     def _read(self) -> None:

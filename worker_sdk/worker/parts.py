@@ -16,7 +16,7 @@ from worker_sdk.worker.lease import now_s
 
 logger = logging.getLogger(__name__)
 
-# Parts that wait go with one call, up to these limits.
+# Waiting parts are sent with one call, up to these limits.
 MAX_PARTS_PER_CALL: Final = 200
 MAX_BYTES_PER_CALL: Final = 1024 * 1024
 
@@ -36,11 +36,12 @@ class PartSender:
         self._pid = os.getpid()
         self._waiting: dict[str, deque[_WaitingPart]] = {}
         self._sending: set[asyncio.Task[None]] = set()
-        # One count for all claims: within each of them it grows.
+        # One counter serves all claims: within each claim, the numbers grow.
         self._numbers = itertools.count(1)
 
     def emit(self, job_id: str, token: str, value: bytes, deadline_s: float) -> "Future[None]":
-        """Send an encoded value. The future ends when a master has it, or fails with PartNotKept. From any thread."""
+        """Send an encoded value. The future ends when a master has it, or fails with PartNotKept. Any thread may call
+        it."""
         kept: Future[None] = Future()
         kept.set_running_or_notify_cancel()
         if os.getpid() != self._pid:

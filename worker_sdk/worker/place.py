@@ -1,8 +1,8 @@
 """A lock that shows whether the process that served a URL before has ended.
 
 The lock is a socket in Linux's abstract namespace: the kernel frees it when the process ends, however it ends, and a
-copy of the machine or a container elsewhere does not have it. The process that holds it knows that no other worker at
-this URL lives here.
+copy of the machine, or a container elsewhere, does not hold it. The process that holds it knows that no other worker
+at this URL is alive here.
 """
 
 import contextlib
@@ -40,7 +40,8 @@ class Place:
         return hashlib.sha256(name.encode()).hexdigest()[:32]
 
     def leave(self, *, is_idle: bool) -> None:
-        """The worker is stopped. While a handler of it still runs, the lock stays until the process ends."""
+        """Release the lock when the worker is stopped. While one of its handlers still runs, the lock stays until the
+        process ends."""
         if self._lock is None:
             return
         if is_idle:

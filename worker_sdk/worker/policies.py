@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 ExceptionType = type[BaseException]
-# Seconds, or a function of the attempt (from 1) that gives them.
+# Seconds, or a function that returns them for the number of the attempt (from 1).
 Wait = float | Callable[[int], float] | None
 
 

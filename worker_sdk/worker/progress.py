@@ -12,9 +12,9 @@ from worker_sdk.worker.lease import now_s
 
 MAX_CHECKPOINT_BYTES: Final = 16 * 1024
 MAX_MESSAGE_CHARS: Final = 200
-# Progress is for people: by itself it makes no heartbeat sooner than this after the one before.
+# Progress is for people: by itself it causes no heartbeat sooner than this after the previous one.
 PROGRESS_EVERY_S: Final = 1.0
-# The last progress of a job that ends does, but no more often than this.
+# The last progress of a job that ends does so, but no more often than this.
 LAST_EVERY_S: Final = 0.05
 # The rest goes with the next heartbeat, which follows at once.
 MAX_BYTES_PER_BEAT: Final = 1024 * 1024
@@ -55,12 +55,12 @@ class RunReports(Reports, Protocol):
     told: set[str]
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Have the last progress of a claim sent soon. Return what ends when masters have it, or refuse it; None if
-        they have it already."""
+        """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
+        None if they have it already."""
         ...
 
     def end(self, token: str, why: str) -> None:
-        """The claim is over: what is here about it does not count any more."""
+        """Drop the reports about a claim that is over: they do not count any more."""
         ...
 
 
@@ -85,7 +85,7 @@ class News:
         return fields
 
     def end(self, error: CheckpointNotSaved | None) -> None:
-        # Before the savers: one that is added meanwhile sees it, and ends itself.
+        # Set this before ending the savers: one that is added meanwhile sees it, and ends itself.
         self.is_ended = True
         while self.savers:
             saver = self.savers.pop(0)
@@ -96,7 +96,7 @@ class News:
 
 
 def refuse(taken: Mapping[str, News], why: str) -> None:
-    """End the news: nobody will save them."""
+    """End the news, because nobody will save it."""
     for news in taken.values():
         news.end(CheckpointNotSaved(why))
 
@@ -118,7 +118,7 @@ class PendingReports:
         forked.renew_in_child(self)
 
     def renew(self) -> None:
-        # Nothing of a forked process reaches the masters: it has no claim, and no thread that would send.
+        # Nothing from a forked process reaches the masters: it has no claim, and no thread that sends.
         self._lock = threading.Lock()
         self._is_copy = True
 
@@ -132,7 +132,7 @@ class PendingReports:
 
     def save(self, token: str, checkpoint: bytes) -> "Future[None]":
         saver: Future[None] = Future()
-        # It cannot be cancelled: several may wait for one checkpoint.
+        # It cannot be cancelled, because several callers may wait for one checkpoint.
         saver.set_running_or_notify_cancel()
         if self._is_copy:
             saver.set_exception(CheckpointNotSaved("a process that a handler forked cannot save checkpoints"))
@@ -149,8 +149,8 @@ class PendingReports:
         return self.parts.emit(job_id, token, value, deadline_s)
 
     def flush(self, token: str) -> "Future[None] | None":
-        """Have the last progress of a claim sent soon. Return what ends when masters have it, or refuse it; None if
-        they have it already."""
+        """Have the last progress of a claim sent soon. Return a future that ends when masters have it, or refuse it;
+        None if they have it already."""
         flushed: Future[None] = Future()
         flushed.set_running_or_notify_cancel()
         with self._lock:
@@ -176,7 +176,7 @@ class PendingReports:
         return self._taken_at_s + (LAST_EVERY_S if is_last else PROGRESS_EVERY_S)
 
     def take(self) -> dict[str, News]:
-        """Take the news by token, at most so much as a heartbeat should carry."""
+        """Take the news by token, at most as much as a heartbeat should carry."""
         if not self._news:
             self._under_way = {}
             return {}
@@ -193,7 +193,8 @@ class PendingReports:
         return taken
 
     def put_back(self, taken: Mapping[str, News]) -> None:
-        """No master has answered: the next heartbeat takes it again, unless there is newer by then."""
+        """Put back news that no master has answered for. The next heartbeat takes it again, unless there is newer news
+        by then."""
         with self._lock:
             for token, older in taken.items():
                 newer = self._news.setdefault(token, News())
@@ -203,14 +204,14 @@ class PendingReports:
                 newer.is_last = newer.is_last or older.is_last
 
     def refuse_all(self, why: str) -> None:
-        """Refuse what is here: it has nowhere to go."""
+        """Refuse everything that is here, because it cannot be sent."""
         if self._news:
             with self._lock:
                 refused, self._news = self._news, {}
             refuse(refused, why)
 
     def end(self, token: str, why: str) -> None:
-        """The claim is over: what is here about it does not count any more."""
+        """Drop the reports about a claim that is over: they do not count any more."""
         self.told.discard(token)
         if token in self._news:
             with self._lock:

@@ -1,4 +1,4 @@
-"""Asks masters for jobs, for a worker that they cannot reach: one call at a time that waits for them."""
+"""Poll masters for jobs, for a worker that they cannot reach: one call at a time, which waits for jobs."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 WAIT_S: Final = 20.0
 # Time that an answer may take beyond the wait that was asked for.
 _SLACK_S: Final = 5.0
-# How often to check whether the master that is waited for still answers heartbeats.
+# How often to check whether the master that holds the poll still answers heartbeats.
 _LOOK_S: Final = 0.5
 _WITHDRAW_S: Final = 2.0
 _OVERTAKEN_S: Final = 0.05
@@ -36,8 +36,9 @@ class Puller:
     """Polls masters for jobs. A call is repeated under its `poll_id`, at another master if need be, until one is
     answered. The jobs of a lost answer are then given again at once, and the tokens tell which of them run already.
 
-    `masters` is shared with the heartbeat, which finds out first when one answers no more.
-    `on_unknown_worker(worker_id)`, `beat_now()`: as the masters say.
+    `masters` is shared with the heartbeat, which is the first to find that one no longer answers.
+    `on_unknown_worker(worker_id)` and `beat_now()` are called when masters say that they do not know the worker, or
+    have detached it.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Puller:
         self._wait_s = wait_s
         self._room = asyncio.Event()
         self._poll_id = ""
-        self._asked_as = ""  # under which worker ID; "": nothing is asked
+        self._asked_as = ""  # the worker ID of the open poll; "": there is none
         self._member_id = ""
         self._refused: list[tuple[str, str]] = []
         self._tries = 0
@@ -74,7 +75,7 @@ class Puller:
         self._task = asyncio.get_running_loop().create_task(self._pump(), name="jq-puller")
 
     async def stop(self) -> None:
-        """Take no more jobs, and give back those that came meanwhile."""
+        """Take no more jobs, and hand back those that came meanwhile."""
         if self._is_stopping:
             return
         self._is_stopping = True
@@ -101,7 +102,7 @@ class Puller:
             except MasterUnreachableError as exc:
                 self._tries += 1
                 logger.log(self._level(), "asking for jobs again: no answer from a master (%s)", exc)
-                # Another master may have the answer; only when all were asked it is time to wait.
+                # Another master may have the answer. Wait only after all were asked.
                 wait_s = 0.0 if self._tries < len(self._masters) else pause_s(self._tries, None)
             except Exception:
                 # This loop is the only way in for jobs: it must not end.
@@ -112,7 +113,8 @@ class Puller:
                 await asyncio.sleep(wait_s)
 
     async def _wait_for_room(self) -> None:
-        """Also a drain ends this way, of which the heartbeat hears: it is looked for once in a while."""
+        """Wait until slots may be free. The heartbeat learns of the end of a drain, so check for that from time to
+        time, too."""
         self._room.clear()
         try:
             async with asyncio.timeout(_LOOK_S):
@@ -139,16 +141,16 @@ class Puller:
         }
         answer = await self._call(worker_id, encode(body))
         if self._is_stopping:
-            return 1.0  # it is being withdrawn: what was given goes back
+            return 1.0  # the poll is being withdrawn, and its jobs go back
         if answer.is_ok:
             epoch, jobs = answer.body.get("epoch"), answer.body.get("jobs")
             if type(epoch) is not int or not isinstance(jobs, list):
-                # As if there were none: the same call again gets what this one was given.
+                # Treat it as no answer: repeating the same call returns what this one was given.
                 raise MasterUnreachableError("an answer that makes no sense")
             self._asked_as, self._tries = "", 0
             self._refused = self._refused[len(sending) :]
             if answer.body.get("drain") is True:
-                # The next heartbeat says so too, or that it is over.
+                # The next heartbeat says so, too, or says that the drain is over.
                 self._identity.is_drain_ordered = True
             return self._take(worker_id, epoch, jobs)
         self._tries += 1
@@ -164,7 +166,7 @@ class Puller:
         return pause_s(self._tries, answer.retry_after_s)
 
     async def _call(self, worker_id: str, body: bytes) -> MasterAnswer:
-        """Given up as soon as the heartbeat finds that this master answers no more."""
+        """Send a poll. Give it up as soon as the heartbeat finds that this master no longer answers."""
         address = self._masters.current
         call = asyncio.ensure_future(
             self._client.call(
@@ -185,7 +187,7 @@ class Puller:
 
     def _take(self, worker_id: str, epoch: int, jobs: list[Any]) -> float:
         if not jobs or self._identity.worker_id != worker_id:
-            # Those of a membership that is over are left to their leases.
+            # Jobs of a membership that is over are left to their leases.
             return 0.0
         try:
             rejected = _reasons(self._admission.offer(epoch, jobs))
@@ -199,12 +201,12 @@ class Puller:
             return 0.0
         logger.warning("%d jobs are given back: %s", len(refused), refused[0][1])
         self._refused += [(job_id, tokens[job_id]) for job_id, _ in refused]
-        # They may come again at once.
+        # Pause, because the jobs may come again at once.
         return pause_s(2, 0.1)
 
     def _offer_each(self, epoch: int, jobs: list[Any]) -> tuple[list[Any], list[tuple[str, str]]]:
-        """Offer each job by itself, so that a malformed one spoils no other. Return the jobs that bear a claim, and
-        which of them are refused, and why."""
+        """Offer each job separately, so that a malformed one does not affect the others. Return the jobs that bear a
+        claim, and those of them that are refused, with the reasons."""
         named = [job for job in jobs if isinstance(job, dict) and _bears_claim(job)]
         if len(named) < len(jobs):
             logger.error("a master gave %d jobs that are none", len(jobs) - len(named))
@@ -217,15 +219,16 @@ class Puller:
         return named, rejected
 
     async def _withdraw(self) -> None:
-        """The call that has not been answered, if there is one, and what is still to be refused: nobody claims for it
-        any more, and what it was given goes back. In `stop` it hangs meanwhile; its answer is not looked at."""
+        """Withdraw the poll that has not been answered, if there is one, and send the remaining refusals. Nobody
+        claims for that poll any more, and what it was given goes back. In `stop` the poll is still open meanwhile; its
+        answer is ignored."""
         worker_id, refused = self._member_id, self._refused[:_MAX_REFUSED]
         if not (self._asked_as or refused):
             return
         body: ClaimRequest = {
             "max": 1,
             "wait": 0,
-            # Never that of an answered call: what it gave is being run.
+            # Never use the ID of an answered poll: its jobs are running.
             "poll_id": self._poll_id if self._asked_as else secrets.token_hex(8),
             "refused": [{"job_id": job_id, "token": token} for job_id, token in refused],
             "withdraw": True,
@@ -239,14 +242,14 @@ class Puller:
                 logger.debug("the call for jobs could not be withdrawn: %s", exc)
                 continue
             if answer.code == "no_such_poll" and self._asked_as:
-                # It may still be on its way.
+                # The poll may still be on its way.
                 await asyncio.sleep(_OVERTAKEN_S)
             elif not answer.is_transient:
                 break
         self._asked_as, self._refused = "", []
 
     def _level(self) -> int:
-        """A warning when it begins; its repeats are for those who look closer."""
+        """Return WARNING for the first failure in a row, and DEBUG for its repeats."""
         return logging.WARNING if self._tries == 1 else logging.DEBUG
 
 

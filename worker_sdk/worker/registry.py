@@ -1,4 +1,4 @@
-"""Which function handles which name."""
+"""The handlers by name."""
 
 import inspect
 import sys
@@ -27,7 +27,7 @@ class HandlerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FunctionOrigin:
-    """How another process finds the function. `script`: the file that was started as `__main__`."""
+    """The way for another process to find the function. `script`: the file that was started as `__main__`."""
 
     module: str
     qualname: str
@@ -39,8 +39,8 @@ class FunctionOrigin:
 class Handler:
     """`function` takes (argument, ctx) when `takes_context`, else (argument), and the values of `dependencies` by name.
 
-    * `contract`: what masters are told of the name, a map of `version`, `argument_schema` and `options`, or a function
-      that computes it when a worker starts.
+    * `contract`: what masters are told about the name, a map of `version`, `argument_schema` and `options`, or a
+      function that computes it when a worker starts.
     * `around`: the middleware of an isolated handler, which runs in the worker. It is given the context and the wait
       for the process.
     """
@@ -61,7 +61,7 @@ class Handler:
     retry_codes: frozenset[str] | None = None
 
     def call(self, argument: Any, ctx: Any) -> Any:
-        """The result, or an awaitable of it when `is_coroutine`."""
+        """Call the function. Return its result, or an awaitable of it if `is_coroutine`."""
         return self.function(argument, ctx) if self.takes_context else self.function(argument)
 
 
@@ -94,7 +94,8 @@ class Registry:
         contract: Mapping[str, Any] | None = None,
         retry_codes: Iterable[str] | None = None,
     ) -> Handler:
-        """Raises ValueError for a name that is bad or taken, TypeError for a function that cannot be called so."""
+        """Register a function. Raise ValueError for a name that is bad or taken, TypeError for a function that cannot
+        be called so."""
         check_name(name)
         if name in self._handlers:
             raise ValueError(f"{name} has a handler already")
@@ -120,14 +121,15 @@ class Registry:
         return handler
 
     def put(self, handler: Handler) -> None:
-        """Raises ValueError for a name that is taken."""
+        """Register a handler. Raise ValueError for a name that is taken."""
         if handler.name in self._handlers:
             raise ValueError(f"{handler.name} has a handler already")
         self._handlers[handler.name] = handler
 
 
 def _takes_context(function: Function) -> bool:
-    """Raises TypeError for a function that takes neither (argument, ctx) nor (argument)."""
+    """Return whether a function takes the context. Raise TypeError if it takes neither (argument, ctx) nor
+    (argument)."""
     dependencies = dependencies_of(function)
     everything = list(inspect.signature(function).parameters.values())
     parameters = [p for p in everything if p.name not in dependencies]
@@ -154,7 +156,7 @@ def _takes_context(function: Function) -> bool:
 
 
 def origin_of(function: Function) -> FunctionOrigin:
-    """Raises TypeError for a function that another process cannot import."""
+    """Return the origin of a function. Raise TypeError if another process cannot import it."""
     qualname = function.__qualname__
     if "<" in qualname:
         raise TypeError(

@@ -23,19 +23,19 @@ class Stop(Enum):
     LOST = "lost"  # the right to settle is gone, or may be
 
 
-# The fields that each job of a push has. A map of more has some of the others.
+# The number of fields that every job of a push has. A larger map has some of the others.
 _PLAIN_FIELDS: Final = 11
 
 
 class JobRun:
     """`lease_end_s` and `is_named` (a heartbeat that named it was answered) are set by the heartbeat thread, the rest
-    by the event loop. Instants are of `lease.now_s`."""
+    by the event loop. Instants are by `lease.now_s`."""
 
-    # Defaults of the class: to set all of them in each run would take most of the time that it takes to make one.
+    # These defaults belong to the class: setting all of them in each run would take most of the time of making one.
     checkpoint: bytes | None = None
     batch: str | None = None
     inputs: "Sequence[JobInput]" = ()
-    # In the phase `callback`: all that came, or the only one.
+    # In the phase `callback`: all callbacks that came, or the only one.
     callbacks: Sequence[Mapping[str, Any]] = ()
     deadline_s = float("inf")  # until it is taken up
     begin_by_s = float("inf")  # set while an earlier run of the job keeps it waiting
@@ -74,7 +74,7 @@ class JobRun:
 
     @property
     def log(self) -> RunLog | None:
-        """Return the log of this run, None where none is kept. It is opened when it is asked for: most runs write
+        """Return the log of this run; None if none is kept. It is opened on first use, because most runs write
         nothing."""
         if self._log is None and self.open_log is not None:
             # Threads of the handler may write their first lines at the same moment.

@@ -34,7 +34,7 @@ class ProcessLock:
         forked.renew_in_child(self)
 
     def take(self) -> bool:
-        """Return whether this process holds the lock. Where there are no such locks, it is told that it does."""
+        """Return whether this process holds the lock. Return True where there are no such locks."""
         if self._fd < 0:
             try:
                 self._fd = lock_of_system(self._name)
@@ -64,7 +64,7 @@ class Siblings:
         self._present = ProcessLock(f"present {url}")
 
     async def claim(self, handover_s: float = HANDOVER_S) -> None:
-        """Become the process that serves the URL. Raise SiblingError if another one does and goes on."""
+        """Become the process that serves the URL. Raise SiblingError if another one serves it and does not stop."""
         end_s = time.monotonic() + handover_s
         while not self._serving.take():
             if time.monotonic() >= end_s:
@@ -84,14 +84,16 @@ class Siblings:
         self._serving.free()
 
     def leave(self, *, is_idle: bool) -> None:
-        """The worker is stopped. While a handler of it still runs, the next process waits for the end of this one."""
+        """Release the locks when the worker is stopped. While one of its handlers still runs, the next process waits
+        for the end of this one."""
         self._serving.free()
         if is_idle:
             self._present.free()
 
 
 def abstract_lock(name: str) -> int:
-    """Raise BlockingIOError if it is taken. Abstract names belong to a network namespace, as ports do."""
+    """Take the lock. Raise BlockingIOError if it is taken. Abstract names belong to a network namespace, as ports
+    do."""
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         lock.bind(b"\0" + name.encode())
@@ -102,7 +104,7 @@ def abstract_lock(name: str) -> int:
 
 
 def file_lock(name: str) -> int:
-    """Raise BlockingIOError if it is taken. Return -1 where there are no such locks."""
+    """Take the lock. Raise BlockingIOError if it is taken. Return -1 where there are no such locks."""
     try:
         import fcntl
     except ImportError:

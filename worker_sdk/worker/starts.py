@@ -18,8 +18,8 @@ MAX_BATCH: Final = 500
 
 
 class StartConfirmer:
-    """Gathers what is asked while a call is under way, as the outbox does. Asks until a master has answered; the end
-    of the lease ends the wait by cancelling it.
+    """Gathers requests while a call is under way, as the outbox does. It repeats the call until a master has answered.
+    The end of the lease cancels the wait.
     """
 
     def __init__(self, client: MasterClient, identity: WorkerIdentity) -> None:
@@ -67,7 +67,8 @@ class StartConfirmer:
                         if confirmed or stale:
                             continue
                     elif not answer.is_transient and answer.status not in (401, 403):
-                        # Unknown worker, or a master that cannot confirm: what is not confirmed does not run.
+                        # The worker is unknown, or the master cannot confirm starts. A job without a confirmation does
+                        # not run.
                         logger.warning("starts were refused: %s", answer)
                         for _, token in batch:
                             self._tell(token, may=False)

@@ -37,7 +37,7 @@ class HandlerThreads:
         forked.renew_in_child(self)
 
     def resize(self, size: int) -> None:
-        """Let at most so many threads run from now on. Threads that are there already stay for the next work."""
+        """Start threads only up to `size` from now on. Threads that exist already stay for further work."""
         self._size = size
 
     def renew(self) -> None:
@@ -51,7 +51,7 @@ class HandlerThreads:
         self._queue.put((work, done))
 
     def close(self) -> None:
-        """Threads end when what they run ends; nobody waits for them."""
+        """Let each thread end when its work ends. Nobody waits for them."""
         for _ in range(self._threads):
             self._queue.put(None)
 
@@ -71,15 +71,15 @@ class HandlerThreads:
                     self._loop.call_soon_threadsafe(self._deliver)
                 except RuntimeError:  # the loop is closed: nobody is left to tell
                     return
-            del item, work, done, ending  # or an idle thread keeps the last argument and result alive
+            del item, work, done, ending  # otherwise an idle thread keeps the last argument and result alive
 
     def _deliver(self) -> None:
-        # In this order: an ending that is added after the flag fell wakes the loop again.
+        # Clear the flag first: an ending that is added after that wakes the loop again.
         self._is_wake_pending = False
         while self._ended:
             done, value, error = self._ended.popleft()
             self._outstanding -= 1
             try:
                 done(value, error)
-            except Exception:  # those behind it in the queue must be told all the same
+            except Exception:  # the endings behind it in the queue must still be delivered
                 logger.exception("an ending could not be taken")

@@ -1,4 +1,4 @@
-"""The Worker: what people write handlers on."""
+"""The Worker, for which people write handlers."""
 
 import contextlib
 import gc
@@ -16,8 +16,8 @@ from worker_sdk.transport.release import VERSION
 from worker_sdk.worker.policies import ExceptionType, RetryOn
 from worker_sdk.worker.registry import Handler, Registry
 
-# They are slow to import, and a program that only declares handlers serves nothing: an isolated attempt, a web
-# application.
+# These are slow to import, and a program that only declares handlers serves nothing, such as an isolated attempt or a
+# web application.
 if TYPE_CHECKING:
     import asyncio
 
@@ -261,8 +261,8 @@ class Worker:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             if runner.run(self._serve_until_signal()):
-                # A handler goes on, and nobody keeps its lease any more: it must end before another start of its job.
-                # Here, because the end of the runner would wait for it.
+                # A handler still runs, and nobody renews its lease any more: it must end before its job is started
+                # again. Exit here, because the end of the runner would wait for it.
                 logging.shutdown()
                 os._exit(0)
 
@@ -303,11 +303,12 @@ class Worker:
             forked.release_signals()
 
     async def start_mounted(self) -> None:
-        """Up without a server of its own if `url` leads to the mounted application; the ASGI lifespan calls it."""
+        """Start, without a server of its own if `url` leads to the mounted application. The ASGI lifespan calls it."""
         await self._start(serve=self._serves_itself)
 
     async def stop(self) -> bool:
-        """Drains, hands back, leaves; the ASGI lifespan calls it. True: a handler still runs, whatever it was told."""
+        """Drain, hand back jobs, and leave. The ASGI lifespan calls it. Return whether a handler still runs in spite
+        of the stop."""
         node = self._node
         if node is None:
             return False
@@ -371,7 +372,7 @@ class Worker:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 loop.add_signal_handler(number, on_signal)
         await self._start(serve=True, burst=burst)
-        # All that was imported stays: the collector need not walk it again with every thousand jobs.
+        # Everything that was imported stays, so the garbage collector need not walk it again every thousand jobs.
         gc.freeze()
         where = f"at {self.address}" if self.address else "without an address"
         logger.info("worker %s for %s", where, ", ".join(self.names))

@@ -1,1 +1,1 @@
-"""The loops of the leader, one duty a file."""
+"""The loops of the leader, one duty per file."""

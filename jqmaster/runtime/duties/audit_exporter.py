@@ -1,4 +1,4 @@
-"""Hands the audit log on as it grows, as lines of JSON."""
+"""Export the audit log as it grows, as lines of JSON."""
 
 import asyncio
 import json
@@ -24,8 +24,8 @@ ENTRIES_PER_STEP: Final = 500
 
 
 class AuditExporter(LeaderLoop):
-    """Component of one leadership. Each entry is written at least once, in order: how far it came is noted
-    afterwards."""
+    """Component of one leadership. It writes each entry at least once, in order, because it saves its position only
+    after the write."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class AuditExporter(LeaderLoop):
         await asyncio.to_thread(self._sink.close)
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        """Once for each thing, not for each try."""
+        """Log each failure once, not at each retry."""
         text = error.detail if isinstance(error, JqmasterError) else str(error)
         if text != self._said:
             self._said = text
@@ -70,8 +70,8 @@ class AuditExporter(LeaderLoop):
         return EVERY_S
 
     async def _export(self) -> None:
-        """Export what there is."""
-        # As the store has it: after a failure nothing else is known for sure.
+        """Export all entries that are there."""
+        # Read the position from the store: after a failure nothing else is known for sure.
         done = await self._store.load()
         while True:
             found = await self._store.read(done, limit=ENTRIES_PER_STEP)
@@ -92,7 +92,7 @@ class AuditExporter(LeaderLoop):
 
 
 def line_of(one: Numbered) -> bytes:
-    """One line of JSON in ASCII: nothing in it acts on a terminal or splits it."""
+    """Return one line of JSON in ASCII, so that nothing in it controls a terminal or splits the line."""
     entry = one.entry
     value = {
         "log": entry.log,

@@ -1,4 +1,4 @@
-"""Looks at the ready jobs every few moments, so that all masters know how many wait, and for how long."""
+"""Sample the ready jobs every few moments, so that all masters know how many wait, and for how long."""
 
 from collections.abc import Callable
 from typing import Final
@@ -44,5 +44,5 @@ class BacklogSampler(LeaderLoop):
     def _count(self, backlog: BacklogSample) -> None:
         for name, waiting in ((TOTAL, backlog.whole), *backlog.names.items()):
             age_ms = max(0, backlog.at_ms - waiting.since_ms) if waiting.since_ms else -1
-            # An empty backlog is a sample, too.
+            # An empty backlog counts as a sample, too.
             self._tally.sampled(name, waiting.ready, age_ms if waiting.ready else 0)

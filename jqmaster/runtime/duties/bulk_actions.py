@@ -1,4 +1,4 @@
-"""Carries out actions on many jobs, page by page, and writes down how far they came."""
+"""Carry out actions on many jobs, page by page, and save their progress."""
 
 import asyncio
 import contextlib
@@ -28,11 +28,11 @@ logger = logging.getLogger(__name__)
 POLL_S: Final = 1.0
 # Jobs per step. The store processes each separately and serves other calls in between.
 PAGE: Final = 200
-# A rate is kept in steps of this length, or one job at a time.
+# An action with a rate proceeds in steps of this length, or one job at a time.
 RATE_STEP_S: Final = 0.25
 # How often to check whether watched jobs have ended while no more may be retried, or whether the lock is renewed.
 WATCH_EVERY_S: Final = 0.2
-# Older progress is written down, and the epoch with it looked at, before anything more is done.
+# Progress older than this is saved, which also checks the epoch, before anything more is done.
 SAVED_FOR_S: Final = 0.2
 
 
@@ -42,18 +42,18 @@ class _Work:
     progress: ActionProgress
     due_s: float
     saved_s: float | None = None
-    # Watched jobs whose end the progress counts, since it was last written down.
+    # Watched jobs whose end was counted since the progress was last saved.
     ended: list[str] = field(default_factory=list)
 
 
 class BulkActions(LeaderLoop):
     """Component of one leadership: carry out actions on many jobs, page by page.
 
-    `on_stale` is called under a newer epoch. Nothing is done while `is_trusted` says that the lock may have
-    expired, so a suspended leader processes at most one page too many. Progress is saved after each page, and
-    another leader continues from there. If a page was processed but not saved, it is processed again: its jobs are
-    in another state by then, or ended after the action began, so none is changed twice. Each job is counted in the
-    step that changes it, so `done` is exact whatever dies.
+    `on_stale` is called under a newer epoch. Nothing is done while `is_trusted` says that the lock may have expired,
+    so a suspended leader processes at most one page too many. Progress is saved after each page, and another leader
+    continues from there. If a page was processed but not saved, it is processed again. By then its jobs are in another
+    state, or ended after the action began, so none is changed twice. Each job is counted in the step that changes it,
+    so `done` is exact whichever process dies.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class BulkActions(LeaderLoop):
                 await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _round(self) -> float:
-        """One step of each action that is due; seconds until there is something to do."""
-        # Somebody may wish the end of one that is not due.
+        """Do one step of each action that is due, and return the seconds until the next one."""
+        # Somebody may have canceled an action that is not due.
         is_woken = self._wake.is_set()
         self._wake.clear()
         running = await self._actions.running()
@@ -217,7 +217,7 @@ class BulkActions(LeaderLoop):
                 progress.end(ActionState.DONE, await self._store_time_ms())
 
     async def _act(self, action: BulkAction, jobs: Sequence[Job]) -> list[str]:
-        """IDs of those that were touched; the others were not as they had been when they were read."""
+        """Return the IDs of the jobs that were changed; the others had changed since they were read."""
         if not jobs:
             return []
         ids = [job.id for job in jobs]
@@ -245,7 +245,7 @@ class BulkActions(LeaderLoop):
         return [job_id for job_id, is_done in zip(ids, ends, strict=True) if is_done]
 
     async def _save(self, work: _Work) -> None:
-        """Writes the progress down, and hears whether somebody wishes the end. Raises StaleEpochError."""
+        """Save the progress, and learn whether somebody wants the action to end. Raise StaleEpochError."""
         action, progress = work.action, work.progress
         entry = self._end_entry(work, None) if progress.is_over else b""
         word, canceled_by = await self._actions.advance(
@@ -275,7 +275,7 @@ class BulkActions(LeaderLoop):
 
 
 def _bounded(wanted: JobFilter, action: BulkAction) -> JobFilter:
-    """Indexes by time need not be gone through where no job of the action can be."""
+    """Narrow the filter, so that no index by time is scanned where no job of the action can be."""
     created = _earlier(wanted.created_before_ms, action.created_at_ms)
     if action.kind is not ActionKind.RETRY:
         return replace(wanted, created_before_ms=created)

@@ -1,4 +1,4 @@
-"""Ends attempts whose callbacks did not come in time."""
+"""End attempts whose callbacks did not come in time."""
 
 import math
 import random
@@ -18,14 +18,15 @@ from jqmaster.store.jobs.settlements import Settlement
 from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.pages import MAX_PER_CALL
 
-# The index of deadlines is looked at when the next is due, and this often in any case.
+# How often to check the index of deadlines, besides the moments when the next one is due.
 POLL_S: Final = 1.0
 RETRY_S: Final = 0.2
 MESSAGE: Final = "no callback came in time"
 
 
 class ChallengeExpiry(LeaderLoop):
-    """Component of one leadership. In a time of grace nothing ends: callbacks may have found no master for a while."""
+    """Component of one leadership. Nothing ends during a grace period: callbacks may have found no master for a
+    while."""
 
     def __init__(
         self,

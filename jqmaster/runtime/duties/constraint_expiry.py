@@ -1,4 +1,4 @@
-"""Deletes constraints whose time is over, such as a pause for an hour."""
+"""Delete constraints whose time is over, such as a pause for an hour."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -7,12 +7,12 @@ from jqmaster.clock import Clock
 from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.constraints.editor import ConstraintEditor
 
-# A constraint ends at most this much late; to look costs nothing while no constraint expires.
+# A constraint ends at most this late. A check costs nothing while no constraint has an end.
 POLL_S: Final = 1.0
 
 
 class ConstraintExpiry(LeaderLoop):
-    """Component of one leadership. `who` stands in the audit log."""
+    """Component of one leadership. `who` appears in the audit log."""
 
     def __init__(
         self,

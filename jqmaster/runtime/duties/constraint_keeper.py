@@ -1,5 +1,5 @@
-"""Follows changes of the constraints up: running jobs get their slots, waiting ones their lanes, gates open when it
-is time."""
+"""Follow up on changes of the constraints: give running jobs their slots and waiting ones their lanes, and open gates
+when it is time."""
 
 import logging
 from collections.abc import Callable
@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 POLL_MS: Final = 1_000
 RETRY_S: Final = 0.2
-# Lanes that nobody uses cost little: this often they are looked for.
+# How often to look for lanes that nobody uses. They cost little.
 PRUNE_EVERY_S: Final = 60.0
-# Gates may come by the thousand a second: so often some pages of them are looked at.
+# How often to look at some pages of gates. Thousands of gates a second may appear.
 PRUNE_GATES_EVERY_S: Final = 1.0
 PAGES_AT_ONCE: Final = 4
 
@@ -69,7 +69,7 @@ class ConstraintKeeper(LeaderLoop):
         await self._until_woken(seconds)
 
     async def _follow(self) -> int:
-        """Milliseconds until there is something to do."""
+        """Return the milliseconds until there is something to do."""
         constraints = await self._constraints.reload()
         if constraints.settled_edition != constraints.constraint_set.edition:
             if not await self._lanes.settle(self._epoch, constraints):
@@ -99,7 +99,7 @@ class ConstraintKeeper(LeaderLoop):
         return poll_ms if next_ms < 0 else min(poll_ms, next_ms)
 
     async def _prune(self) -> bool:
-        """Removes what nothing needs any more, every now and then. Whether there is much more of it."""
+        """From time to time, remove what nothing needs any more. Return whether much more of it is left."""
         now_s = self._clock.monotonic_s()
         if now_s - self._gates_pruned_at_s >= PRUNE_GATES_EVERY_S - TICK_S:
             for _ in range(PAGES_AT_ONCE):
@@ -110,7 +110,7 @@ class ConstraintKeeper(LeaderLoop):
             self._gates_pruned_at_s = now_s
         if now_s - self._pruned_at_s >= PRUNE_EVERY_S:
             self._pruned_at_s = now_s
-            # Looks again for what a relocation could not move, or what came back to an older lane since.
+            # Look again for jobs that a relocation could not move, or that came back to an older lane since.
             self._relocation = None
             async for lanes in self._lanes.lane_pages():
                 await self._lanes.prune(self._epoch, lanes)

@@ -1,4 +1,4 @@
-"""Fires the definitions that are due."""
+"""Fire the definitions that are due."""
 
 import math
 from collections.abc import Callable
@@ -9,8 +9,8 @@ from jqmaster.runtime.periodic_loop import LeaderLoop
 from jqmaster.service.definitions.firing import DefinitionFiring
 from jqmaster.store.leadership.leadership import Leadership
 
-# A change of a definition wakes the loop. It looks by itself this often, so that a step of the store's clock, or a lost
-# message, delays an instant by no more.
+# A change of a definition wakes the loop. It also checks this often by itself, so that a step of the store's clock, or
+# a lost message, delays an instant by no more than this.
 POLL_S: Final = 1.0
 RETRY_S: Final = 0.2
 
@@ -39,7 +39,7 @@ class DefinitionLoop(LeaderLoop):
         if next_ms is None:
             return POLL_S
         passed_s = self._clock.monotonic_s() - began_s
-        # In whole milliseconds, and upwards: a loop that asks too early has to ask again.
+        # Round up to whole milliseconds: a loop that asks too early has to ask again.
         return min(POLL_S, max(0.0, math.ceil(next_ms - passed_s * 1000) / 1000))
 
     async def _pause(self, seconds: float) -> None:

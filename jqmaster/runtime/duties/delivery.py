@@ -34,13 +34,14 @@ from jqmaster.tracing import Tracing
 
 logger = logging.getLogger(__name__)
 
-# A job that a worker does not take for a reason of its own, while it takes others, is offered again after so long.
+# How long to wait before offering a job again that its worker refused for a reason of the job's own, while it takes
+# others.
 PUT_OFF_S: Final = 15.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Push:
-    """A claim on its way to its worker, in as many requests as it takes."""
+    """A claim on its way to its worker, in as many requests as are needed."""
 
     member: Member
     claim: Claim
@@ -50,8 +51,8 @@ class _Push:
 
 class Delivery:
     """Part of the dispatcher of one leadership. `is_trusted` tells whether the leadership still holds; it is asked
-    before each push. `on_stale` is called when the store knows a newer leader. `report` takes what a worker says of
-    attempts, as its results do."""
+    before each push. `on_stale` is called when the store knows a newer leader. `report` takes what a worker says about
+    attempts, in the same way as its results."""
 
     def __init__(
         self,
@@ -87,11 +88,12 @@ class Delivery:
         self._is_stopping = False
 
     def stop_repeats(self) -> None:
-        """Let the pushes that are under way be the last of their offers."""
+        """Repeat no offer after the pushes that are under way."""
         self._is_stopping = True
 
     async def stop(self, within_s: float) -> None:
-        """Give the pushes that are under way so long to end, then cancel them. Their leases tell what came of those."""
+        """Give the pushes that are under way `within_s` to end, then cancel them. Their leases settle what became of
+        those."""
         self._is_stopping = True
         tasks = list(self._tasks)
         if tasks:
@@ -108,14 +110,15 @@ class Delivery:
         `on_returned` is called when offers were returned: their jobs are ready again.
         """
         if member.worker.is_pulling:
-            # One poll, one answer; it asks again. If another master holds the poll, the claim told that one.
+            # One poll gets one answer, then the worker polls again. If another master holds the poll, the claim has
+            # told that one.
             member.polls_until_s = 0.0
             if claim.is_ours_to_tell:
                 self._answer_poll(member.worker.id, claim)
             return None
         member.pushes += 1
         member.breaker.begin_call()
-        # A context of its own: claims travel with requests of others.
+        # It gets a context of its own, because claims travel with requests of others.
         task = asyncio.create_task(
             self._run(_Push(member, claim, claimed_at_s, on_returned)),
             name=f"push to {member.worker.id}",
@@ -129,7 +132,7 @@ class Delivery:
         if self._is_trusted():
             self._desk.tell(worker_id, reply_of(self._leadership.number, claim))
         else:
-            # This process may have stood still: what the store says by now counts.
+            # This process may have been suspended, so only what the store says now counts.
             self._desk.look(worker_id)
 
     async def _run(self, push: _Push) -> None:
@@ -157,7 +160,7 @@ class Delivery:
             tracing.end(spans, type(result).__name__.lower())
 
     async def _offer(self, push: _Push) -> OfferResult:
-        """Offer the jobs until there is an answer or the offer is over. Return what came of the last part.
+        """Offer the jobs until there is an answer or the offer is over. Return the outcome of the last part.
 
         A lost answer may hide a started job; only a repeat of the same tokens to the same worker is harmless then.
         """
@@ -165,7 +168,7 @@ class Delivery:
         await self._progress.give_checkpoints(push.claim.jobs)
         jobs = await self._challenges.give_callbacks(push.claim.jobs)
         if not jobs:
-            # Their slots went with their ends.
+            # All of the jobs have ended, which freed their slots.
             return Withheld()
         await self._order.give_inputs(jobs)
         claim = replace(push.claim, jobs=list(jobs))
@@ -209,7 +212,7 @@ class Delivery:
                 returned = [(j.job_id, j.token) for j in part.jobs if j.job_id in refused]
             case NotDelivered(why=why, retry_after_s=retry_after_s):
                 if retry_after_s is not None:
-                    # It lives, and says when it will take more.
+                    # The worker is alive, and says when it will take more.
                     member.breaker.succeeded()
                     member.pause(now_s, retry_after_s)
                 else:
@@ -217,7 +220,7 @@ class Delivery:
                 logger.warning("push to worker %s: not delivered (%s)", member.worker.id, why)
                 returned = [(j.job_id, j.token) for j in part.jobs]
             case Refused(why=why):
-                # It lives, and reads what it is sent.
+                # The worker is alive, and reads what it is sent.
                 member.breaker.succeeded()
                 await self._settle_only_job(member, part, "failure", why, now_ms)
                 return
@@ -239,7 +242,7 @@ class Delivery:
     async def _settle_only_job(
         self, member: Member, claim: Claim, ending: Literal["failure", "deferred"], why: str, now_ms: int
     ) -> None:
-        """End the attempt of a job that was pushed alone: the worker's answer to that push is its word on the
+        """End the attempt of a job that was pushed alone: the worker's answer to that push decides about the
         attempt."""
         (job,) = claim.jobs
         worker_id = member.worker.id
@@ -257,7 +260,7 @@ class Delivery:
     def _obey_rejection(
         self, member: Member, reason: str, retry_after_s: float | None, claim: Claim, job_id: str
     ) -> None:
-        """Offer the worker no more of what it said that it cannot take now."""
+        """Stop offering the worker what it said it cannot take now."""
         match reason:
             case "unknown_name":
                 name = next((j.record.name for j in claim.jobs if j.job_id == job_id), None)

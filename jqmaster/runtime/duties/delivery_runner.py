@@ -1,4 +1,4 @@
-"""Runs the masters' own jobs, which deliver messages, in the leading master, as a worker that pulls."""
+"""Run the masters' own jobs, which deliver messages, in the leading master, as a worker that pulls."""
 
 import asyncio
 import functools
@@ -42,14 +42,14 @@ MAX_CALLS_PER_HOST: Final = 4
 HOST_BUSY_AFTER_S: Final = 2.0
 POLL_S: Final = 20.0
 RETRY_S: Final = 1.0
-# A follow-up waits so long for the worker to be registered before it is put off.
+# How long a follow-up waits for the worker to be registered before it is put off.
 PREPARE_WITHIN_S: Final = 5.0
 _MAX_REPORTS: Final = 20
 
 
 @dataclass(slots=True)
 class _Tenure:
-    """One registration: what it holds, by job and token, with the call that is under way."""
+    """One registration: the claims that it holds, by job and token, each with the call that is under way."""
 
     worker_id: str
     calls: dict[tuple[str, str], asyncio.Task[None]] = field(default_factory=dict)
@@ -57,10 +57,10 @@ class _Tenure:
 
 
 class DeliveryRunner:
-    """Component of whoever leads, begun and ended with each leadership. `carriers`: by the name of jobs.
+    """Component of one leadership. `carriers`: by the name of jobs.
 
-    It registers when the first delivery is made, or at once where any was made before: a service that tells nobody of
-    anything has no such worker. Whatever it holds when it ends goes back, and another leader delivers it.
+    It registers when the first delivery is made, or at once if any was made before: a service that sends no messages
+    has no such worker. The jobs that it holds when it ends go back, and another leader delivers them.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class DeliveryRunner:
             await asyncio.sleep(RETRY_S)
 
     async def _register(self) -> _Tenure:
-        # Before the worker, and so before any delivery: the next leader looks for it.
+        # Do this before registering the worker, and so before any delivery: the next leader looks for these contracts.
         await self._contracts.tell(DELIVERY_NAMES, {})
         spec = WorkerSpec(
             url=None,
@@ -157,7 +157,7 @@ class DeliveryRunner:
             version=__version__,
             secret=secrets.token_urlsafe(32),
         )
-        # No caller has such a name, so that none can speak for it.
+        # No caller can have such a name, so none can act for this worker.
         registered = await self._workers.register(spec, f"{RESERVED_PREFIX}master")
         self._tenure = tenure = _Tenure(registered.worker_id)
         tenure.has_room.set()
@@ -240,7 +240,7 @@ class DeliveryRunner:
                 await self._reports.results(tenure.worker_id, [outcome])
                 return
             except NotFoundError:
-                return  # another one delivers it again
+                return  # another leader delivers it again
             except JqmasterError as exc:
                 logger.warning("cannot report the delivery of %s: %s", job.job_id, exc.detail)
             await asyncio.sleep(RETRY_S)
@@ -297,7 +297,7 @@ def outcome_of(job: ClaimedJob, end: CallEnd) -> Outcome:
 
 
 async def _never() -> None:
-    """Wait for nothing: this worker does not hang up."""
+    """Wait for ever: this worker does not hang up."""
     await asyncio.get_running_loop().create_future()
 
 

@@ -34,9 +34,9 @@ from jqmaster.store.workers.workers import WorkerStore
 
 logger = logging.getLogger(__name__)
 
-# Wake-ups make it quick, this makes it sure.
+# Wake-ups make dispatching quick; polling makes it certain.
 POLL_S: Final = 1.0
-# Pushes under way may end before the lead is given up; the next leader is not kept waiting for longer.
+# How long pushes under way may take to end before the lead is given up, so that the next leader does not wait longer.
 FINISH_WITHIN_S: Final = 0.5
 
 Orders = Sequence[tuple[Member, ClaimOrder]]
@@ -52,7 +52,7 @@ class _PendingClaims:
 
 
 class _StaleConstraints(Exception):  # noqa: N818 - an everyday outcome
-    """The store has other constraints than those known here."""
+    """The store has constraints other than those known here."""
 
 
 class Dispatcher:
@@ -91,13 +91,13 @@ class Dispatcher:
         self._wake = asyncio.Event()
         self._wants_refresh = True
         self._refreshed_at_s = 0.0
-        # Sets of names that had no more ready jobs when last asked, and how often jobs became ready in all.
+        # Sets of names that had no more ready jobs when last asked, and how many times jobs became ready in all.
         self._exhausted: set[tuple[str, ...]] = set()
         self._times_ready = 0
-        # By set of names that is not exhausted: how many claims in a row left jobs behind.
+        # For each set of names that is not exhausted, the number of claims in a row that left jobs behind.
         self._plenty: dict[tuple[str, ...], int] = {}
         self._loops = BackgroundLoops("dispatcher")
-        # Those that travel with writes of others.
+        # Claims that travel with writes of others.
         self._travelling: set[_PendingClaims] = set()
         self._arrived = asyncio.Event()
         self._is_stopping = False
@@ -124,7 +124,7 @@ class Dispatcher:
         await self._delivery.stop(max(0.0, ends_at_s - self._clock.monotonic_s()))
 
     def wake(self, message: JobsReady | QueueOpened | SlotsFreed | PollOpened | WorkersChanged) -> None:
-        """Claim anew: there may be more jobs, or more room for them."""
+        """Claim again, because there may be more jobs, or more room for them."""
         match message:
             case SlotsFreed(worker_id, count):
                 self._fleet.freed(worker_id, count)
@@ -141,7 +141,7 @@ class Dispatcher:
         self._wake.set()
 
     def _became_ready(self, names: Collection[str] = ()) -> None:
-        """Jobs of these names, or of any."""
+        """Note that jobs of these names, or of any name, became ready."""
         self._times_ready += 1
         if names:
             self._exhausted = {others for others in self._exhausted if not _share(others, names)}
@@ -184,7 +184,7 @@ class Dispatcher:
         def on_replies(replies: Sequence[tuple[str, list[Any]] | Exception]) -> None:
             try:
                 claims = self._claims.read_claims(prepared, replies)
-            except Exception as exc:  # a reply that makes no sense; the leases tell what it took
+            except Exception as exc:  # an invalid reply; the leases settle what it claimed
                 logger.error("cannot read claims: %s", exc)
                 on_failure()
                 return
@@ -194,7 +194,7 @@ class Dispatcher:
                 self._on_stale()
             except _StaleConstraints:
                 self._notify(ConstraintsChanged())
-            except Exception as exc:  # the write that it travelled with has nothing to do with it
+            except Exception as exc:  # the write that carried it must not fail
                 logger.warning("cannot dispatch: %s", exc)
             finally:
                 end()
@@ -238,8 +238,8 @@ class Dispatcher:
             seen = await self._workers.fleet()
             self._fleet.refresh(seen.workers, seen.now_ms, seen.queues)
             self._refreshed_at_s = self._clock.monotonic_s()
-            self._became_ready()  # nobody may have said so: polling makes it sure
-            # Those that nobody runs any more are forgotten.
+            self._became_ready()  # the message may have been lost, so poll
+            # Forget sets of names that nobody runs any more.
             self._plenty = {n: self._plenty[n] for n in self._fleet.name_sets() if n in self._plenty}
         while not self._is_stopping and (orders := self._orders()):
             try:
@@ -250,7 +250,8 @@ class Dispatcher:
                 return
             self.last_round_s = self._clock.monotonic_s()
             if self._wants_refresh or self.last_round_s - self._refreshed_at_s >= POLL_S:
-                # A backlog may keep this busy for long: who came, left or fell silent is looked at all the same.
+                # A backlog may keep this loop busy for long. Refresh all the same, to see which workers came, left or
+                # fell silent.
                 self._wake.set()
                 return
 
@@ -258,7 +259,7 @@ class Dispatcher:
         """Return what may be claimed now, in one round trip; if names are given, only for workers that run some of
         them."""
         candidates = self._fleet.candidates(self._exhausted, self._plenty)
-        # No more jobs than one script may handle: the store runs what comes in one go without a pause.
+        # Limit the jobs to what one script may handle: the store runs what arrives together without a pause.
         assignments = next_assignments(
             [c for c in candidates if _share(c.names, names)] if names else candidates,
             max_jobs_per_push=self._max_push_jobs.current,
@@ -274,7 +275,7 @@ class Dispatcher:
         return orders
 
     async def _claim(self, orders: Orders) -> None:
-        """Raises as `_take_claims`, and what the store raises."""
+        """Claim for these workers. Raise as `_take_claims` does, and what the store raises."""
         pending = self._begin_claims(orders)
         try:
             claims = await self._claims.claim_each(
@@ -299,8 +300,8 @@ class Dispatcher:
             member.end_claim()
 
     def _take_claims(self, pending: _PendingClaims, claims: Sequence[Claim | NotClaimed | Exception]) -> None:
-        """Have each claim delivered. Raises, where the store refused one of several, when the others are under way."""
-        # An answer is an answer, whatever it says: the store was asked.
+        """Have each claim delivered. If the store refused one of several, raise once the others are under way."""
+        # Any answer counts, whatever it says: the store was reached.
         self.claimed_at_s = self._clock.monotonic_s()
         failed: Exception | None = None
         left_behind: dict[tuple[str, ...], bool] = {}
@@ -310,7 +311,7 @@ class Dispatcher:
             names = tuple(order.names)
             match claim:
                 case DamagedError(detail=detail):
-                    # Only those who run these names are held up by it.
+                    # It holds up only the workers that run these names.
                     logger.error("cannot claim for worker %s: %s", order.worker_id, detail)
                     self._exhausted.add(names)
                 case Exception():
@@ -334,7 +335,7 @@ class Dispatcher:
         """Have a claim delivered to its worker."""
         push = self._delivery.deliver(member, claim, claimed_at_s, self._became_ready)
         if push:
-            # The worker may take another one then.
+            # The worker may then take another one.
             push.add_done_callback(lambda _: self._wake.set())
 
     def _note_plenty(self, left_behind: Mapping[tuple[str, ...], bool]) -> None:
@@ -345,7 +346,7 @@ class Dispatcher:
                 self._plenty.pop(names, None)
 
     def _take_refusal(self, member: Member, why: NotClaimed) -> Exception | None:
-        """Return what to raise, where it is not about this worker alone."""
+        """Return what to raise, unless it concerns this worker alone."""
         match why:
             case NotClaimed.STALE_CONSTRAINTS:
                 return _StaleConstraints()

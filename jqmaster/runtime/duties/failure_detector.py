@@ -34,9 +34,9 @@ class DetectorPolicy:
 
 
 class FailureDetector(LeaderLoop):
-    """Component of one leadership. A worker is detached when it is silent and has missed too many pings
-    in a row, one a second; it comes back by asking to continue. One that pulls has no
-    address to ping: so many seconds of silence more count the same."""
+    """Component of one leadership. A worker is detached when it is silent and has missed too many pings in a row, one
+    a second; it comes back by asking to continue. A worker that pulls has no address to ping: each second of further
+    silence counts as a missed ping."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class FailureDetector(LeaderLoop):
         return POLL_S
 
     async def _deaf(self, silent: Sequence[Worker]) -> list[Worker]:
-        """Return the workers that have not answered often enough, to be cut off."""
+        """Return the workers that have missed too many pings, to be detached."""
         answers = await asyncio.gather(*map(self._answers, silent))
         self._missed = {
             worker.id: self._missed.get(worker.id, 0) + 1
@@ -97,7 +97,7 @@ class FailureDetector(LeaderLoop):
 
     async def _detach(self, deaf: Sequence[Worker]) -> None:
         for worker in deaf if self._grace.is_over else ():
-            # While it was pinged it may have been heard: the store knows.
+            # It may have been heard from while it was pinged: the store decides.
             if await self._workers.detach_silent(
                 self._epoch, worker.id, silent_ms=self._policy.current.stale_ms
             ):

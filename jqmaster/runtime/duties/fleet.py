@@ -1,5 +1,5 @@
-"""The leader's copy of the workers, at most a second old: which of them may take jobs now. The store is the
-truth."""
+"""The leader's copy of the workers, at most a second old, and which of them may take jobs now. The store is
+authoritative."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,40 +13,41 @@ from jqmaster.domain.workers.breaker import DEFAULT_POLICY, Breaker, BreakerPoli
 from jqmaster.domain.workers.worker import Worker
 from jqmaster.live_value import LiveValue
 
-# Whatever a worker that refuses asks for: offering again at once would only keep the store busy.
+# The shortest pause after a refusal, whatever the worker asks for: offering again at once would only keep the store
+# busy.
 SHORTEST_PAUSE_S: Final = 0.2
-# Under way to one worker. More would be smaller ones.
+# Most pushes under way to one worker. With more, each would only be smaller.
 MOST_PUSHES: Final = 2
-# A worker that pulls and has a free slot asks again within this.
+# A worker that pulls and has a free slot polls again within this time.
 BETWEEN_POLLS_S: Final = 1.0
 
 
 @dataclass(slots=True)
 class Member:
-    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts those under way, and
-    so does `claims`, of which there is one at most."""
+    """One worker. `busy` is exact after each claim and an estimate otherwise; `pushes` counts the pushes under way,
+    and `claims` the claims under way, at most one."""
 
     worker: Worker
     busy: int
     breaker: Breaker = field(default_factory=Breaker)
     paused_until_s: float = 0.0
     pushes: int = 0
-    # It took the last push: it need not have answered the next one to get another.
+    # It took the last push, so it may get another before it has answered the next one.
     is_prompt: bool = False
     claims: int = 0
     freed_meanwhile: int = 0
-    # Until when a worker that pulls asks for jobs.
+    # The end of the current poll of a worker that pulls.
     polls_until_s: float = 0.0
     unknown_names: frozenset[str] = frozenset()
-    # Queues of jobs that ask for labels, and which it may run.
+    # Queues of jobs that require labels, and that it may run.
     queues: tuple[str, ...] = ()
-    # Names and queues that it leaves to others at present, which have room for them.
+    # Names and queues that it leaves at present to others that have room for them.
     left_to_others: frozenset[str] = frozenset()
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the names that it runs, and the queues of jobs of these names whose labels it has: claims ask for
-        these."""
+        """Return the names that claims ask for: those that it runs, and the queues of their jobs whose labels it
+        has."""
         names = self.worker.spec.names + self.queues if self.queues else self.worker.spec.names
         if not self.unknown_names and not self.left_to_others:
             return names
@@ -61,8 +62,8 @@ class Member:
         self.freed_meanwhile = 0
 
     def end_claim(self, busy: int | None = None) -> None:
-        """End a claim that found or left `busy` slots in use. It may have missed slots that were freed while it was
-        in flight; asking once in vain is better than leaving a slot empty."""
+        """End a claim that found or left `busy` slots in use. The claim may have missed slots that were freed while it
+        was in flight; asking once in vain is better than leaving a slot empty."""
         self.claims -= 1
         if busy is not None:
             self.busy = max(0, busy - self.freed_meanwhile)
@@ -72,7 +73,7 @@ class Member:
         return not self.worker.is_pulling or self.polls_until_s > now_s
 
     def pause(self, now_s: float, seconds: float) -> None:
-        """No offers for so long; a longer pause that was asked for before stays."""
+        """Make no offers for this long. A longer pause that was asked for before stays."""
         self.paused_until_s = max(self.paused_until_s, now_s + max(seconds, SHORTEST_PAUSE_S))
 
 
@@ -92,8 +93,8 @@ class Fleet:
         self._breaker = breaker or LiveValue(DEFAULT_POLICY)
         self._master_id = master_id
         self._members: dict[str, Member] = {}
-        # Workers inside the process of this master, which get what nobody else has room for: one at most, or several
-        # for a moment after it registered anew.
+        # Workers inside the process of this master, which get what nobody else has room for: at most one, or several
+        # for a moment after it registered again.
         self._companions: list[Member] = []
         self._queues: frozenset[str] = frozenset()
         self._read_at_s = 0.0
@@ -102,7 +103,7 @@ class Fleet:
         self.reserved: str | None = None
 
     def refresh(self, workers: Iterable[Worker], store_time_ms: int, queues: Collection[str] = ()) -> None:
-        """Takes over what the store says now. `queues`: those of jobs that ask for labels."""
+        """Replace this copy by what the store says now. `queues`: those of jobs that require labels."""
         self._read_at_s = self._clock.monotonic_s()
         self._store_time_ms = store_time_ms
         members = {}
@@ -130,7 +131,7 @@ class Fleet:
         ]
 
     def learn(self, names: Collection[str]) -> None:
-        """Take in the queues among these names, of which the store need not have told yet."""
+        """Add the queues among these names, which the store may not have reported yet."""
         new = {name for name in names if name_of(name) != name and name not in self._queues}
         if new:
             self._queues |= new
@@ -139,7 +140,7 @@ class Fleet:
                 member.queues = queues_for(spec.names, spec.labels, self._queues)
 
     def name_sets(self) -> set[tuple[str, ...]]:
-        """The names of each worker."""
+        """Return the distinct sets of names that workers run."""
         return {member.names for member in self._members.values()}
 
     def get(self, worker_id: str) -> Member | None:
@@ -155,14 +156,14 @@ class Fleet:
             member.freed_meanwhile += count
 
     def polls(self, worker_id: str, wait_s: float) -> bool:
-        """A worker that pulls asks for jobs from now on, for so long. False: it is not known yet."""
+        """Note that a worker that pulls asks for jobs for the next `wait_s`. Return False if it is not known yet."""
         member = self._members.get(worker_id)
         if member is not None:
             member.polls_until_s = self._clock.monotonic_s() + wait_s
         return member is not None
 
     def fresh(self) -> list[Worker]:
-        """Return the workers that were heard lately and were not cut off."""
+        """Return the workers that were heard from lately and were not detached."""
         now_ms = self._now_ms(self._clock.monotonic_s())
         members = self._members.values()
         return [
@@ -172,7 +173,8 @@ class Fleet:
         ]
 
     def gave_alone(self, member: Member, job_id: str) -> None:
-        """It was just given this job and gets no other; the store's word comes with the next refresh."""
+        """Note that the worker was just given this job and gets no other. The next refresh takes over what the store
+        says."""
         member.busy = 1
         member.worker = replace(member.worker, busy=1, alone_with=job_id)
 
@@ -186,7 +188,7 @@ class Fleet:
             m
             for m in self._members.values()
             if name in m.names
-            # One that pulls and has no free slot asks again when it has one.
+            # A worker that pulls and has no free slot polls again when it has one.
             and (m.busy > 0 or m.may_be_given(now_s))
             and self._is_available(m, now_s)
             and m.breaker.state(now_s) == "closed"
@@ -207,8 +209,8 @@ class Fleet:
     def candidates(
         self, exhausted: set[tuple[str, ...]], plenty: Mapping[tuple[str, ...], int] | None = None
     ) -> list[Candidate]:
-        """Workers that may take jobs now, without those whose names have no more ready jobs. `plenty` as in
-        Candidate, by names."""
+        """Return the workers that may take jobs now, without those whose names have no more ready jobs. `plenty`: as
+        in Candidate, by names."""
         plenty = plenty or {}
         now_s = self._clock.monotonic_s()
         if self._companions:
@@ -236,8 +238,8 @@ class Fleet:
         ]
 
     def _let_others_first(self, now_s: float) -> None:
-        """Have the worker inside this master leave those names to others for which one of them has room, also while a
-        push to it is under way: the work of a leader must not wait for handlers where others can run them."""
+        """Have the worker inside this master leave to others the names for which one of them has room, even while a
+        push to that one is under way: the work of a leader must not wait for handlers that others can run."""
         left: set[str] = set()
         for member in self._members.values():
             if (
@@ -253,8 +255,8 @@ class Fleet:
             )
 
     def takers(self, workers: Iterable[Worker], store_time_ms: int) -> set[str]:
-        """Names that could be claimed for one of these workers, as the store has them: whatever this copy believes of
-        them, but for what keeps pushes from them for a while."""
+        """Return the names that could be claimed for one of these workers, as the store has them. What this copy knows
+        counts only where it holds back pushes to them for a while."""
         now_s = self._clock.monotonic_s()
         names: set[str] = set()
         for worker in workers:
@@ -283,7 +285,7 @@ class Fleet:
         }
 
     def reach(self) -> dict[str, Reach]:
-        """Return the facts that only this leader knows about each worker."""
+        """Return the facts about each worker that only this leader knows."""
         now_s = self._clock.monotonic_s()
         return {
             worker_id: Reach(
@@ -296,7 +298,7 @@ class Fleet:
         }
 
     def next_change_s(self) -> float | None:
-        """Seconds until a pause or an open breaker ends; None: there is none."""
+        """Return the seconds until a pause or an open breaker ends; None if there is none."""
         now_s = self._clock.monotonic_s()
         instants = [
             at_s

@@ -1,4 +1,4 @@
-"""Carries out what must follow from changes of jobs, and ends batches whose time has come."""
+"""Carry out the follow-ups of changes of jobs, and end batches whose time has come."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,7 +9,7 @@ from jqmaster.service.batches.expiry import BatchExpiry
 from jqmaster.service.jobs.follow_ups import FollowUps
 from jqmaster.store.leadership.leadership import Leadership
 
-# The script that writes a follow-up wakes the loop. It looks by itself this often, in case the message is lost.
+# The script that writes a follow-up wakes the loop. It also checks this often by itself, in case the message is lost.
 POLL_S: Final = 1.0
 RETRY_S: Final = 0.5
 

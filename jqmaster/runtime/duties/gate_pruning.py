@@ -1,24 +1,24 @@
-"""Removes what is kept of gates that nothing needs any more, a page at a time, so that it never holds up a claim."""
+"""Remove the data of gates that nothing needs any more, a page at a time, so that it never holds up a claim."""
 
 from collections import deque
 from typing import Final
 
 from jqmaster.store.constraints.gates import GATES_PER_PRUNING, GateStore
 
-# If so many gates of a page were idle, more are likely to follow.
+# If this many gates of a page were idle, more are likely to follow.
 MANY: Final = GATES_PER_PRUNING // 2
 
 
 class GatePruning:
-    """Constraint after constraint has a page looked at. One with much to remove stays at the head of the line, and
-    others with nothing to remove, however many gates they have, are passed after one page each."""
+    """Look at one page of each constraint in turn. A constraint with much to remove stays at the head of the line.
+    Those with nothing to remove are passed after one page each, however many gates they have."""
 
     def __init__(self, store: GateStore, epoch: str) -> None:
         self._store = store
         self._epoch = epoch
         self._line: deque[str] = deque()
         self._cursors: dict[str, str] = {}
-        # Nothing is kept of any constraint.
+        # No constraint has any gate data.
         self.is_idle = False
 
     async def step(self) -> bool:

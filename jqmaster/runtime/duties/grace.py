@@ -1,4 +1,5 @@
-"""When a leader takes nothing from anybody: where the living could not say that they live, they get the time to."""
+"""Grace periods, in which a leader takes nothing from any worker: live workers that could not send heartbeats get time
+to do so."""
 
 import asyncio
 import logging
@@ -13,9 +14,11 @@ from jqmaster.live_value import LiveValue
 
 logger = logging.getLogger(__name__)
 
-# A longer outage of the store, or step of its clock, may have cost workers their leases through no fault of theirs.
+# An outage of the store, or a step of its clock, longer than this may have cost workers their leases through no fault
+# of theirs.
 OUTAGE_S: Final = 1.0
-# A wait for the store is counted in such pieces: what one takes longer is this process's own delay, not the store's.
+# A wait for the store is counted in pieces of this length. The time that a piece takes beyond it is this process's own
+# delay, not the store's.
 TICK_S: Final = 0.2
 
 _T = TypeVar("_T")
@@ -55,7 +58,8 @@ class Grace:
         # Since then: seconds spent asking, seconds of planned sleep, and seconds of outage within both.
         self._asked_s = self._meant_s = self._away_s = 0.0
         self._is_away = False
-        # The store's clock was set back; for whoever sets right what that made too long, and then takes it down again.
+        # The store's clock was set back. The duty that shortens the leases that became too long because of it clears
+        # this flag.
         self.was_set_back = False
 
     @property
@@ -68,7 +72,7 @@ class Grace:
         return None if self._short_s is None else round(self._short_s * 1000)
 
     async def ask(self, read: Callable[[], Coroutine[Any, Any, _T]], time_of: Callable[[_T], int]) -> _T:
-        """The answer of `read`, which the store's time is part of. Raises what it raises."""
+        """Return the answer of `read`, which includes the store's time. Raise what it raises."""
         sent_s = self._clock.monotonic_s()
         reading = asyncio.ensure_future(read())
         waited_s = 0.0
@@ -95,7 +99,8 @@ class Grace:
         await self._clock.sleep(seconds)
 
     def look(self, workers: Iterable[Worker], now_ms: int) -> None:
-        """All workers, as the store has them now."""
+        """Check whether many of these workers fell silent at once. `workers`: all of them, as the store has them
+        now."""
         seen_ms = crowd_last_seen_ms(
             workers, now_ms=now_ms, after_ms=self._crowd_seen_ms, rules=self._policy.current.crowd
         )
@@ -112,7 +117,8 @@ class Grace:
         elif own_s > self._policy.current.trust_s:
             self._begin(f"this master stood still for {own_s:.1f} s")
         if self._heard_ms is not None:
-            # Between the two readings of the store's clock at least, and at most, so much has passed by ours.
+            # The least and the most time that can have passed, by our clock, between the two readings of the store's
+            # clock.
             passed_s = (now_ms - self._heard_ms) / 1000
             least_s, most_s = sent_s - earlier_received_s, received_s - earlier_sent_s
             step_s = passed_s - most_s if passed_s > most_s else min(0.0, passed_s - least_s)

@@ -1,4 +1,4 @@
-"""Moves logs of jobs to the archive, at a pace that other duties do not feel."""
+"""Move logs of jobs to the archive, at a pace that does not disturb other duties."""
 
 import asyncio
 import logging
@@ -17,13 +17,13 @@ from jqmaster.store.link.pages import pages
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 5.0
-# After about 200 logs, while there are more.
+# The pause after about 200 logs, while there are more.
 AGAIN_S: Final = 0.5
 FIRST_RETRY_S: Final = 2.0
 LONGEST_RETRY_S: Final = 60.0
-# Logs that are on their way together.
+# Logs that are moved at the same time.
 AT_A_TIME: Final = 4
-# So many failures one after another: it is the archive, not these logs.
+# After this many failures in a row, the archive is at fault, not these logs.
 AWAY_AFTER: Final = 8
 
 
@@ -45,7 +45,7 @@ class LogArchiver(LeaderLoop):
         self._archiving = archiving
         self._retry_s = FIRST_RETRY_S
         self._said: dict[str, str] = {}
-        # Logs that cannot be read, each told once.
+        # Logs that cannot be read, each reported once.
         self._damaged: set[str] = set()
         # Logs of this round that stay where they are: of jobs that are gone, and of others.
         self._passed_over = [0, 0]
@@ -125,7 +125,7 @@ class LogArchiver(LeaderLoop):
         return wait_s
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        """Once for each thing, not for each try."""
+        """Log each failure once, not at each retry."""
         text = error.detail if isinstance(error, ArchiveUnavailableError) else ""
         if not text or text != self._said.get(complaint):
             super()._failed(error, complaint)

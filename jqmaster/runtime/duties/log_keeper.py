@@ -1,4 +1,4 @@
-"""Removes log lines of jobs that were kept long enough, in bounded steps."""
+"""Remove log lines of jobs that were kept long enough, in bounded steps."""
 
 import logging
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from jqmaster.store.logs.logs import LogStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 10.0
-# While there is more to do.
+# The pause while there is more to do.
 AGAIN_S: Final = 1.0
 
 

@@ -1,4 +1,4 @@
-"""Looks for what people want to be told of, and has it told."""
+"""Look for events that people want to be notified of, and have the notices sent."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,4 +1,4 @@
-"""Makes jobs ready when their time has come, and skips those whose time has passed."""
+"""Make jobs ready when their time has come, and skip those whose time has passed."""
 
 import math
 from collections.abc import Callable
@@ -30,22 +30,22 @@ class Promoter(LeaderLoop):
         self._due = due
         self._on_ready = on_ready
         self._asked_at_s = 0.0
-        # When a job is due, as far as is known here.
+        # The earliest time that is known here at which a job is due.
         self._due_at_s: float | None = None
 
     async def _round(self) -> float:
         self._wake.clear()
         wait_ms = await self._promote()
-        # The answer may have waited for the disk, and what is due by now waits for us.
+        # The answer may have waited for the disk, and jobs that are due by now wait for us.
         passed_s = self._clock.monotonic_s() - self._asked_at_s
-        # In whole milliseconds, as timers go, and upwards: whoever asks too early has to ask again.
+        # Round up to whole milliseconds, as timers do: whoever asks too early has to ask again.
         return max(0.0, math.ceil(wait_ms - passed_s * 1000) / 1000)
 
     async def _pause(self, seconds: float) -> None:
         await self._until_woken(seconds)
 
     async def _promote(self) -> int:
-        """Milliseconds, from the last question on, until there is something to do."""
+        """Return the milliseconds from the last question until there is something to do."""
         while True:
             self._asked_at_s = self._clock.monotonic_s()
             poll_ms = int(until_tick_s(self._asked_at_s, POLL_MS / 1000) * 1000)

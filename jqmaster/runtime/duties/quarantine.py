@@ -1,5 +1,5 @@
-"""A worker to itself for a job that workers were lost under: if it is the job that kills them, it takes no other
-along."""
+"""Give a job under which workers were lost a worker to itself: if the job kills workers, no other job is lost with
+it."""
 
 import logging
 from collections.abc import Callable
@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
 MAX_LOOKED_AT: Final = 100
-# At most one in so many workers runs a single job: an accident that took many workers must not halt the others.
+# At most one in this many workers runs a single job: an accident that took many workers must not halt the others.
 WORKERS_PER_ALONE_RUN: Final = 4
 
 
 class Quarantine(LeaderLoop):
-    """Component of one leadership. Keeps one worker at a time free of new jobs, until it is empty and takes the next
-    suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside others.
-    `polls_here`: whether the poll of this worker, which pulls, hangs at this master."""
+    """Component of one leadership. It keeps one worker at a time free of new jobs, until that one is empty and takes
+    the next suspect. A suspect waits for it in `retrying`, for a bounded time; then it becomes ready and runs beside
+    others. `polls_here`: whether the open poll of a worker that pulls is at this master."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Quarantine(LeaderLoop):
         super()._failed(error, complaint)
 
     async def _round(self) -> float:
-        # After a job was given away there may be more to do at once.
+        # After one job was given to a worker, there may be more to give at once.
         while await self._give_one():
             pass
         return POLL_S
@@ -99,7 +99,8 @@ class Quarantine(LeaderLoop):
         return count < max(1, len(workers) // WORKERS_PER_ALONE_RUN)
 
     async def _try(self, job: Job) -> bool | None:
-        """True: given. False: its worker is still busy with others. None: not now."""
+        """Return True if the job was given, False if its worker is still busy with others, None if it cannot start
+        now."""
         member = self._fleet.quietest(job.queue)
         if member is None:
             return None

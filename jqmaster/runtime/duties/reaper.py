@@ -1,4 +1,4 @@
-"""Takes back what silent workers hold: leases that ended, and runs that outlived their time."""
+"""Take back jobs from silent workers: those whose leases ended, and runs that outlived their time."""
 
 import logging
 import random
@@ -22,7 +22,7 @@ from jqmaster.store.workers.workers import WorkerStore
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 0.5
-# A worker that was heard so lately was heard since the store came back, or as good as.
+# A worker that was heard from within this time was heard from since the store came back, or nearly so.
 HEARD_MS: Final = 2_000
 
 MESSAGES: Final = {
@@ -38,8 +38,8 @@ DETACHED_MESSAGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ReaperPolicy:
-    """`rules`: what becomes of a job whose lease ended. `timeout_grace_ms`: what a job gets after its timeout;
-    `offer_ms`: how long its worker may wait before it starts it."""
+    """`rules`: what becomes of a job whose lease ended. `timeout_grace_ms`: the time that a job gets after its
+    timeout. `offer_ms`: how long its worker may wait before it starts it."""
 
     rules: ExpiryRules
     timeout_grace_ms: int
@@ -47,12 +47,12 @@ class ReaperPolicy:
 
     @property
     def deadline_extra_ms(self) -> int:
-        """Return what a job may take beyond its timeout."""
+        """Return the time that a job may take beyond its timeout."""
         return self.timeout_grace_ms + self.offer_ms
 
 
 class Reaper(LeaderLoop):
-    """Component of one leadership; the one that keeps `grace` informed of the store."""
+    """Component of one leadership. It is the one that keeps `grace` informed about the store."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Reaper(LeaderLoop):
     async def _round(self) -> float:
         now_ms, expired, next_ms = await self._grace.ask(self._leases.expired_leases, lambda a: a[0])
         if self._grace.was_set_back:
-            # Leases of the time that is to come again would last until then; the living renew theirs anyway.
+            # Leases were set by the later time, so they would last too long. Live workers renew theirs anyway.
             await self._leases.shorten_leases(self._epoch)
             self._grace.was_set_back = False
         if reapable := await self._reapable(expired, now_ms):
@@ -90,23 +90,24 @@ class Reaper(LeaderLoop):
         await self._grace.pause(seconds)
 
     async def _reapable(self, expired: list[ExpiredLease], now_ms: int) -> list[ExpiredLease]:
-        """In a grace time only what its worker cannot hold any more, as it is known to have ended, or has said that it
-        never had; and runs that outlived their time by more than an outage."""
+        """Return the leases that may be reaped. In a grace period these are only two kinds: those that the worker
+        cannot hold any more, because it is known to have ended, or has said that it never had the job; and runs that
+        outlived their time by more than an outage."""
         if expired and self._grace.is_over:
-            # A lease that ended is the last moment to see that it ended in a crowd.
+            # When a lease has ended, this is the last moment to see that many workers fell silent at once.
             self._grace.look(*await self._workers.all_with_time())
         if self._grace.is_over:
             return expired
         return [e for e in expired if _is_free_for_sure(e) or self._has_run_away(e, now_ms)]
 
     def _has_run_away(self, lease: ExpiredLease, now_ms: int) -> bool:
-        """After an outage that was shorter than the grace of a timeout: that run would have been ended without it,
-        too. Its worker lives, reports, and has had as long as ever to report the end."""
+        """Return whether the run would have been ended even without the outage, which was shorter than the grace of a
+        timeout. Its worker is alive, reports, and has had as long as usual to report the end."""
         outage_ms, job = self._grace.outage_ms, lease.job
         if outage_ms is None or outage_ms > self._policy.current.timeout_grace_ms or job is None:
             return False
         deadline_ms = self._deadline_ms(job)
-        # A lease that ended before was lost: it may have been the outage that kept its worker from renewing it.
+        # A lease that ended before the deadline was lost: the outage may have kept its worker from renewing it.
         is_over = lease.lease_until_ms >= deadline_ms and now_ms >= deadline_ms + outage_ms
         is_heard = now_ms - lease.worker_seen_ms <= min(self._policy.current.rules.stale_ms, HEARD_MS)
         return job.state is JobState.RUNNING and is_over and is_heard
@@ -157,12 +158,12 @@ class Reaper(LeaderLoop):
                     worker_id=job.worker_id,
                 )
             )
-        # Return it as if it had never been claimed: a job that was not started has no attempt.
+        # Return these jobs as if they had never been claimed: a job that was not started has no attempt.
         for worker_id, claims in never_started.items():
             await self._leases.return_offers(self._epoch, worker_id, claims)
         if never_started:
             self._on_ready()
-        # Out of the way, or they would be found first for ever and keep others from being found at all.
+        # Set these aside, or they would be found first every time and keep others from being found at all.
         if damaged:
             await self._leases.set_aside(self._epoch, damaged)
         if settlements:

@@ -1,4 +1,4 @@
-"""The way of waiting jobs from the lanes of older constraints to those of the present ones, in small steps."""
+"""Move waiting jobs from the lanes of older constraints to those of the present ones, in small steps."""
 
 import logging
 from collections import deque
@@ -66,7 +66,7 @@ class Relocation:
         self._left.extendleft(reversed(unfinished))
         moved = await self._move(list(found), found) if found else 0
         if found and moved <= 0:
-            # They stay where they are whatever is tried: this pass leaves their lanes alone.
+            # These jobs cannot be moved, so this pass leaves their lanes alone.
             self._left = deque(lane for lane in self._left if lane not in unfinished)
         if not self._left:
             self._walk = self._store.waiting_not_ready()

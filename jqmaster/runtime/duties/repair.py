@@ -1,8 +1,8 @@
-"""Puts right what a failover, a crash or a hand in the store has torn apart, as far as that is certain.
+"""Repair what a failover, a crash or a manual change of the store has made inconsistent, as far as the repair is
+certain.
 
-A new leader goes through the whole store, and then again every hour, slowly. Jobs that are ready and that no claim
-finds cannot wait for that: the order in which jobs lie is looked at as soon as some have been ready for a while
-beside free workers.
+A new leader checks the whole store, and then again every hour, slowly. Ready jobs that no claim finds cannot wait for
+that. The order of the jobs is checked as soon as some have been ready for a while although workers for them are free.
 """
 
 import functools
@@ -16,7 +16,7 @@ from jqmaster.store.health.repair import Repair, RepairPage
 
 logger = logging.getLogger(__name__)
 
-# The jobs come first: a takeover must not wait for a look at all of them.
+# Dispatching comes first: a takeover must not wait for a check of all jobs.
 BEGINS_AFTER_S: Final = 1.0
 AGAIN_AFTER_S: Final = 5.0
 # From the beginning of one round to the beginning of the next, unless a round takes longer.
@@ -29,18 +29,17 @@ LEAST_REST_S: Final = 0.001
 # How often to look for ready jobs that nobody claims, and how long they must have been ready.
 LOOK_S: Final = 10.0
 LEFT_FOR_S: Final = 30.0
-# After a look that found nothing: a constraint holds these jobs back, most likely.
+# The pause after a check that found nothing: most likely a constraint holds these jobs back.
 QUIET_S: Final = 600.0
-# Named one by one in the log; there may be a million.
+# Most findings that the log names one by one; there may be a million.
 MOST_NAMED: Final = 20
 
 LeftLying = Callable[[], Awaitable[Collection[str]]]
 
 
 class RepairLoop(LeaderLoop):
-    """Component of one leadership. `left_lying` gives the names of which jobs are ready though workers for them are
-    free; without it nobody looks for such. `repaired` counts what was put right; `is_done`: the first round is
-    over."""
+    """Component of one leadership. `left_lying` gives the names whose jobs are ready although workers for them are
+    free; without it, nobody looks for such jobs. `repaired` counts the repairs. `is_done`: the first round is over."""
 
     def __init__(
         self,
@@ -59,7 +58,8 @@ class RepairLoop(LeaderLoop):
         )
         self._repair = repair
         self._left_lying = left_lying
-        # Since when jobs of these names lie there, and before when not to look at their order again.
+        # The time since when jobs of these names have been left, and the time before which their order is not checked
+        # again.
         self._left_since_s: dict[str, float] = {}
         self._quiet_until_s = 0.0
         self.repaired = 0
@@ -78,7 +78,7 @@ class RepairLoop(LeaderLoop):
 
     async def _round(self) -> float:
         began_s = self._clock.monotonic_s()
-        # After a failure from the beginning: what was right stays so, and is only looked at again.
+        # After a failure, start from the beginning: what was right stays so, and is only checked again.
         await self._put_right(self._repair.steps(), LATER_REST if self.is_done else REST)
         self.is_done = True
         return max(LEAST_REST_S, began_s + ROUND_S - self._clock.monotonic_s())
@@ -102,7 +102,7 @@ class RepairLoop(LeaderLoop):
                     logger.warning("put right: %s %s (%s)", finding.rule, finding.key, finding.detail)
             self.repaired += len(step.repaired)
             if step.repaired:
-                # These jobs do not wait for the end of the round.
+                # These jobs must not wait for the end of the round.
                 self._repair.wake()
             await self._clock.sleep(max(LEAST_REST_S, rest * (self._clock.monotonic_s() - began_s)))
             began_s = self._clock.monotonic_s()

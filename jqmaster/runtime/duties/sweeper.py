@@ -1,4 +1,4 @@
-"""Removes what is over and no longer kept, in bounded steps."""
+"""Remove what is over and no longer kept, in bounded steps."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -12,15 +12,15 @@ from jqmaster.store.leadership.leadership import Leadership
 from jqmaster.store.link.pages import MAX_PER_CALL
 
 POLL_S: Final = 1.0
-# After a round that found nothing: what is over stays a little longer, and an idle store is asked less.
+# The pause after a round that found nothing: what is over stays a little longer, and an idle store is queried less.
 IDLE_POLL_S: Final = 3.0
 # After this many full steps other duties get a turn; a backlog of finished jobs can wait.
 MAX_STEPS: Final = 20
 
 
 class Sweeper(LeaderLoop):
-    """Component of one leadership. `retention` gives milliseconds and the most jobs for each final state.
-    `archives_logs`: logs of these jobs go to the archive."""
+    """Component of one leadership. `retention` gives the milliseconds and the maximum number of jobs for each final
+    state. `archives_logs`: logs of these jobs go to the archive."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Follower or leader: holds the lock, and runs the leader's duties while it does."""
+"""Follower or leader: take the lock, and run the leader's duties while holding it."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ from jqmaster.store.link.wake import LeaderResigned, MasterDemoted
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_TTL: Final = 3
-# Leading ends this share of the TTL before the lock could.
+# The share of the TTL for which a leader trusts its lock: it stops leading before the lock could end.
 TRUST: Final = 0.8
-# Longer than an offer: pushes that are under way when the duties stop are finished.
+# Longer than an offer, so that pushes that are under way when the duties stop can finish.
 STOP_WITHIN_S: Final = 15.0
 
 
@@ -67,7 +67,7 @@ class Leader:
         self._stopping.set()
         self._step_down.set()
         self._elect_now.set()
-        # Not cancelled at once: what the duties have under way would be cut off.
+        # Do not cancel at once: that would cut off what the duties have under way.
         await self._loops.ended(STOP_WITHIN_S)
         await self._loops.stop()
 
@@ -107,7 +107,7 @@ class Leader:
                 leadership = None
             if leadership:
                 await self._lead(leadership, sent_at_s, ttl_s)
-                # Messages that came while it led must not make it stand again before all others.
+                # Messages that came while this master led must not make it stand for election again before all others.
                 self._elect_now.clear()
                 self._has_resigned = False
             if self._stopping.is_set():
@@ -124,7 +124,8 @@ class Leader:
         try:
             return await self._elect(nonce, ttl_s)
         except OutcomeUnknownError:
-            # It may have been elected without hearing of it; then nobody would lead until the lock runs out.
+            # This master may have been elected although it got no answer. Then nobody would lead until the lock runs
+            # out.
             current = await self._store.current()
             return current if current and current.epoch.endswith(f":{nonce}") else None
 
@@ -162,7 +163,8 @@ class Leader:
                 try:
                     await self._renew_until_lost(leadership, sent_at_s, ttl_s)
                 finally:
-                    # Before the duties stop, which may take a while: nobody must take this master for the leader.
+                    # Do this before the duties stop, which may take a while: nobody must take this master for the
+                    # leader.
                     self.leadership = None
         finally:
             self.leadership = None
@@ -171,10 +173,10 @@ class Leader:
         logger.warning("no longer leading, epoch %d", leadership.number)
 
     async def _renew_until_lost(self, leadership: Leadership, sent_at_s: float, ttl_s: float) -> None:
-        """`ttl_s`: of the lock, as it was set or renewed last."""
+        """`ttl_s`: the TTL of the lock, as it was last set or renewed."""
         while True:
             self._trusted_until_s = trusted_until_s = sent_at_s + ttl_s * TRUST
-            # After a failed renewal the next look must not come later than trust ends.
+            # After a failed renewal, the next try must not come later than the end of trust.
             left_s = trusted_until_s - self._clock.monotonic_s()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(
@@ -197,7 +199,7 @@ class Leader:
                 return
             except JqmasterError as exc:
                 logger.warning("cannot renew the lock: %s", exc.detail)
-                # It may be renewed all the same, for a shorter time than it had left.
+                # The renewal may have taken effect all the same, for a shorter time than the lock had left.
                 if renewal_sent_s + renewed_ttl_s < sent_at_s + ttl_s:
                     sent_at_s, ttl_s = renewal_sent_s, renewed_ttl_s
                 if self._clock.monotonic_s() >= trusted_until_s:

@@ -1,4 +1,4 @@
-"""The leader, as the stores of its own process reach it."""
+"""The path from the stores of a process to the leader in the same process."""
 
 from collections.abc import Callable, Collection
 

@@ -1,4 +1,4 @@
-"""Ask other masters whether they live."""
+"""Ask other masters whether they are alive."""
 
 import logging
 import ssl
@@ -12,7 +12,7 @@ from worker_sdk.transport.tls import LiveContext, client_context
 
 logger = logging.getLogger(__name__)
 
-# A living master answers in milliseconds; one that is busier than this does not lead well.
+# A live master answers in milliseconds; one that takes longer than this is too busy to lead well.
 ANSWER_WITHIN_S: Final = 0.5
 MAX_ANSWER_BYTES: Final = 1024
 
@@ -25,7 +25,7 @@ class PeerClient:
     """Component. It sends no credential, follows no redirects, and reads no proxy settings."""
 
     def __init__(self, tls: LiveContext | None = None) -> None:
-        """`tls`: what is shown to masters that ask for a certificate; theirs is not looked at."""
+        """`tls`: shown to masters that ask for a certificate; theirs is not checked."""
         self._tls = tls
         # Questions are rare, and a kept connection could outlive what the master's address stands for.
         self._http = HttpClient(
@@ -36,7 +36,7 @@ class PeerClient:
         )
 
     async def start(self) -> None:
-        """Nothing runs before the first call."""
+        """Do nothing: nothing runs before the first call."""
 
     async def stop(self) -> None:
         await self._http.close()
@@ -64,7 +64,7 @@ class PeerClient:
 
     def _context(self) -> ssl.SSLContext:
         if self._tls is None:
-            # A master may serve under a certificate for another name. Nothing that is said here is a secret.
+            # A master may serve under a certificate for another name. Nothing that is sent here is a secret.
             self._tls = client_context(None, None, None, verifies=False)
         self._tls.refresh()
         return self._tls.context

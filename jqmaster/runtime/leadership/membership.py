@@ -1,4 +1,4 @@
-"""Says of this master that it lives, where the others can see it."""
+"""Record that this master is alive, where the others can see it."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ LEAVE_WITHIN_S: Final = 1.0
 class Membership(PeriodicLoop):
     """Component. `describe` is called once, when it starts, with the store time at which it did.
 
-    On the event loop of everything else on purpose: a master that stands still must look as if it does.
+    It shares the event loop with everything else on purpose: a master that stands still must be seen to do so.
     """
 
     def __init__(
@@ -36,11 +36,11 @@ class Membership(PeriodicLoop):
         self._record: MasterRecord | None = None
 
     async def stop(self) -> None:
-        """Leaves: nobody need find out that this master is gone."""
+        """Leave, so that the others do not have to find out that this master is gone."""
         await super().stop()
         if self._record is None:
             return
-        # best effort: who falls silent is forgotten as well.
+        # best effort: a master that falls silent is forgotten as well.
         with contextlib.suppress(JqmasterError, TimeoutError):
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await self._store.forget(self._record.id)

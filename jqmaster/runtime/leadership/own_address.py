@@ -9,7 +9,7 @@ from worker_sdk.transport.own_address import WILDCARDS, outgoing_address, url_of
 def own_url(bound_url: str, store_url: str) -> str:
     """Return the URL that the server is bound to; for a wildcard, with the address from which the store is reached.
 
-    Look the store's name up, which may block. Raise OSError.
+    Look up the store's name, which may block. Raise OSError.
     """
     parts = urlsplit(bound_url)
     if (parts.hostname or "") not in WILDCARDS:

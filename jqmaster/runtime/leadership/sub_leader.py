@@ -1,4 +1,4 @@
-"""Watches the leader, and takes over from one that gives no sign of life."""
+"""Watch the leader, and take over from one that gives no sign of life."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -15,12 +15,13 @@ logger = logging.getLogger(__name__)
 
 
 class SubLeader(PeriodicLoop):
-    """Component of every master; it acts where this one stands by. `answers` asks a master whether it lives.
+    """Component of every master; it acts in the one that is the sub-leader. `answers` asks a master whether it is
+    alive.
 
-    A leader is deposed on two witnesses only, the store and the leader itself: silent in the store alone it may have
-    been cut off from it, and its lock will tell; silent to us alone it may be us who are cut off. Its silence is
-    measured by our own clock, as the time for which what the store says of it has not changed: whatever the clock of
-    the store does, and however long it was away, a living leader is asked before it is taken for dead.
+    A leader is deposed only on the word of two witnesses, the store and the leader itself. If it is silent in the
+    store alone, it may be cut off from the store, and its lock will tell. If it is silent to us alone, we may be cut
+    off. Its silence is the time, by our own clock, for which its record in the store has not changed. So a live leader
+    is asked before it is taken for dead, whatever the clock of the store does, and however long the store was away.
     """
 
     def __init__(
@@ -52,7 +53,8 @@ class SubLeader(PeriodicLoop):
         if self._leader.leadership:
             await super()._pause(seconds)
         else:
-            # A look that came early would find a leader not silent for long enough, and the next one comes late.
+            # An early check would find that the leader has not been silent for long enough, and the next one would be
+            # late.
             await self._clock.sleep(seconds)
 
     def _retry_after_s(self) -> float:
@@ -71,7 +73,8 @@ class SubLeader(PeriodicLoop):
         was_free, self._was_free = self._was_free, masters.leadership is None
         if masters.leadership is None:
             self._known = None
-            # If there was no sub-leader, or it is gone too, the other masters stand after their second look.
+            # If there was no sub-leader, or it is gone too, the other masters stand for election after their second
+            # check.
             if self.is_standby or was_free:
                 self._leader.stand()
             return
@@ -88,7 +91,7 @@ class SubLeader(PeriodicLoop):
         assert masters.leadership
         leader = masters.get(masters.leadership.master_id)
         if leader is None:
-            return  # nothing is known of it but its lock, which ends by itself
+            return  # only its lock is known, which ends by itself
         known = masters.leadership.holder, leader.last_seen_ms
         now_s = self._clock.monotonic_s()
         if known != self._known:

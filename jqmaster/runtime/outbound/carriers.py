@@ -1,4 +1,4 @@
-"""Carriers: for each name of the masters' own jobs, who delivers it and to which host."""
+"""Carriers: how jobs of each of the masters' own names are delivered, and to which host."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ _NO_DESTINATION: Final = CallEnd(DeliveryOutcome.GONE, "the notice no longer has
 _NO_MAIL_SERVER: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no smtp_url to send mail by")
 _NO_SECRETS: Final = CallEnd(DeliveryOutcome.FAILED, "this master has no webhook_secrets to sign with")
 
-# Returns a destination by the name and incarnation of its notice, and its place there; None: there is none any more.
+# Returns a destination by the name and incarnation of its notice, and its position there; None if it no longer exists.
 FindDestination = Callable[[str, str, int], Awaitable[Destination | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Trip:
-    """One attempt to deliver. `host` is the one whose calls are limited, `to` tells people where it goes."""
+    """One attempt to deliver. `host` is the host whose calls are limited; `to` tells people where it goes."""
 
     host: str
     to: str
@@ -37,13 +37,14 @@ class Carrier(Protocol):
     """Delivers jobs of one name."""
 
     async def plan(self, job: ClaimedJob) -> Trip | CallEnd:
-        """Return the attempt to deliver a job, or its end where there is nothing to attempt. Raise what the store
+        """Return the attempt to deliver a job, or its end if there is nothing to attempt. Raise what the store
         raises."""
         ...
 
 
 class WebhookCarrier:
-    """Delivers webhooks: of jobs' ends, which hold their URLs, and of notices, whose destinations are looked up."""
+    """Delivers webhooks: those for ends of jobs, which hold their URLs, and those of notices, whose destinations are
+    looked up."""
 
     def __init__(self, client: WebhookClient, find: FindDestination) -> None:
         self._client = client
@@ -69,7 +70,7 @@ class WebhookCarrier:
 
 
 class SlackCarrier:
-    """Calls incoming webhooks as Slack, Mattermost and others have them. Their URLs are the credential."""
+    """Calls incoming webhooks of Slack, Mattermost and others. Their URLs are the credential."""
 
     def __init__(self, client: WebhookClient, find: FindDestination) -> None:
         self._client = client
@@ -90,7 +91,7 @@ class SlackCarrier:
 
 
 class MailCarrier:
-    """Sends mails. `client` None: no mail server is configured here any more."""
+    """Sends mails. `client`: None if no mail server is configured here any more."""
 
     def __init__(self, client: MailClient | None) -> None:
         self._client = client
@@ -112,7 +113,7 @@ class MailCarrier:
 def carriers_of(
     webhooks: WebhookClient, mail: MailClient | None, find: FindDestination
 ) -> dict[str, Carrier]:
-    """Return who delivers jobs of which name."""
+    """Return the carriers by the names of the jobs that they deliver."""
     return {
         WEBHOOK_NAME: WebhookCarrier(webhooks, find),
         SLACK_NAME: SlackCarrier(webhooks, find),

@@ -8,7 +8,7 @@ import threading
 from typing import Final
 
 STDOUT: Final = "stdout"
-# A pipe that is ready takes so much without blocking.
+# A pipe that is ready takes this much without blocking.
 _CHUNK: Final = select.PIPE_BUF
 _LOOK_S: Final = 0.5
 
@@ -18,17 +18,17 @@ class SinkClosedError(OSError):
 
 
 class LineSink:
-    """Appends whole lines, and says so only when they are written. Its methods block."""
+    """Appends whole lines, and returns only when they are written. Its methods block."""
 
     def __init__(self, target: str) -> None:
         self._path = None if target == STDOUT else target
         self._descriptor: int | None = None
         self._is_ended = False
-        # A write that nobody waits for any more must not find its file closed, or another one under its number.
+        # A write that nobody waits for any more must not find its file closed, or another file under its descriptor.
         self._lock = threading.Lock()
 
     def write(self, lines: bytes) -> None:
-        """Write the lines to the end. Raises OSError; what was written of them then is an unknown part."""
+        """Append the lines. Raise OSError; then an unknown part of them was written."""
         with self._lock:
             try:
                 if self._path is None:
@@ -53,7 +53,7 @@ class LineSink:
             self._drop()
 
     def _opened(self, path: str) -> int:
-        """The file of that name: after a rotation another one."""
+        """Return a descriptor of the file of that name, which is another file after a rotation."""
         if self._descriptor is not None:
             mine = os.fstat(self._descriptor)
             with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,5 @@
-"""Mails by SMTP. Calls return what happened and do not raise: a mail server that is away is an everyday outcome."""
+"""Send mails by SMTP. Calls return what happened and do not raise: a mail server that is away is an everyday
+outcome."""
 
 import asyncio
 import ssl
@@ -15,17 +16,17 @@ from jqmaster.runtime.outbound.webhook_client import CallEnd
 if TYPE_CHECKING:
     import aiosmtplib
 
-# For each reply of the server; and for all of a mail.
+# The time for each reply of the server, and for all of a mail.
 REPLY_TIMEOUT_S: Final = 15.0
 MAIL_TIMEOUT_S: Final = 45.0
 _MAX_DETAIL: Final = 200
-# Replies of the class 5 say that the same would fail again.
+# Replies of class 5 say that the same mail would fail again.
 _FOR_GOOD: Final = range(500, 600)
 
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One mail to one address. `message_id` is the same in each repeat of it."""
+    """One mail to one address. `message_id` stays the same in each repeat."""
 
     to: str = field(repr=False)
     subject: str
@@ -35,8 +36,8 @@ class Mail:
 
 
 class MailClient:
-    """Sends each mail on a connection of its own: notices are rare. The server is that of the settings, which nobody
-    else chooses, so that the guard of addresses that callers name does not ask for it."""
+    """Sends each mail on a connection of its own: notices are rare. Only the settings name the server, so the guard
+    against addresses that callers name does not check it."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class MailClient:
 
     async def send(self, mail: Mail) -> CallEnd:
         """Send a mail once."""
-        # Most masters never send one, and the library takes its time to load.
+        # Most masters never send one, and the library is slow to load.
         import aiosmtplib
 
         try:
@@ -69,7 +70,7 @@ class MailClient:
         except aiosmtplib.SMTPRecipientsRefused as exc:
             return _ended(exc.recipients[0].code, exc.recipients[0].message)
         except aiosmtplib.SMTPAuthenticationError as exc:
-            # People mend the password: the mail is not lost for it.
+            # People will correct the password: the mail must not be lost.
             return CallEnd(DeliveryOutcome.FAILED, f"the mail server refuses the login ({exc.code})")
         except aiosmtplib.SMTPResponseException as exc:
             return _ended(exc.code, exc.message)
@@ -86,7 +87,7 @@ class MailClient:
             hostname=server.host,
             port=server.port,
             use_tls=server.is_tls,
-            # Ours: the library would go on in the clear only where it is told to look for it.
+            # `_secure` begins TLS instead: the library, if told to look for it, would go on in the clear without it.
             start_tls=False,
             tls_context=self._context() if server.is_tls else None,
             timeout=self._reply_timeout_s,
@@ -125,9 +126,9 @@ class MailClient:
         message["To"] = mail.to
         message["Subject"] = mail.subject
         message["Date"] = formatdate()
-        # Mailboxes show a mail that comes twice once.
+        # Mailboxes show only one of two mails with the same ID.
         message["Message-ID"] = f"<{mail.message_id}@{self._sender.partition('@')[2]}>"
-        # Nobody answers by itself.
+        # It keeps automatic replies away.
         message["Auto-Submitted"] = "auto-generated"
         message.set_content(mail.text)
         message.add_alternative(mail.html, subtype="html")
@@ -135,7 +136,7 @@ class MailClient:
 
 
 def mail_client(settings: Settings) -> MailClient | None:
-    """Return the client for the configured mail server; None: there is none."""
+    """Return the client for the configured mail server; None if there is none."""
     if settings.smtp_url is None or settings.mail_from is None:
         return None
     cafile = str(settings.smtp_cafile) if settings.smtp_cafile else None

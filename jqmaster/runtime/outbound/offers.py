@@ -1,7 +1,7 @@
-"""Offers claimed jobs to one worker until each has an answer, or the offer is over.
+"""Offer claimed jobs to one worker until each has an answer, or the offer is over.
 
-One job that a worker cannot read must not hold up the others of its push. A push that is refused whole, or answered
-with nonsense, is offered again in halves until the job at fault is alone.
+One job that a worker cannot read must not hold up the others of its push. A push that is refused as a whole, or
+answered with nonsense, is offered again in halves until the job at fault is alone.
 """
 
 import logging
@@ -24,13 +24,13 @@ from jqmaster.store.jobs.claims import Claim
 logger = logging.getLogger(__name__)
 
 REPEAT_PUSH_S: Final = 0.2
-# A worker that answers a lone job with nonsense so often will hardly answer otherwise; its lease tells what came of it.
+# A worker that answers a lone job with nonsense this often will hardly answer otherwise; the lease settles the job.
 MOST_NONSENSE: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Not pushed, and so nobody's fault: by then the lead or the offer may have been over."""
+    """Not pushed, which is nobody's fault: the lead or the offer may have been over by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ class Offers:
         self._is_heard = False
 
     async def results(self) -> AsyncGenerator[tuple[Claim, OfferResult]]:
-        """Each part of the claim with what became of it, as soon as that is known."""
+        """Yield each part of the claim with its outcome, as soon as that is known."""
         while self._parts:
             part = self._parts.popleft()
-            # A suspended process may resume just here. An offer that is sent after this check was made by the store
-            # all the same, and the worker judges it by its age and epoch.
+            # A suspended process may resume just here. The store made an offer that is sent after this check all the
+            # same, and the worker judges it by its age and epoch.
             if not self._may_push():
                 yield part.claim, _untold(part, "the lead is over")
                 continue
@@ -122,7 +122,7 @@ class Offers:
         now_s = self._clock.monotonic_s()
         if self._is_stopping() or now_s >= self._over_at_s:
             return True
-        # Refused several times, and not a single job taken: the fault is the worker's.
+        # The worker refused several times, and took not a single job: the fault is its own.
         return isinstance(last, NotDelivered) and self._breaker.state(now_s) == "open"
 
     def _judged(self, part: _OfferPart, result: PushResult) -> OfferResult | None:
@@ -144,7 +144,7 @@ class Offers:
                     return result
                 self._breaker.failed(self._clock.monotonic_s(), why)
                 if part.is_alone:
-                    # The next probe has to be another job, or this one could keep the breaker open for ever.
+                    # The next probe must be another job, or this one could keep the breaker open for ever.
                     return PutOff(why)
                 self._parts.extend(part.halves())
             case MaybeDelivered(why=why, is_answer=is_answer):

@@ -1,4 +1,4 @@
-"""Orders to workers that follow from what operators do."""
+"""Orders to workers that follow from actions of operators."""
 
 import logging
 
@@ -13,7 +13,8 @@ logger = logging.getLogger(__name__)
 
 
 class CancelOrders:
-    """Any master may give them, under the newest epoch that the store knows; workers refuse an older one."""
+    """Orders to cancel jobs. Any master may give them, under the newest epoch that the store knows; workers refuse an
+    older one."""
 
     def __init__(self, workers: WorkerStore, leadership: LeadershipStore, client: WorkerClient) -> None:
         self._workers = workers
@@ -33,7 +34,8 @@ class CancelOrders:
 
 
 class WorkerOrders:
-    """Orders about the worker itself; as `CancelOrders`. One that pulls is told by the answer to its poll."""
+    """Orders about the worker itself, given as `CancelOrders` are. A worker that pulls learns of them from the answer
+    to its poll."""
 
     def __init__(
         self, workers: WorkerStore, polls: PollStore, leadership: LeadershipStore, client: WorkerClient

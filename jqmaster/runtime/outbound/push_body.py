@@ -19,13 +19,13 @@ _K: Final = {
 }  # fmt: skip
 _INPUT: Final = {key: msgpack.packb(key) for key in ("job_id", "state", "result", "omitted")}
 _PHASE_RUN: Final = _K["phase"] + msgpack.packb("run")
-# The beginning of a map, by how many of the fields that most jobs lack are in it.
+# The beginning of a map, by the number of its fields that most jobs lack.
 _DISPATCH_HEADS: Final = [bytes((0x80 | len(_K) - 3 + more,)) + _PHASE_RUN for more in range(4)]
 _PHASE_CALLBACK: Final = _K["phase"] + msgpack.packb("callback")
 
 
 def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
-    """`{worker_id, epoch, store_time_ms, jobs: [Dispatch…]}` as MessagePack."""
+    """Return `{worker_id, epoch, store_time_ms, jobs: [Dispatch…]}` as MessagePack."""
     pack = _PACKER.pack
     token_key, fence_key = _K["token"], _K["fence"]
     shared = b"".join(
@@ -42,7 +42,7 @@ def encode_push(worker_id: str, epoch: int, claim: Claim) -> bytes:
             pack("store_time_ms"), pack(claim.now_ms),
         pack("jobs"), msgpack.Packer().pack_array_header(len(claim.jobs)),
     ]  # fmt: skip
-    # Jobs that are claimed together have most of it in common.
+    # Jobs that are claimed together have most of this in common.
     terms_of: dict[tuple[str, int, int], bytes] = {}
     for job in claim.jobs:
         record = job.record
@@ -92,7 +92,7 @@ def _terms(record: ClaimedRecord) -> bytes:
 
 
 def encode_inputs(inputs: Sequence[PredecessorResult]) -> bytes:
-    """`[JobInput…]`; each result goes out as it is kept for its pusher."""
+    """Return `[JobInput…]`. Each result goes out as it is kept for its pusher."""
     parts = [msgpack.Packer().pack_array_header(len(inputs))]
     for one in inputs:
         parts += (
@@ -106,14 +106,14 @@ def encode_inputs(inputs: Sequence[PredecessorResult]) -> bytes:
 
 
 def _callback_head(job: ClaimedJob) -> list[bytes]:
-    """The beginning of the map of a job that is pushed with its callbacks."""
+    """Return the beginning of the map of a job that is pushed with its callbacks."""
     more = callback_fields(job.callbacks)
     if job.checkpoint is not None:
         more["checkpoint"] = job.checkpoint
     if job.record.batch is not None:
         more["batch"] = job.record.batch
     inputs = [] if job.inputs is None else [_K["inputs"], encode_inputs(job.inputs)]
-    # All of its fields but for these three, which most jobs lack.
+    # All of its fields except these three, which most jobs lack.
     parts = [bytes((0x80 | len(_K) - 3 + len(more) + len(inputs) // 2,)), _PHASE_CALLBACK, *inputs]
     for key, value in more.items():
         parts += (_PACKER.pack(key), _PACKER.pack(value))

@@ -1,4 +1,4 @@
-"""Calls of webhooks. They return what happened and do not raise: a receiver that misbehaves is an everyday outcome."""
+"""Call webhooks. Calls return what happened and do not raise: a receiver that misbehaves is an everyday outcome."""
 
 import functools
 import ssl
@@ -25,8 +25,8 @@ _ASKS_FOR_TIME: Final = frozenset({429, 503})
 
 @dataclass(frozen=True, slots=True)
 class WebhookCall:
-    """One call of a webhook. `message_id` is the same in each repeat of it. `keys` sign it; none: those of the settings
-    do. A call that is not signed is for a receiver that knows nothing of signatures."""
+    """One call of a webhook. `message_id` stays the same in each repeat. `keys` sign it; if there are none, those of
+    the settings do. A call without a signature is for a receiver that does not support them."""
 
     url: str = field(repr=False)
     message_id: str
@@ -55,13 +55,13 @@ class WebhookClient:
         self._http = HttpClient(
             GuardedRoute(guard, _system_context),
             max_answer_bytes=MAX_ANSWER_BYTES,
-            # Receivers are many, and are called seldom.
+            # Receivers are many, and each is called seldom.
             keeps_connections=False,
             is_end_an_answer=True,
         )
 
     async def start(self) -> None:
-        """Nothing runs before the first call."""
+        """Do nothing: nothing runs before the first call."""
 
     async def stop(self) -> None:
         await self._http.close()
@@ -117,7 +117,7 @@ def _judged(status: int, retry_after: str | None) -> CallEnd:
 
 
 def retry_after_s(text: str | None) -> float | None:
-    """Return the seconds of a field Retry-After, which has seconds or a date; None where it has neither."""
+    """Return the seconds of a Retry-After field, which holds seconds or a date; None if it holds neither."""
     if text is None:
         return None
     if text.strip().isdecimal():

@@ -1,4 +1,4 @@
-"""Calls to workers. They return what happened and do not raise: a worker that misbehaves is an everyday outcome."""
+"""Call workers. Calls return what happened and do not raise: a worker that misbehaves is an everyday outcome."""
 
 import asyncio
 import functools
@@ -34,7 +34,7 @@ CONTENT_TYPE: Final = "application/msgpack"
 # Workers' answers are small; a larger one is invalid and is not read.
 MAX_ANSWER_BYTES: Final = 256 * 1024
 CONNECT_TIMEOUT_S: Final = 1.0
-# People wait for it, and a heartbeat says the same.
+# Orders time out soon, because people wait for them, and a heartbeat says the same.
 ORDER_TIMEOUT_S: Final = 1.5
 MAX_RETRY_AFTER_S: Final = 60.0
 
@@ -55,8 +55,8 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class NotDelivered:
-    """Nothing of the push was started: it never got there, or was refused whole. `is_answer`: with a status that says
-    nothing of the worker as a whole; another push may fare better."""
+    """Nothing of the push was started: it never arrived, or was refused as a whole. `is_answer`: the worker answered
+    with a status that says nothing about the worker as a whole; another push may fare better."""
 
     why: str
     retry_after_s: float | None = None
@@ -72,7 +72,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class MaybeDelivered:
-    """Bytes went out and no answer that makes sense came back. `is_answer`: there was one, without sense."""
+    """Bytes went out, and no valid answer came back. `is_answer`: an invalid one did."""
 
     why: str
     is_answer: bool = False
@@ -81,7 +81,7 @@ class MaybeDelivered:
 PushResult = Delivered | NotDelivered | Refused | MaybeDelivered
 
 
-# Refusals by what the push holds, and those by how the worker is.
+# Refusals because of what the push holds, and those because of the worker's state.
 _ABOUT_THE_PUSH: Final = frozenset({400, 413, 422})
 _ABOUT_THE_WORKER: Final = frozenset({429, 503})
 # The worker itself did not answer.
@@ -89,7 +89,7 @@ _OF_A_GATEWAY: Final = frozenset({502, 504})
 _MAX_SAID: Final = 300
 
 _NO_CALL: Final = (AddressRefusedError, NotSentError, NoAnswerError, TimeoutError)
-# Answers are not unpacked (a small one could become a huge one), so none may come packed.
+# Answers are not decompressed (a small one could become a huge one), so none may come compressed.
 _FIELD_LINES: Final = field_lines(
     {
         "User-Agent": "jqmaster",
@@ -106,7 +106,7 @@ class WorkerClient:
     def __init__(
         self, guard: EgressGuard, *, timeout_s: LiveValue[float], tls: LiveContext | None = None
     ) -> None:
-        """`tls`: what calls by https use; None: the system's authorities."""
+        """`tls`: the context of calls by https; None: the system's authorities."""
         self._tls = tls
         self._http = HttpClient(
             GuardedRoute(guard, self._context), max_answer_bytes=MAX_ANSWER_BYTES, is_end_an_answer=True
@@ -114,7 +114,7 @@ class WorkerClient:
         self._timeout_s = timeout_s
 
     async def start(self) -> None:
-        """Nothing runs before the first call."""
+        """Do nothing: nothing runs before the first call."""
 
     async def stop(self) -> None:
         await self._http.close()
@@ -123,7 +123,7 @@ class WorkerClient:
         return self._tls.context if self._tls else _system_context()
 
     async def push(self, worker: Worker, epoch: int, claim: Claim) -> PushResult:
-        """Offers claimed jobs to their worker."""
+        """Offer claimed jobs to their worker."""
         body = encode_push(worker.id, epoch, claim)
         try:
             answer = await self._call(worker, "/jobs", body)
@@ -144,7 +144,7 @@ class WorkerClient:
         return NotDelivered(f"status {status}", _retry_after(answer.retry_after), is_answer)
 
     async def cancel(self, worker: Worker, epoch: int, job_id: str, token: str) -> bool:
-        """Orders a worker to stop a job; False when it could not be told."""
+        """Order a worker to stop a job. Return False if it could not be told."""
         try:
             answer = await self._call(
                 worker, f"/jobs/{job_id}/cancel", msgpack.packb({"token": token, "epoch": epoch})
@@ -154,7 +154,7 @@ class WorkerClient:
         return answer.status == 200
 
     async def order(self, worker: Worker, epoch: int, order: str) -> bool:
-        """Orders a worker to `drain`, `resume` or `detach`; False when it could not be told."""
+        """Order a worker to `drain`, `resume` or `detach`. Return False if it could not be told."""
         try:
             async with asyncio.timeout(ORDER_TIMEOUT_S):
                 answer = await self._call(worker, f"/{order}", msgpack.packb({"epoch": epoch}))
@@ -163,8 +163,8 @@ class WorkerClient:
         return answer.status == 200
 
     async def ping(self, worker: Worker, timeout_s: float) -> bool:
-        """Return whether anything answers at the worker's address within `timeout_s`. The call is unsigned, because
-        it says nothing."""
+        """Return whether anything answers at the worker's address within `timeout_s`. The call is unsigned, because it
+        tells nothing."""
         if worker.spec.url is None:
             return False
         try:
@@ -184,7 +184,7 @@ class WorkerClient:
         except AddressRefusedError:
             raise
         except Exception as exc:
-            # Any answer that does not come from a worker.
+            # Such an answer does not come from a worker.
             reason = (
                 str(exc)[:200]
                 if isinstance(exc, NotSentError | NoAnswerError)
@@ -194,7 +194,7 @@ class WorkerClient:
 
     async def _call(self, worker: Worker, path: str, body: bytes) -> HttpAnswer:
         assert worker.spec.url
-        # As registered: what is signed must be what is sent, to the byte.
+        # Use the path as registered: what is signed must be what is sent, to the byte.
         _, prefix = split_address(worker.spec.url)
         signed = signed_headers(
             secret=worker.spec.secret, method="POST", path=prefix + path, worker_id=worker.id, body=body
@@ -232,17 +232,17 @@ def _read_push_answer(answer: bytes, job_ids: list[str]) -> PushResult:
         accepted = fields["accepted"]
         if not isinstance(accepted, list):
             raise TypeError("accepted is a list of job IDs")
-        # Mostly all are taken, in their order.
+        # Usually all are taken, in their order.
         if accepted != job_ids and not {*accepted, *(r.job_id for r in rejections)}.issuperset(job_ids):
             raise ValueError("the answer does not name every job")
         return Delivered(rejections)
     except Exception:
-        # Whatever a worker can send; what it did with the jobs cannot be known from this.
+        # A worker can send anything; what it did with the jobs cannot be known from this.
         return MaybeDelivered("its answer makes no sense", is_answer=True)
 
 
 def _said(body: bytes) -> str:
-    """The detail of a problem, for people; it is the worker's word, and may be anything."""
+    """Return the detail of a problem, for people. It comes from the worker, and may be anything."""
     try:
         detail = msgpack.unpackb(body)["detail"]
     except Exception:  # as above

@@ -1,4 +1,4 @@
-"""Brings what this master counted into the store, once a second."""
+"""Write what this master counted to the store, once a second."""
 
 import asyncio
 import contextlib
@@ -19,9 +19,9 @@ from jqmaster.store.operations.history import MAX_PER_CALL, GroupCount, HistoryS
 logger = logging.getLogger(__name__)
 
 FLUSH_S: Final = 1.0
-# Figures of workers are of minutes, so they are told less often.
+# Figures of workers are kept by the minute, so they are written less often.
 WORKERS_FLUSH_S: Final = 5.0
-# At the end: what cannot be told by then is lost.
+# The time to write at the end: what cannot be written by then is lost.
 LEAVE_WITHIN_S: Final = 1.0
 
 _Part = Callable[[int], Awaitable[bool]]
@@ -30,8 +30,8 @@ _Part = Callable[[int], Awaitable[bool]]
 class HistoryKeeper(PeriodicLoop):
     """Component: add the counts to the store every second.
 
-    A call is repeated under its number until the store has answered, so it counts once, whatever became of the
-    answers. If the master dies, the counts of its last second are lost.
+    A call is repeated under its number until the store has answered, so it counts once, even if answers were lost. If
+    the master dies, the counts of its last second are lost.
     """
 
     def __init__(self, tally: Tally, history: HistoryStore, clock: Clock) -> None:
@@ -55,7 +55,7 @@ class HistoryKeeper(PeriodicLoop):
         return FLUSH_S
 
     async def flush(self, *, is_last: bool = False) -> None:
-        """Tell the store what was counted; what it does not take now is kept for the next call."""
+        """Write what was counted to the store. What it does not take now is kept for the next call."""
         if not self._parts:
             self._take(self._tally.take())
             self._take_workers(is_last=is_last)
@@ -64,7 +64,7 @@ class HistoryKeeper(PeriodicLoop):
             try:
                 await part(number)
             except DamagedError as exc:
-                # It would never be taken, and what comes after it would wait for ever.
+                # The store would never take it, and the parts behind it would wait for ever.
                 logger.error("counts are lost: %s", exc.detail)
             except JqmasterError as exc:
                 if not self._is_failing:
@@ -80,7 +80,7 @@ class HistoryKeeper(PeriodicLoop):
             total = NameCounts()
             for _, counts in names:
                 total.merge(counts)
-            # All together the leader counts itself.
+            # The leader counts these totals itself.
             seen = batch.names.get(TOTAL, NameCounts())
             total.backlog, total.oldest_wait_ms = seen.backlog, seen.oldest_wait_ms
             names.insert(0, (TOTAL, total))

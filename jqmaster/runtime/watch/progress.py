@@ -9,7 +9,7 @@ from jqmaster.runtime.duties.fleet import Fleet
 from jqmaster.store.health.inspect import Inspector
 from jqmaster.store.workers.workers import WorkerStore
 
-# A dispatcher that has work asks for it every second: before this there is no need to look.
+# A dispatcher that has work claims every second, so there is no need to check earlier than this.
 QUIET_S: Final = 3.0
 
 
@@ -24,7 +24,7 @@ NO_STALL: Final = Stall(0.0, "")
 
 
 class ProgressWatch:
-    """`dispatcher` gives the one of the present leadership, None where this master does not lead."""
+    """`dispatcher` returns that of the present leadership, None if this master does not lead."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class ProgressWatch:
         self._idle_since_s: float | None = None
 
     def round_s(self) -> float:
-        """Since the dispatcher's last round; 0 where this master does not lead."""
+        """Return the seconds since the dispatcher's last round; 0 if this master does not lead."""
         dispatcher = self._dispatcher()
         return 0.0 if dispatcher is None else self._clock.monotonic_s() - dispatcher.last_round_s
 
     async def stall(self) -> Stall:
-        """The longest. Raises what `StoreClient.run` raises."""
+        """Return the longest stall. Raise what `StoreClient.run` raises."""
         rounds = Stall(self.round_s(), "the dispatcher has made no round")
         return max(rounds, await self._idleness())
 

@@ -1,4 +1,4 @@
-"""Watches whether the store still is what it was at the start: how full it is, and whether it keeps what it takes."""
+"""Watch whether the store is still as it was at the start: how full it is, and whether it keeps what it takes."""
 
 import logging
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ _RANKS: Final = {level: rank for rank, level in enumerate(LEVELS)}
 
 
 class StoreHealth(PeriodicLoop):
-    """Component. `report` is the probe's of the start; `quorum_of` wait for replicas with each write, where that is
-    configured. `faults` says why new jobs are refused at present, by what was
-    found: `space`, `fitness` (nothing may be entrusted to it), `durability` (less than is configured)."""
+    """Component. `report` is that of the probe at the start; `quorum_of` are the clients that wait for replicas with
+    each write, if that is configured. `faults` tells why new jobs are refused at present, by the check that failed:
+    `space`, `fitness` (the store must not be entrusted with anything), `durability` (less than is configured)."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class StoreHealth(PeriodicLoop):
 
     @property
     def durability_available(self) -> Durability:
-        """The most that the store gives."""
+        """Return the highest level that the store provides."""
         return self._report.durability
 
     @property
@@ -75,13 +75,14 @@ class StoreHealth(PeriodicLoop):
 
     async def _round(self) -> float:
         report = await look_again(self._client, self._settings, self._report)
-        # While it reads its data it refuses everything by itself, and tells little of what it will be.
+        # While the store loads its data, it refuses everything by itself, and its report does not show its later
+        # state.
         if not report.is_loading:
             self._take(report)
         return POLL_S
 
     def _failed(self, error: Exception, complaint: str) -> None:
-        """Say nothing: every caller notices that the store is away."""
+        """Log nothing: every caller notices that the store is away."""
 
     def _take(self, report: StoreReport) -> None:
         self._report = report

@@ -1,4 +1,4 @@
-"""Looks whether this master still makes progress, whether its loops run, and whether the data are the right ones."""
+"""Check whether this master still makes progress, whether its loops run, and whether the data are its own."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -18,15 +18,15 @@ POLL_S: Final = 1.0
 # A client that went silent after a reconnect is the classic way in which a queue stands still without an error.
 REBUILD_AFTER_S: Final = 10.0
 GIVE_UP_AFTER_S: Final = 30.0
-# A process younger than this does not end itself for a loop that fails: where the reason is in the data, the next one
-# would fail as well, and each change of the lead has its time of grace.
+# A process younger than this does not end itself for a loop that fails: if the reason is in the data, the next process
+# would fail as well, and each change of the leader brings a grace period.
 GIVE_UP_AGE_S: Final = 300.0
 
 
 class Watchdog(PeriodicLoop):
-    """Component. `stall` says how long the leader has not got on with its work (0 where this is not it). `rebuild`
-    drops the connections to the store. `fail` ends the process with a reason, for its supervisor to start it anew,
-    and for another master to lead."""
+    """Component. `stall` tells for how long the leader has made no progress (0 if this master does not lead).
+    `rebuild` drops the connections to the store. `fail` ends the process with a reason, so that its supervisor
+    restarts it, and another master leads."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Watchdog(PeriodicLoop):
         self._serving_since_s: float | None = None
 
     async def _round(self) -> float:
-        # First, and without the store: whatever makes loops fail may make the rest of this one fail.
+        # Check the loops first, and without the store: whatever makes them fail may make the rest of this one fail.
         await self._look_at_loops()
         if await self._is_store_serving():
             if self._serving_since_s is None:
@@ -77,11 +77,11 @@ class Watchdog(PeriodicLoop):
         return True
 
     async def _look_at_progress(self, serving_s: float) -> None:
-        # While the store was away nobody could make a round: that time does not count.
+        # Nobody could make a round while the store was away: that time does not count.
         try:
             seconds, what = await self._stall()
         except JqmasterError:
-            return  # the next look will tell whether the store is away
+            return  # the next check will show whether the store is away
         stalled_s = min(seconds, serving_s)
         if stalled_s < REBUILD_AFTER_S:
             self._rebuilt = False

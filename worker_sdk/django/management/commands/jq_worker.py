@@ -14,7 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import autoreload
 from django.utils.module_loading import autodiscover_modules
 
-# Set in the process that works, below the one that watches the files: the ID of that one.
+# The ID of the process that watches the files. It is set in its child, which works.
 _CHILD: Final = "JQMASTER_RELOADED"
 _LOOK_EVERY_S: Final = 0.5
 
@@ -123,19 +123,19 @@ def _supervise() -> None:
     try:
         # The files of imported modules are watched, and this process runs no tasks.
         autoreload.check_errors(autodiscover_modules)("tasks")
-    except Exception:  # the modules are somebody else's: the child shows whatever they raise
+    except Exception:  # the modules are the site's: the child shows whatever they raise
         sys.stderr.write("a module of tasks cannot be imported\n")
     child = subprocess.Popen(  # noqa: S603 - this command again
         [sys.executable, *autoreload.get_child_arguments()[1:]], env={**os.environ, _CHILD: str(os.getpid())}
     )
 
     def end() -> None:
-        # In good order: running jobs get their time.
+        # End in good order, so that running jobs get their time to finish.
         if child.poll() is None:
             child.send_signal(signal.SIGTERM)
             child.wait()
 
     atexit.register(end)
     if (code := child.wait()) > 0:
-        # An error at the start, such as a module that cannot be imported: the next change may mend it.
+        # The start failed, for example because a module cannot be imported: the next change may fix it.
         sys.stderr.write(f"the worker ended with exit code {code}; waiting for a change\n")
